@@ -1,0 +1,1 @@
+"""Bullpen: teams of coding agents that do not lose messages, tasks or work."""

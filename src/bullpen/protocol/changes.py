@@ -1,0 +1,166 @@
+"""Changes to a team, and the events that record them: one JSON object a line in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import Member
+from bullpen.protocol.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class PutTask:
+    """Write a task, new or changed."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    """Remove a task. Its id is never given again."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutMember:
+    """Write a member's row, new or changed."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember:
+    """Remove a member's row. The mailbox stays."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutTeam:
+    """Set fields of the team itself (never `members`); a field set to None is removed."""
+
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Append a message to a mailbox."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class PutRequest:
+    """Write a request, new or answered."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class MarkMail:
+    """Messages of one mailbox reached another delivery state."""
+
+    agent: str
+    ids: tuple[str, ...]
+    state: DeliveryState
+
+
+Change: TypeAlias = (
+    PutTask | DeleteTask | PutMember | RemoveMember | PutTeam | Deliver | PutRequest | MarkMail
+)
+
+
+def encode(change: Change) -> dict[str, Any]:
+    """The change as a JSON object."""
+    match change:
+        case PutTask(task):
+            return {"put": "task", "task": task.raw}
+        case DeleteTask(task_id):
+            return {"put": "task_deleted", "id": task_id}
+        case PutMember(member):
+            return {"put": "member", "member": member.raw}
+        case RemoveMember(name):
+            return {"put": "member_removed", "name": name}
+        case PutTeam(fields):
+            return {"put": "team", "fields": fields}
+        case Deliver(to, message):
+            return {"put": "message", "to": to, "message": message.raw}
+        case PutRequest(request):
+            return {"put": "request", "request": request.raw}
+        case MarkMail(agent, ids, state):
+            return {"put": "mail_state", "agent": agent, "ids": list(ids), "state": state}
+
+
+_DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
+    "task": lambda raw: PutTask(Task.parse(raw["task"])),
+    "task_deleted": lambda raw: DeleteTask(raw["id"]),
+    "member": lambda raw: PutMember(Member.parse(raw["member"])),
+    "member_removed": lambda raw: RemoveMember(raw["name"]),
+    "team": lambda raw: PutTeam(raw["fields"]),
+    "message": lambda raw: Deliver(raw["to"], Message.parse(raw["message"])),
+    "request": lambda raw: PutRequest(Request.parse(raw["request"])),
+    "mail_state": lambda raw: MarkMail(raw["agent"], tuple(raw["ids"]), raw["state"]),
+}
+
+
+def decode(raw: dict[str, Any]) -> Change:
+    """The change that a JSON object of the log stands for.
+
+    Raises:
+        ValueError: it is not a change that this version knows.
+    """
+    try:
+        return _DECODERS[raw["put"]](raw)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a change: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What one commit changed. `seq` counts from 1 without holes; replaying all gives the team.
+
+    `observed` marks what another program changed: it enters the log when Bullpen first sees it.
+    """
+
+    seq: int
+    time: str
+    actor: str
+    op: str
+    changes: tuple[Change, ...]
+    observed: bool = False
+
+    def encode(self) -> dict[str, Any]:
+        """The event as a JSON object."""
+        raw: dict[str, Any] = {
+            "seq": self.seq,
+            "time": self.time,
+            "actor": self.actor,
+            "op": self.op,
+        }
+        if self.observed:
+            raw["observed"] = True
+        raw["changes"] = [encode(change) for change in self.changes]
+        return raw
+
+    @classmethod
+    def decode(cls, raw: dict[str, Any]) -> Event:
+        """The event that a JSON object of the log stands for."""
+        return cls(
+            seq=raw["seq"],
+            time=raw["time"],
+            actor=raw["actor"],
+            op=raw["op"],
+            changes=tuple(decode(change) for change in raw["changes"]),
+            observed=bool(raw.get("observed")),
+        )
+
+
+def deliveries(changes: Iterable[Change]) -> list[Deliver]:
+    """The messages among some changes."""
+    return [change for change in changes if isinstance(change, Deliver)]

@@ -1,0 +1,39 @@
+"""One entry of `teams/{team}/inboxes/{name}.json`, in every variant seen."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from pydantic import Field
+
+from bullpen.protocol.wire import Wire
+
+DeliveryState = Literal["stored", "injected", "seen", "consumed"]
+"""`stored` is durable; `injected` was put into a turn; `seen` was in a model request that
+succeeded; `consumed` was taken out of the inbox by another program."""
+
+
+class Message(Wire):
+    """An inbox entry. Optional fields are left out, never null: the real program drops nulls."""
+
+    sender: str = Field(alias="from", min_length=1)
+    text: str
+    summary: str | None = None
+    timestamp: str = ""
+    color: str | None = None
+    msg_v: int | None = Field(default=None, alias="msgV")
+    msg_id: str | None = Field(default=None, alias="msg_id")
+    type: str | None = None
+    in_reply_to: str | None = None
+    read: bool = False
+    lead_sig: str | None = Field(default=None, alias="lead_sig")
+
+    @property
+    def id(self) -> str:
+        """Its message id; for an entry of a program that gives none, one made of its content."""
+        if self.msg_id:
+            return self.msg_id
+        content = "\0".join((self.sender, self.timestamp, self.text))
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"sha-{digest[:20]}"

@@ -1,0 +1,213 @@
+"""Protocol payloads: the JSON objects that travel inside a message's `text`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import AliasChoices, Field
+
+from bullpen.protocol import jsontext
+from bullpen.protocol.wire import Wire
+
+
+class Payload(Wire):
+    """A payload. `text()` is what goes into the message: compact JSON, this field order."""
+
+    type: str
+
+    def text(self) -> str:
+        """The message text that carries this payload."""
+        return jsontext.dumps_line(self.raw).decode("utf-8")
+
+
+class TaskAssignment(Payload):
+    """A task was given to the receiver."""
+
+    type: Literal["task_assignment"] = "task_assignment"
+    task_id: str
+    subject: str
+    description: str = ""
+    assigned_by: str
+    timestamp: str
+
+
+class IdleNotification(Payload):
+    """The sender's turn ended. `idleReason` is missing when more mail was waiting."""
+
+    type: Literal["idle_notification"] = "idle_notification"
+    sender: str = Field(alias="from")
+    timestamp: str
+    idle_reason: str | None = None
+    summary: str | None = None
+    result: str | None = None
+    failure_reason: str | None = None
+    completed_task_id: str | None = None
+    completed_status: str | None = None
+
+
+class ShutdownRequest(Payload):
+    """Please end. The receiver answers with approved or rejected, naming `requestId`."""
+
+    type: Literal["shutdown_request"] = "shutdown_request"
+    request_id: str
+    sender: str = Field(alias="from")
+    reason: str | None = None
+    timestamp: str
+
+
+class ShutdownApproved(Payload):
+    """The sender ends now."""
+
+    type: Literal["shutdown_approved"] = "shutdown_approved"
+    request_id: str
+    sender: str = Field(alias="from")
+    timestamp: str
+    pane_id: str | None = None
+    backend_type: str | None = None
+
+
+class ShutdownRejected(Payload):
+    """The sender goes on working, and says why."""
+
+    type: Literal["shutdown_rejected"] = "shutdown_rejected"
+    request_id: str
+    sender: str = Field(alias="from")
+    reason: str | None = None
+    timestamp: str
+
+
+class PlanApprovalRequest(Payload):
+    """A plan waits for an answer. The seeds also know it without a request id."""
+
+    type: Literal["plan_approval_request"] = "plan_approval_request"
+    sender: str = Field(alias="from")
+    timestamp: str
+    plan_file_path: str | None = None
+    plan_content: str
+    request_id: str | None = None
+
+
+class PlanApprovalResponse(Payload):
+    """The answer to a plan. `planDigest` binds an approval to the text that was approved."""
+
+    type: Literal["plan_approval_response"] = "plan_approval_response"
+    request_id: str | None = None
+    approved: bool = Field(validation_alias=AliasChoices("approved", "approve"))
+    feedback: str | None = None
+    timestamp: str | None = None
+    permission_mode: str | None = None
+    plan_digest: str | None = None
+
+
+class PermissionRequest(Payload):
+    """A tool call waits for permission."""
+
+    type: Literal["permission_request"] = "permission_request"
+    request_id: str = Field(alias="request_id")
+    agent_id: str = Field(alias="agent_id")
+    tool_name: str = Field(alias="tool_name")
+    tool_use_id: str | None = Field(default=None, alias="tool_use_id")
+    description: str | None = None
+    input: Any = None
+    permission_suggestions: list[Any] | None = Field(default=None, alias="permission_suggestions")
+    timestamp: str | None = None
+
+
+class PermissionResponse(Payload):
+    """The answer to a permission request, in both known variants.
+
+    The real program writes `subtype` success or error; the seeds also describe `decision`,
+    `resolvedBy`, `updatedInput` and `feedback`.
+    """
+
+    type: Literal["permission_response"] = "permission_response"
+    request_id: str = Field(alias="request_id")
+    subtype: Literal["success", "error"] | None = None
+    tool_use_id: str | None = Field(default=None, alias="tool_use_id")
+    approved_request: dict[str, Any] | None = Field(default=None, alias="approved_request")
+    response: dict[str, Any] | None = None
+    error: str | None = None
+    decision: Literal["approved", "rejected"] | None = None
+    resolved_by: str | None = None
+    seed_updated_input: Any = Field(default=None, alias="updatedInput")
+    feedback: str | None = None
+
+    @property
+    def approved(self) -> bool:
+        """Whether the call may go ahead. Anything unclear is a no."""
+        return self.subtype == "success" or (self.subtype is None and self.decision == "approved")
+
+    @property
+    def updated_input(self) -> Any:
+        """The input to use instead of the one asked for, if the answer has one."""
+        return (self.response or {}).get("updated_input", self.seed_updated_input)
+
+    @property
+    def why_not(self) -> str | None:
+        """The reason of a refusal."""
+        return self.error or self.feedback
+
+
+class TaskCompleted(Payload):
+    """A task was completed (described by the seeds, not observed)."""
+
+    type: Literal["task_completed"] = "task_completed"
+    sender: str = Field(alias="from")
+    task_id: str
+    task_subject: str = ""
+    timestamp: str
+
+
+class ModeSetRequest(Payload):
+    """The receiver is to change its permission mode (named by the seeds, not observed)."""
+
+    type: Literal["mode_set_request"] = "mode_set_request"
+    mode: str
+    sender: str = Field(alias="from")
+    timestamp: str | None = None
+
+
+class TeammateTerminated(Payload):
+    """A teammate's process is gone. Injected into the lead as from "system", never in a file."""
+
+    type: Literal["teammate_terminated"] = "teammate_terminated"
+    message: str
+
+
+Known: TypeAlias = (
+    TaskAssignment
+    | IdleNotification
+    | ShutdownRequest
+    | ShutdownApproved
+    | ShutdownRejected
+    | PlanApprovalRequest
+    | PlanApprovalResponse
+    | PermissionRequest
+    | PermissionResponse
+    | TaskCompleted
+    | ModeSetRequest
+    | TeammateTerminated
+)
+
+_BY_TYPE: dict[str, type[Payload]] = {
+    cls.model_fields["type"].default: cls for cls in Known.__args__
+}
+
+
+def payload_of(text: str) -> Payload | None:
+    """The payload that a message's text carries, or None if it is text for a reader.
+
+    A known type whose fields do not fit is text too: a malformed answer must not count as one.
+    """
+    if not text.startswith("{"):
+        return None
+    try:
+        raw = jsontext.loads(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    cls = _BY_TYPE.get(kind) if isinstance(kind, str) else None
+    try:
+        return cls.parse(raw) if cls else None
+    except ValueError:
+        return None

@@ -1,0 +1,31 @@
+"""A question that waits for an answer: shutdown, plan or permission. Ours, stored durably."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from bullpen.protocol.wire import Wire
+
+RequestKind = Literal["shutdown", "plan", "permission"]
+RequestState = Literal["pending", "approved", "denied", "expired"]
+
+
+class Request(Wire):
+    """One request. It is answered at most once; without an answer by its deadline it is a no."""
+
+    id: str = Field(min_length=1)
+    kind: RequestKind
+    sender: str = Field(alias="from")
+    to: str
+    created_ms: int
+    deadline_ms: int | None = None
+    state: RequestState = "pending"
+    # Exactly what is asked: a plan's text and digest, a tool call, the reason for a shutdown.
+    subject: dict[str, Any] = Field(default_factory=dict)
+    digest: str | None = None
+    answered_by: str | None = None
+    answered_ms: int | None = None
+    # What the answer adds: feedback, changed input, the mode after a plan.
+    answer: dict[str, Any] | None = None

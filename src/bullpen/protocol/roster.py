@@ -1,0 +1,103 @@
+"""`teams/{team}/config.json`: a team and its members, in every variant seen."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import AliasChoices, Field
+
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.wire import Wire
+
+
+class Member(Wire):
+    """One row of `members`. The lead's row has no prompt, colour or plan flag."""
+
+    agent_id: str = ""
+    name: str = Field(min_length=1)
+    agent_type: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    color: str | None = None
+    plan_mode_required: bool | None = None
+    joined_at: float | None = None
+    tmux_pane_id: str | None = None
+    cwd: str | None = None
+    subscriptions: list[Any] | None = None
+    backend_type: str | None = None
+    is_active: bool | None = None
+    mode: str | None = None
+    worktree_path: str | None = None
+    allowed_tools: list[str] | None = None
+    disallowed_tools: list[str] | None = None
+
+    @property
+    def is_lead(self) -> bool:
+        """Whether this is the lead's row."""
+        return self.name == LEAD or self.agent_type == LEAD
+
+
+class TeamConfig(Wire):
+    """A team. `teamName` instead of `name` is the seeds' simplified variant."""
+
+    name: str = Field(validation_alias=AliasChoices("name", "teamName"), min_length=1)
+    description: str | None = None
+    created_at: float | None = None
+    lead_agent_id: str | None = None
+    lead_session_id: str | None = None
+    lead_process: dict[str, Any] | None = None
+    members: list[Any] = Field(default_factory=list)
+
+    _good: tuple[Member, ...] | None = None
+    _bad: tuple[tuple[int, str], ...] = ()
+
+    def _sort_rows(self) -> None:
+        good: list[Member] = []
+        bad: list[tuple[int, str]] = []
+        for index, row in enumerate(self.members):
+            try:
+                good.append(Member.parse(row))
+            except ValueError as error:
+                bad.append((index, str(error)))
+        self._good, self._bad = tuple(good), tuple(bad)
+
+    @property
+    def roster(self) -> tuple[Member, ...]:
+        """The members whose rows can be read, in join order."""
+        if self._good is None:
+            self._sort_rows()
+        return self._good or ()
+
+    @property
+    def bad_rows(self) -> tuple[tuple[int, str], ...]:
+        """Position and reason of every row that is no member."""
+        if self._good is None:
+            self._sort_rows()
+        return self._bad
+
+    def member(self, name: str) -> Member | None:
+        """The member of that name."""
+        return next((member for member in self.roster if member.name == name), None)
+
+    def with_member(self, member: Member) -> Self:
+        """The team with this member added, or its row replaced."""
+        rows = list(self.members)
+        for index, row in enumerate(rows):
+            if isinstance(row, dict) and row.get("name") == member.name:
+                rows[index] = member.raw
+                break
+        else:
+            rows.append(member.raw)
+        return self.evolve(members=rows)
+
+    def without_member(self, name: str) -> Self:
+        """The team without the member of that name."""
+        rows = [
+            row for row in self.members if not (isinstance(row, dict) and row.get("name") == name)
+        ]
+        return self.evolve(members=rows)
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Everything but the members."""
+        return {key: value for key, value in self.raw.items() if key != "members"}

@@ -1,0 +1,1 @@
+"""The store that keeps teams as plain files."""
