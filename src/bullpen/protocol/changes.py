@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +92,38 @@ def encode(change: Change) -> dict[str, Any]:
         case PutTeam(fields):
             return {"put": "team", "fields": fields}
         case Deliver(to, message):
-            return {"put": "message", "to": to, "message": message.raw}
+            return {"put": "message", "to": to, "id": message.id, "message": message.raw}
         case PutRequest(request):
             return {"put": "request", "request": request.raw}
         case MarkMail(agent, ids, state):
             return {"put": "mail_state", "agent": agent, "ids": list(ids), "state": state}
 
 
+def _at(raw: dict[str, Any], key: str, kind: type[T]) -> T:
+    value = raw[key]
+    if not isinstance(value, kind):
+        raise TypeError(f"{key} is not of type {kind.__name__}")
+    return value
+
+
+def _mark(raw: dict[str, Any]) -> MarkMail:
+    state, ids = _at(raw, "state", str), _at(raw, "ids", list)
+    if state not in get_args(DeliveryState):
+        raise TypeError(f"state {state!r} is unknown")
+    return MarkMail(
+        _at(raw, "agent", str), tuple(str(i) for i in ids), cast("DeliveryState", state)
+    )
+
+
 _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
     "task": lambda raw: PutTask(Task.parse(raw["task"])),
-    "task_deleted": lambda raw: DeleteTask(raw["id"]),
+    "task_deleted": lambda raw: DeleteTask(_at(raw, "id", str)),
     "member": lambda raw: PutMember(Member.parse(raw["member"])),
-    "member_removed": lambda raw: RemoveMember(raw["name"]),
-    "team": lambda raw: PutTeam(raw["fields"]),
-    "message": lambda raw: Deliver(raw["to"], Message.parse(raw["message"])),
+    "member_removed": lambda raw: RemoveMember(_at(raw, "name", str)),
+    "team": lambda raw: PutTeam(_at(raw, "fields", dict)),
+    "message": lambda raw: Deliver(_at(raw, "to", str), Message.parse(raw["message"])),
     "request": lambda raw: PutRequest(Request.parse(raw["request"])),
-    "mail_state": lambda raw: MarkMail(raw["agent"], tuple(raw["ids"]), raw["state"]),
+    "mail_state": _mark,
 }
 
 
@@ -150,15 +168,22 @@ class Event:
 
     @classmethod
     def decode(cls, raw: dict[str, Any]) -> Event:
-        """The event that a JSON object of the log stands for."""
-        return cls(
-            seq=raw["seq"],
-            time=raw["time"],
-            actor=raw["actor"],
-            op=raw["op"],
-            changes=tuple(decode(change) for change in raw["changes"]),
-            observed=bool(raw.get("observed")),
-        )
+        """The event that a JSON object of the log stands for.
+
+        Raises:
+            ValueError: it is not an event, or holds a change that this version does not know.
+        """
+        try:
+            return cls(
+                seq=_at(raw, "seq", int),
+                time=_at(raw, "time", str),
+                actor=_at(raw, "actor", str),
+                op=_at(raw, "op", str),
+                changes=tuple(decode(change) for change in _at(raw, "changes", list)),
+                observed=raw.get("observed") is True,
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an event: {error}") from error
 
 
 def deliveries(changes: Iterable[Change]) -> list[Deliver]:

@@ -7,41 +7,87 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+DEPTH_MAX = 200
+"""How deep a file may nest. A line of the log holds records, so it may nest deeper than they."""
 
-def loads(data: bytes) -> Any:
+_LINE_DEPTH_MAX = 240
+
+
+def loads(data: bytes | str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
         ValueError: it is not JSON, is not UTF-8, or nests too deeply.
     """
-    try:
-        return from_json(data)
-    except ValueError:
-        # Node escapes half an emoji as "\ud83d" when a text was cut there; only the standard
-        # library reads it.
-        try:
-            return json.loads(data)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+    return _read(data, DEPTH_MAX)
+
+
+def loads_line(data: bytes | str) -> Any:
+    """Return the value of a line that `dumps_line` wrote around records that `loads` accepts."""
+    return _read(data, _LINE_DEPTH_MAX)
 
 
 def dumps(value: Any) -> bytes:
-    """Return `value` exactly as `JSON.stringify(value, null, 2)` would."""
+    """Return `value` as `JSON.stringify(value, null, 2)` would.
+
+    Fractions keep their value but not always their spelling (1e-7, 1e-07).
+
+    Raises:
+        ValueError: it nests too deeply.
+    """
     try:
-        return to_json(value, indent=2)
-    except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+        return to_json(value, indent=2, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeEncodeError):
         return _with_surrogates(value, indent=2)
 
 
 def dumps_line(value: Any) -> bytes:
     """Return `value` on one line, as `JSON.stringify(value)` would."""
     try:
-        return to_json(value)
-    except (PydanticSerializationError, UnicodeEncodeError, ValueError):
+        return to_json(value, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeEncodeError):
         return _with_surrogates(value, indent=None)
 
 
+def too_deep(value: Any, levels: int) -> bool:
+    """Whether lists and objects nest in `value` more than so many levels."""
+    rest = [(value, 1)]
+    while rest:
+        item, level = rest.pop()
+        if not isinstance(item, dict | list | tuple):
+            continue
+        if level > levels:
+            return True
+        inner = item.values() if isinstance(item, dict) else item
+        rest.extend((child, level + 1) for child in inner)
+    return False
+
+
+def _read(data: bytes | str, depth_max: int) -> Any:
+    try:
+        return from_json(data.encode() if isinstance(data, str) else data, allow_inf_nan=False)
+    except ValueError:
+        # Node escapes half an emoji as "\ud83d" when a text was cut there; only the standard
+        # library reads it. It is given text, because from bytes it would guess an encoding.
+        text = data if isinstance(data, str) else data.decode("utf-8")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if too_deep(value, depth_max):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _with_surrogates(value: Any, *, indent: int | None) -> bytes:
+    if too_deep(value, _LINE_DEPTH_MAX):
+        raise ValueError("nested too deeply")
+    # As in Node, a number that JSON cannot write becomes null.
+    finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
     separators = (",", ": ") if indent else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    text = json.dumps(finite, ensure_ascii=False, indent=indent, separators=separators)
     return text.encode("utf-8", "backslashreplace")

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from bullpen.protocol.wire import Wire
 
-DeliveryState = Literal["stored", "injected", "seen", "consumed"]
+DeliveryState = Literal["stored", "injected", "seen", "consumed", "archived"]
 """`stored` is durable; `injected` was put into a turn; `seen` was in a model request that
-succeeded; `consumed` was taken out of the inbox by another program."""
+succeeded. The last two end the matter: `consumed` was taken out of the inbox by another program,
+`archived` was seen long ago and left the inbox for the archive."""
 
 
 class Message(Wire):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 
 from bullpen.errors import Invalid
 
@@ -16,6 +17,7 @@ COLORS = ("blue", "green", "yellow", "purple", "orange", "pink", "cyan", "red")
 _NEW_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TASK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_NEVER_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control, surrogate, line ends
 _RESERVED = frozenset({"user", "system", "all", "everyone"})
 
 
@@ -48,7 +50,7 @@ def check_component(name: str, *, kind: str) -> str:
         not name
         or name.startswith(".")
         or any(c in name for c in "/\\\0")
-        or any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) <= 0xDFFF for c in name)
+        or any(unicodedata.category(c) in _NEVER_IN_NAMES for c in name)
         or len(name.encode("utf-8", "replace")) > 200
     ):
         raise Invalid(f"{name!r} cannot be a {kind}.", remedy=f"Check the {kind}'s name.")

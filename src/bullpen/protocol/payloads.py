@@ -92,7 +92,8 @@ class PlanApprovalResponse(Payload):
 
     type: Literal["plan_approval_response"] = "plan_approval_response"
     request_id: str | None = None
-    approved: bool = Field(validation_alias=AliasChoices("approved", "approve"))
+    # Strict: "yes" is no approval.
+    approved: bool = Field(validation_alias=AliasChoices("approved", "approve"), strict=True)
     feedback: str | None = None
     timestamp: str | None = None
     permission_mode: str | None = None
@@ -135,7 +136,9 @@ class PermissionResponse(Payload):
     @property
     def approved(self) -> bool:
         """Whether the call may go ahead. Anything unclear is a no."""
-        return self.subtype == "success" or (self.subtype is None and self.decision == "approved")
+        if self.subtype is None:
+            return self.decision == "approved"
+        return self.subtype == "success" and self.decision != "rejected"
 
     @property
     def updated_input(self) -> Any:
@@ -202,7 +205,7 @@ def payload_of(text: str) -> Payload | None:
     if not text.startswith("{"):
         return None
     try:
-        raw = jsontext.loads(text.encode("utf-8", "surrogatepass"))
+        raw = jsontext.loads(text)
     except ValueError:
         return None
     kind = raw.get("type") if isinstance(raw, dict) else None

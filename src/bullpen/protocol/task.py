@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from bullpen.protocol.wire import Wire
 
@@ -37,6 +37,13 @@ class Facts(Wire):
     checks: list[dict[str, Any]] | None = None
     report: str | None = None
     released: str | None = None
+
+    @field_validator("checks")
+    @classmethod
+    def _every_row_is_a_check(cls, rows: list[dict[str, Any]] | None) -> list[Any] | None:
+        for row in rows or ():
+            Check.parse(row)
+        return rows
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
@@ -80,4 +87,6 @@ class Task(Wire):
     @property
     def sort_key(self) -> tuple[int, int, str]:
         """Numbers by value, then everything else by text."""
-        return (0, int(self.id), "") if self.id.isdecimal() else (1, 0, self.id)
+        # Short ones only: Python refuses to read a number of thousands of digits.
+        is_number = self.id.isdecimal() and len(self.id) <= 20
+        return (0, int(self.id), "") if is_number else (1, 0, self.id)

@@ -9,6 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from bullpen.protocol import jsontext
 
+_DEPTH_MAX = jsontext.DEPTH_MAX - 20
+"""How deep a value that we put into a record may nest: files hold records some levels deeper."""
+
 
 class Wire(BaseModel):
     """A record whose JSON object is the truth and whose fields are a typed view of it.
@@ -42,7 +45,7 @@ class Wire(BaseModel):
         if not isinstance(raw, dict):
             raise ValueError(f"expected an object, found {type(raw).__name__}")
         try:
-            record = cls.model_validate(raw)
+            record = cls.model_validate(raw, by_alias=True, by_name=False)
         except ValidationError as error:
             raise ValueError(_why(error)) from None
         record._raw = raw
@@ -50,7 +53,13 @@ class Wire(BaseModel):
 
     @classmethod
     def new(cls, **fields: Any) -> Self:
-        """Make a record in canonical field order; fields that are None are left out."""
+        """Make a record in canonical field order; fields that are None are left out.
+
+        Raises:
+            ValueError: a field is missing, has the wrong type or nests too deeply.
+        """
+        for name, value in fields.items():
+            _refuse_too_deep(name, value)
         record = cls(**fields)
         record._raw = record.model_dump(mode="json", by_alias=True, exclude_none=True)
         return record
@@ -59,10 +68,14 @@ class Wire(BaseModel):
         """Return this record with some fields changed and everything else untouched.
 
         A field set to None is removed. A field that was absent is placed in canonical order.
+
+        Raises:
+            ValueError: a value has the wrong type or nests too deeply.
         """
         raw = dict(self._raw)
         for name, value in changes.items():
             key = self._keys[name]
+            _refuse_too_deep(key, value)
             if value is None:
                 raw.pop(key, None)
             elif key in raw:
@@ -96,7 +109,13 @@ class Wire(BaseModel):
         return type(self) is type(other) and self._raw == other._raw
 
     def __hash__(self) -> int:
-        return hash(jsontext.dumps_line(self._raw))
+        # Equal objects may differ in key order and in 1 against 1.0: only texts are safe to hash.
+        return hash(frozenset(pair for pair in self._raw.items() if isinstance(pair[1], str)))
+
+
+def _refuse_too_deep(name: str, value: Any) -> None:
+    if jsontext.too_deep(value, _DEPTH_MAX):
+        raise ValueError(f"{name}: nested too deeply")
 
 
 def _plain(value: Any) -> Any:

@@ -136,6 +136,9 @@ class Store(Protocol):
     async def teams(self) -> list[str]:
         """The names of all teams, sorted."""
 
+    async def config(self, team: str) -> TeamConfig:
+        """The team and its members alone; cheap however many tasks there are."""
+
     async def read(self, team: str) -> TeamState:
         """The whole team at one moment between two commits."""
 
@@ -146,11 +149,14 @@ class Store(Protocol):
         before its changes could be written. Messages among the changes are delivered with them.
         """
 
-    async def append(self, team: str, to: str, message: Message, *, actor: str) -> Stored:
+    async def append(
+        self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
+    ) -> Stored:
         """Add a message to a mailbox; durable when this returns.
 
         A message whose `msg_id` is in that mailbox already, read, archived or not, is not added
-        again: the answer says `duplicate`.
+        again: the answer says `duplicate`. With `fresh` the caller vouches that it made the id
+        just now, and the store may save itself the search.
         """
 
     async def mailbox(
@@ -185,8 +191,11 @@ class Store(Protocol):
     async def presence(self, team: str) -> Mapping[str, Presence]:
         """The last heartbeat of every agent that ever sent one."""
 
-    async def checkup(self, team: str, *, fix: bool) -> list[Finding]:
-        """Look for damage below the level of records, and mend it if asked to."""
+    async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
+        """Look for damage below the level of records, and mend it if asked to.
+
+        None stands for what belongs to no team: the remains of teams made or deleted by halves.
+        """
 
     async def aclose(self) -> None:
         """Let go of whatever is held open."""

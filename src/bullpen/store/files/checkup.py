@@ -1,0 +1,334 @@
+"""Finding and mending damage: orphan locks, half-done commits, unreadable files, bad rows.
+
+Nothing is thrown away: what cannot be read moves to `.bullpen/quarantine/`, and the last version
+the log knows takes its place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from bullpen.errors import Unreadable
+from bullpen.protocol import jsontext
+from bullpen.protocol.changes import Deliver, Event
+from bullpen.protocol.message import Message
+from bullpen.protocol.roster import TeamConfig
+from bullpen.store.base import Finding, Problem
+from bullpen.store.files import log, mailbox
+from bullpen.store.files.clock import nonce
+from bullpen.store.files.disk import TEMP_SUFFIX, Disk
+from bullpen.store.files.locks import OUR_MODE, STALE_S, break_if_dead
+from bullpen.store.files.mail import parse_rows, read_inbox
+from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.writer import TeamFiles, Writer, remove_tree
+from bullpen.store.fold import Folded, fold
+
+
+def bad_member_rows(paths: TeamPaths, config: TeamConfig) -> tuple[Problem, ...]:
+    """The rows of a config that are no members."""
+    return tuple(Problem(f"{paths.config} members[{index}]", why) for index, why in config.bad_rows)
+
+
+def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
+    """Everything wrong with a team's files; mended where `fix` says so."""
+    if fix:
+        files.ensure_own()
+    elif not os.path.isdir(files.paths.own):
+        return [*_locks(files.paths, files.disk, held=False, fix=False), *_records(files, None)]
+    with files.writing(recover=False) as writer:
+        found = [*_log(writer, fix=fix), *_half_done(writer, fix=fix)]
+        found += _locks(files.paths, files.disk, held=True, fix=fix)
+        found += _temporary(files.paths, files.disk, fix=fix)
+        found += _records(files, writer if fix else None)
+        if fix:
+            files.ledger = None
+            writer.observe()
+    return found
+
+
+def _half_done(writer: Writer, *, fix: bool) -> Iterable[Finding]:
+    size = log.size_of(writer.paths.events)
+    if size == writer.log.head.size:
+        return
+    redone = writer.log.catch_up(writer.redo) if fix else 0
+    yield Finding(
+        "half_done",
+        writer.paths.events,
+        "a process died in the middle of a commit",
+        fixed=fix,
+        action=(f"carried out {redone} commit(s)" if redone else "cut off the unfinished end")
+        if fix
+        else "",
+    )
+
+
+def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
+    """Damaged lines of the log are replaced by empty events, so that its numbers have no hole."""
+    path = writer.paths.events
+    try:
+        with open(path, "rb") as file:
+            lines = file.read(writer.log.head.size).splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    damaged = [index for index, line in enumerate(lines) if not _is_event(line, index + 1)]
+    if not damaged:
+        return
+    if fix:
+        for index in damaged:
+            _quarantine(writer, path, lines[index])
+            empty = {"seq": index + 1, "time": "", "actor": "doctor", "op": "damaged"}
+            lines[index] = jsontext.dumps_line({**empty, "done": True, "changes": []}) + b"\n"
+        with open(path, "rb") as file:
+            rest = file.read()[writer.log.head.size :]
+        text = b"".join(lines)
+        writer.disk.replace(path, text + rest, nonce=nonce())
+        writer.log.resize(len(text))
+    yield Finding(
+        "damaged_log",
+        path,
+        f"{len(damaged)} line(s) cannot be read",
+        fixed=fix,
+        action="moved them to the quarantine" if fix else "",
+    )
+
+
+def _is_event(line: bytes, seq: int) -> bool:
+    try:
+        Event.decode(log.parse_line(line, ""))
+        return bool(jsontext.loads(line)["seq"] == seq)
+    except (Unreadable, ValueError, KeyError, TypeError):
+        return False
+
+
+def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[Finding]:
+    for path in _entries((paths.root, paths.inboxes, paths.tasks)):
+        if not path.endswith(".lock") or path == paths.tasks_lock_file:
+            continue
+        found = os.lstat(path)
+        ours = stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
+        if (held and ours) or time.time() - found.st_mtime > STALE_S:
+            yield Finding(
+                "orphan_lock",
+                path,
+                "its holder is dead",
+                fixed=fix and break_if_dead(path, disk),
+                action="removed it" if fix else "",
+            )
+
+
+def _temporary(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterable[Finding]:
+    """Files that a dead process was about to put in place. The lock is held: nobody's alive are."""
+    for path in _entries((paths.root, paths.inboxes, paths.tasks, paths.own, paths.requests)):
+        if path.endswith(TEMP_SUFFIX):
+            if fix:
+                disk.unlink(path)
+            yield Finding(
+                "leftover", path, "a dead process left it", fixed=fix, action="removed it" * fix
+            )
+
+
+def _entries(folders: Iterable[str]) -> Iterator[str]:
+    for folder in folders:
+        try:
+            names = sorted(os.listdir(folder))
+        except FileNotFoundError:
+            continue
+        for name in names:
+            yield os.path.join(folder, name)
+
+
+def _records(files: TeamFiles, writer: Writer | None) -> Iterable[Finding]:
+    """Files and rows that cannot be read; mended if there is a writer."""
+    paths = files.paths
+    known = _Known(writer)
+    try:
+        yield from _bad_rows(files, files.records.config(), writer)
+    except Unreadable as error:
+        yield _restore(writer, paths.config, error.why, known.config)
+    _, problems = files.records.tasks()
+    for problem in problems:
+        task_id = os.path.basename(problem.where)[:-5]
+        yield _restore(writer, problem.where, problem.why, partial(known.task, task_id))
+    _, problems = files.records.requests()
+    for problem in problems:
+        request_id = os.path.basename(problem.where)[:-5]
+        yield _restore(writer, problem.where, problem.why, partial(known.request, request_id))
+    for path in _entries((paths.inboxes,)):
+        if path.endswith(".json") and not os.path.basename(path).startswith("."):
+            yield from _inbox(path, writer, known)
+
+
+class _Known:
+    """The records as the log last had them; read only when something must be restored."""
+
+    def __init__(self, writer: Writer | None) -> None:
+        self._writer = writer
+        self._folded: Folded[dict[str, Any]] | None = None
+        self._events: list[Event] = []
+
+    def _fold(self) -> Folded[dict[str, Any]]:
+        if self._folded is None and self._writer is not None:
+            path, stop = self._writer.paths.events, self._writer.log.head.size
+            lines = log.lines_after(path, 0, stop) if stop else ()
+            self._events = [Event.decode(raw) for raw in lines]
+            self._folded = fold(self._events)
+        return self._folded or Folded()
+
+    def config(self) -> bytes | None:
+        folded = self._fold()
+        raw = {**folded.team, "members": list(folded.members.values())}
+        return TeamConfig.parse(raw).dump() if folded.team else None
+
+    def task(self, task_id: str) -> bytes | None:
+        raw = self._fold().tasks.get(task_id)
+        return jsontext.dumps(raw) if raw is not None else None
+
+    def request(self, request_id: str) -> bytes | None:
+        raw = self._fold().requests.get(request_id)
+        return jsontext.dumps(raw) if raw is not None else None
+
+    def unread(self, path: str) -> list[Message]:
+        """The messages that the log says lie unread in an inbox."""
+        folded = self._fold()
+        assert self._writer is not None
+        return [
+            change.message
+            for event in self._events
+            for change in event.changes
+            if isinstance(change, Deliver)
+            and self._writer.paths.inbox(change.to) == path
+            and folded.mail.get(change.to, {}).get(change.message.id) in ("stored", "injected")
+        ]
+
+
+def _restore(
+    writer: Writer | None, path: str, why: str, known: Callable[[], bytes | None]
+) -> Finding:
+    if writer is None:
+        return Finding("unreadable", path, why)
+    text = known()
+    if text is None and path == writer.paths.config:
+        return Finding("unreadable", path, f"{why}; the log does not know this team either")
+    with writer.file_locks([path]):
+        _quarantine(writer, path, _bytes(path))
+        if text is None:
+            writer.disk.unlink(path)
+        else:
+            writer.disk.replace(path, text, nonce=nonce())
+        writer.disk.sync_dir(os.path.dirname(path))
+    action = "moved it to the quarantine"
+    if text is not None:
+        action += " and restored the last version in the log"
+    return Finding("unreadable", path, why, fixed=True, action=action)
+
+
+def _bad_rows(files: TeamFiles, config: TeamConfig, writer: Writer | None) -> Iterable[Finding]:
+    if not config.bad_rows:
+        return
+    if writer is not None:
+        with writer.file_locks([files.paths.config]):
+            config = files.records.config()
+            bad = {index for index, _ in config.bad_rows}
+            rows = list(config.members)
+            _quarantine(
+                writer, files.paths.config, jsontext.dumps([rows[index] for index in sorted(bad)])
+            )
+            kept = [row for index, row in enumerate(rows) if index not in bad]
+            text = config.evolve(members=kept).dump()
+            writer.disk.replace(files.paths.config, text, nonce=nonce())
+            writer.disk.sync_dir(files.paths.root)
+    for problem in bad_member_rows(files.paths, config):
+        fixed = writer is not None
+        action = "moved it to the quarantine" if fixed else ""
+        yield Finding("bad_row", problem.where, problem.why, fixed=fixed, action=action)
+
+
+def _inbox(path: str, writer: Writer | None, known: _Known) -> Iterable[Finding]:
+    try:
+        rows = mailbox.read_rows(path)
+        bad = [row for row in rows if not _is_message(row)]
+        if not bad:
+            return
+        what = f"{len(bad)} row(s) are no messages"
+    except Unreadable as error:
+        what = error.why
+    kind = "bad_row" if what.endswith("no messages") else "unreadable"
+    if writer is None:
+        yield Finding(kind, path, what)
+        return
+    with writer.file_locks([path]):
+        data = read_inbox(path)
+        try:
+            rows = parse_rows(data, path)
+            _quarantine(writer, path, jsontext.dumps([row for row in rows if not _is_message(row)]))
+        except Unreadable:
+            _quarantine(writer, path, data)
+            rows = _salvaged(data)
+        good = [row for row in rows if _is_message(row)]
+        here = {Message.parse(row).id for row in good}
+        lost = [m for m in known.unread(path) if m.id not in here] if kind == "unreadable" else []
+        rows = [*good, *(message.raw for message in lost)]
+        writer.disk.replace(path, jsontext.dumps(rows), nonce=nonce())
+        writer.disk.sync_dir(os.path.dirname(path))
+    action = f"kept {len(good)} message(s), moved the rest to the quarantine"
+    if lost:
+        action += f", restored {len(lost)} unread message(s) from the log"
+    yield Finding(kind, path, what, fixed=True, action=action)
+
+
+def _is_message(row: Any) -> bool:
+    try:
+        Message.parse(row)
+    except ValueError:
+        return False
+    return True
+
+
+def _salvaged(data: bytes) -> list[Any]:
+    """Every whole object that can still be found in a damaged array."""
+    text = data.decode("utf-8", "replace")
+    decoder, rows, at = json.JSONDecoder(), [], 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            row, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+        else:
+            rows.append(row)
+    return rows
+
+
+def _quarantine(writer: Writer, path: str, data: bytes) -> None:
+    writer.disk.ensure_dir(writer.paths.quarantine)
+    name = f"{os.path.basename(path)}.{nonce()}"
+    writer.disk.write_new(os.path.join(writer.paths.quarantine, name), data)
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        return f"could not be read: {error}".encode()
+
+
+def leftovers(home: str, disk: Disk, *, fix: bool) -> list[Finding]:
+    """The remains of teams that were made or deleted by halves."""
+    found = []
+    for path in _entries((os.path.join(home, "teams"), os.path.join(home, "tasks"))):
+        name = os.path.basename(path)
+        if not name.startswith("."):
+            continue
+        half_made = ".new-" in name and time.time() - os.lstat(path).st_mtime > 60
+        if half_made or ".gone-" in name:
+            if fix:
+                remove_tree(path, disk)
+            what = "a team that was never finished" if half_made else "a team that was deleted"
+            found.append(Finding("leftover", path, what, fixed=fix, action="removed it" * fix))
+    return found

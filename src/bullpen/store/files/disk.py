@@ -1,0 +1,154 @@
+"""Every system call that changes the disk, in one place.
+
+Tests put a faulty disk in its place that dies, or fails, at the n-th step for every n.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+class Disk:
+    """Durable primitives. With `fsync=False` they survive a killed process, not a power cut."""
+
+    def __init__(self, *, fsync: bool = True) -> None:
+        self.fsync = fsync
+
+    def step(self, what: str, path: str) -> None:
+        """Called before every change; tests make it fail."""
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Write a file that is not there yet, and sync it."""
+        self.step("create", path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            self.write(fd, data, path)
+            self.sync(fd, path)
+        finally:
+            os.close(fd)
+
+    def write(self, fd: int, data: bytes, path: str) -> None:
+        """Write all of `data` at the descriptor's position."""
+        self.step("write", path)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def write_at(self, fd: int, data: bytes, offset: int, path: str) -> None:
+        """Write all of `data` at `offset`."""
+        self.step("write", path)
+        while data:
+            done = os.pwrite(fd, data, offset)
+            data, offset = data[done:], offset + done
+
+    def truncate(self, fd: int, size: int, path: str) -> None:
+        """Cut a file to `size`."""
+        self.step("truncate", path)
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int, path: str) -> None:
+        """Make a file's content durable."""
+        if self.fsync:
+            self.step("fsync", path)
+            os.fsync(fd)
+
+    def sync_dir(self, path: str) -> None:
+        """Make a directory's entries durable."""
+        if self.fsync and os.name == "posix":
+            self.step("fsync", path)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or directory another name; a file of that name is replaced."""
+        self.step("rename", new)
+        os.replace(old, new)
+
+    def exchange(self, one: str, other: str) -> bool:
+        """Swap two names in one step. False where the system or file system cannot."""
+        if _renameat2 is None:
+            return False
+        self.step("exchange", other)
+        result = _renameat2(
+            _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
+        )
+        if result == 0:
+            return True
+        code = ctypes.get_errno()
+        if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+            return False
+        raise OSError(code, os.strerror(code), other)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; not there is fine."""
+        self.step("unlink", path)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def mkdir(self, path: str, mode: int = 0o700) -> None:
+        """Make a directory that is not there yet."""
+        self.step("mkdir", path)
+        os.mkdir(path, mode)
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory; not there is fine."""
+        self.step("rmdir", path)
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+
+    def ensure_dir(self, path: str) -> None:
+        """Make a directory if it is not there."""
+        if not os.path.isdir(path):
+            self.step("mkdir", path)
+            os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def replace(self, path: str, data: bytes, *, nonce: str) -> None:
+        """Write a whole file so that a reader sees the old or the new one; durable after
+        `sync_dir` of its directory."""
+        temp = temp_of(path, nonce)
+        self.write_new(temp, data)
+        self.rename(temp, path)
+
+
+def temp_of(path: str, nonce: str) -> str:
+    """Where the next content of `path` waits; not `*.json`, so that no reader takes it."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{nonce}.bullpen-tmp")
+
+
+TEMP_SUFFIX = ".bullpen-tmp"
+
+
+def _load_renameat2() -> Callable[..., int] | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_int
+    function.argtypes = [
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_uint,
+    ]
+    return function
+
+
+_renameat2 = _load_renameat2()

@@ -1,0 +1,181 @@
+"""What other programs changed, and what a dead process of ours left half done."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from bullpen.errors import Unreadable
+from bullpen.protocol import names
+from bullpen.protocol.changes import (
+    Change,
+    DeleteTask,
+    Deliver,
+    MarkMail,
+    PutMember,
+    PutRequest,
+    PutTask,
+    PutTeam,
+    RemoveMember,
+    decode,
+)
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import Member
+from bullpen.protocol.task import Task
+from bullpen.protocol.wire import Wire
+from bullpen.store.files import mailbox
+from bullpen.store.files.ledger import Ledger
+from bullpen.store.files.plan import Plan, make_plan
+from bullpen.store.fold import digest
+
+if TYPE_CHECKING:
+    from bullpen.store.files.writer import Writer
+
+
+def unlogged(known: Ledger, plan: Plan) -> list[Change]:
+    """What a plan is about to replace, where it is not what the log says it should be."""
+    found: list[Change] = []
+    for (kind, key), before in plan.before.items():
+        old = plan.old[kind, key]
+        match kind:
+            case "task":
+                found += _task_change(key, before, known.tasks.get(key), old)
+            case "member":
+                found += _member_change(key, before, known.members.get(key), old)
+            case "request":
+                if old is not None and before != known.requests.get(key):
+                    found.append(PutRequest(Request.parse(old)))
+            case "team":
+                found += _header_change(known.fields, old or {})
+    return found
+
+
+def _task_change(
+    task_id: str, now: str | None, logged: str | None, raw: dict[str, Any] | None
+) -> list[Change]:
+    if now == logged:
+        return []
+    return [PutTask(Task.parse(raw)) if raw is not None else DeleteTask(task_id)]
+
+
+def _member_change(
+    name: str, now: str | None, logged: str | None, raw: dict[str, Any] | None
+) -> list[Change]:
+    if now == logged:
+        return []
+    return [PutMember(Member.parse(raw)) if raw is not None else RemoveMember(name)]
+
+
+def _header_change(logged: dict[str, Any], now: dict[str, Any]) -> list[Change]:
+    changed = {key: value for key, value in now.items() if logged.get(key, now) != value}
+    gone = dict.fromkeys(key for key in logged if key not in now)
+    return [PutTeam({**changed, **gone})] if changed or gone else []
+
+
+def all_unlogged(writer: Writer) -> list[Change]:
+    """Everything on disk that is not what the log says."""
+    known, records = writer.known(), writer.records
+    config = records.config()
+    found = _header_change(known.fields, config.header)
+    members = {member.name: member for member in config.roster}
+    for name in members.keys() | known.members.keys():
+        raw = members[name].raw if name in members else None
+        found += _member_change(name, _digest(raw), known.members.get(name), raw)
+    found.sort(key=lambda change: _member_order(change, list(members)))
+    tasks, problems = records.tasks()
+    broken = {os.path.basename(problem.where)[:-5] for problem in problems}
+    for task_id in [*tasks, *(known.tasks.keys() - tasks.keys() - broken)]:
+        raw = tasks[task_id].raw if task_id in tasks else None
+        found += _task_change(task_id, _digest(raw), known.tasks.get(task_id), raw)
+    for request_id, request in records.requests()[0].items():
+        if digest(request.raw) != known.requests.get(request_id):
+            found.append(PutRequest(request))
+    return found + _unlogged_mail(writer, known, list(members))
+
+
+def _member_order(change: Change, names_in_order: list[str]) -> int:
+    if isinstance(change, PutMember):
+        return names_in_order.index(change.member.name)
+    return -1
+
+
+def _digest(raw: dict[str, Any] | None) -> str | None:
+    return digest(raw) if raw is not None else None
+
+
+def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Change]:
+    agents = {names.inbox_stem(name): name for name in [*known.mail, *members]}
+    try:
+        stems = [name[:-5] for name in os.listdir(writer.paths.inboxes) if _is_inbox(name)]
+    except FileNotFoundError:
+        stems = []
+    found: list[Change] = []
+    for stem in sorted({*stems, *agents}):
+        agent = agents.get(stem, stem)
+        try:
+            box = mailbox.read(writer.paths, agent, after=None, history=False)
+        except Unreadable:
+            continue  # `checkup` reports it; nothing is known about what is in it.
+        found += _unlogged_in(agent, box.entries, known.mail.get(agent, {}))
+    return found
+
+
+def _is_inbox(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith(".")
+
+
+def _unlogged_in(agent: str, entries: tuple[Any, ...], logged: dict[str, str]) -> list[Change]:
+    found: list[Change] = [
+        Deliver(agent, entry.message) for entry in entries if entry.id not in logged
+    ]
+    seen = tuple(
+        entry.id
+        for entry in entries
+        if entry.state == "seen" and logged.get(entry.id, "seen") != "seen"
+    )
+    here = {entry.id for entry in entries}
+    gone = tuple(key for key in logged if key not in here)
+    if seen:
+        found.append(MarkMail(agent, seen, "seen"))
+    if gone:
+        found.append(MarkMail(agent, gone, "consumed"))
+    return found
+
+
+def redo_plan(writer: Writer, raw: dict[str, Any]) -> Plan:
+    """What of a logged event still has to be carried out.
+
+    A change is repeated only where the record is still what it was when the event was logged.
+    """
+    try:
+        changes = tuple(decode(change) for change in raw["changes"])
+    except ValueError as error:
+        raise Unreadable(writer.paths.events, f"event {raw['seq']}: {error}") from None
+    base = raw.get("base") or [None] * len(changes)
+    due = tuple(
+        change
+        for change, before in zip(changes, base, strict=True)
+        if isinstance(change, Deliver) or _current(writer, change) == before
+    )
+    return make_plan(writer.paths, writer.records, due, high=writer.log.head.high)
+
+
+def _current(writer: Writer, change: Change) -> str | None:
+    record: Wire | None
+    try:
+        match change:
+            case PutTask(task):
+                record = writer.records.task(task.id)
+            case DeleteTask(task_id):
+                record = writer.records.task(task_id)
+            case PutRequest(request):
+                record = writer.records.request(request.id)
+            case PutMember(member):
+                record = writer.records.config().member(member.name)
+            case RemoveMember(name):
+                record = writer.records.config().member(name)
+            case _:
+                return digest(writer.records.config().header)
+    except Unreadable:
+        return "unreadable"
+    return digest(record.raw) if record else None

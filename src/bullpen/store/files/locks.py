@@ -1,0 +1,298 @@
+"""Two locks in front of every write.
+
+The *team lock* is ours alone: a `flock` on `.bullpen/head`. The kernel queues its waiters and
+frees it when its holder dies. The *file locks* are Claude Code's: a directory `FILE.lock` made by
+`mkdir`. All our writers hold the team lock before they make one, so only other programs ever
+contend for it.
+
+Our file locks carry their maker in their mode: 0500, which no other program gives them (Node's
+`mkdir` asks for 0777, so the owner's bits are always 7). Whoever holds the team lock and finds a
+directory of mode 0500 knows that one of ours died holding it, and takes it at once. The directory
+itself stays empty, because the real program removes it with `rmdir`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from bullpen.errors import NotFound, Unavailable
+from bullpen.store.files.disk import Disk
+
+STALE_S = 10.0
+"""After so long without a refresh a foreign lock is dead; the real program uses the same."""
+
+REFRESH_S = 2.0
+OUR_MODE = 0o500
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def _try_flock(fd: int) -> bool:
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _wait_flock(fd: int) -> None:
+        while not _try_flock(fd):
+            time.sleep(0.005)
+
+    def _unflock(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _try_flock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _wait_flock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
+    def _unflock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+class TeamLock:
+    """The team lock. One per store and team; threads of one process queue on it too."""
+
+    def __init__(self, path: str, team: str, disk: Disk) -> None:
+        self._path, self._team, self._disk = path, team, disk
+        self._threads = threading.Lock()
+        self._fd = -1
+        self._pid = 0
+
+    @property
+    def fd(self) -> int:
+        """The locked file's descriptor, for its holder only."""
+        return self._fd
+
+    @contextmanager
+    def held(self, wait_s: float) -> Iterator[int]:
+        """Hold the lock; yields the descriptor of the locked file.
+
+        Raises:
+            Unavailable: somebody else held it all the while.
+            NotFound: the team is gone.
+        """
+        deadline = time.monotonic() + wait_s
+        if not self._threads.acquire(timeout=wait_s):
+            raise self._busy(wait_s)
+        try:
+            self._lock(deadline, wait_s)
+            try:
+                yield self._fd
+            finally:
+                _unflock(self._fd)
+        finally:
+            self._threads.release()
+
+    def _lock(self, deadline: float, wait_s: float) -> None:
+        while True:
+            self._open()
+            if not _try_flock(self._fd) and not self._queue(deadline):
+                raise self._busy(wait_s)
+            try:
+                current = os.stat(self._path)
+            except FileNotFoundError:
+                current = None
+            mine = os.fstat(self._fd)
+            if current and (current.st_ino, current.st_dev) == (mine.st_ino, mine.st_dev):
+                return
+            # The team was deleted, perhaps made anew, while we waited on the old file.
+            self.close()
+
+    def _open(self) -> None:
+        # A forked child shares the parent's lock through an inherited descriptor: open our own.
+        if self._fd >= 0 and self._pid == os.getpid():
+            return
+        if self._pid == os.getpid():
+            self.close()
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            self._fd = os.open(self._path, flags, 0o600)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(
+                f"There is no team {self._team!r}.", remedy="List teams: bullpen team list"
+            ) from None
+        self._pid = os.getpid()
+
+    def _queue(self, deadline: float) -> bool:
+        """Wait in the kernel's queue, but not past the deadline.
+
+        flock has no time-out, so a thread waits. If it gets the lock after we gave up, it lets go.
+        """
+        fd = os.dup(self._fd)
+        guard = threading.Lock()
+        arrived = threading.Event()
+        gave_up = False
+
+        def wait() -> None:
+            try:
+                _wait_flock(fd)
+                with guard:
+                    if gave_up:
+                        _unflock(fd)
+                    arrived.set()
+            finally:
+                os.close(fd)
+
+        threading.Thread(target=wait, daemon=True, name="bullpen-lock").start()
+        if arrived.wait(max(0.0, deadline - time.monotonic())):
+            return True
+        with guard:
+            if arrived.is_set():
+                return True
+            gave_up = True
+        # The waiting thread shares our open file: never lock through this descriptor again.
+        self.close()
+        return False
+
+    def _busy(self, wait_s: float) -> Unavailable:
+        return Unavailable(
+            f"Team {self._team!r} is busy: its lock {self._path} was held for {wait_s:g} s"
+            f" by {holder(self._path)}.",
+            remedy="Try again; if that process hangs, stop it.",
+        )
+
+    def close(self) -> None:
+        """Close the file. Only for who does not hold the lock."""
+        if self._fd >= 0 and self._pid == os.getpid():
+            os.close(self._fd)
+        self._fd, self._pid = -1, 0
+
+
+OWNER_AT = 256
+"""Where in the head file its holder writes who it is."""
+
+
+def owner_record() -> bytes:
+    """Who holds the lock, for error messages and for `doctor`."""
+    return f"pid {os.getpid()} ({os.path.basename(sys.argv[0]) or 'python'})".encode(
+        "utf-8", "replace"
+    )[:200].ljust(256)
+
+
+def holder(path: str) -> str:
+    """The last process that took the team lock, in words."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(OWNER_AT)
+            record = file.read(256).decode("utf-8", "replace").strip(" \0\n")
+    except OSError:
+        record = ""
+    return record or "an unknown process"
+
+
+class FileLocks:
+    """Claude Code's locks on some files, taken in the order given and held together."""
+
+    def __init__(self, disk: Disk, wait_s: float) -> None:
+        self._disk, self._wait_s = disk, wait_s
+        self._held: list[tuple[str, int]] = []
+        self._since = 0.0
+
+    @contextmanager
+    def held(self, files: Sequence[str]) -> Iterator[FileLocks]:
+        """Hold `FILE.lock` for every file. The caller holds the team lock."""
+        deadline = time.monotonic() + self._wait_s
+        try:
+            for file in files:
+                path = f"{file}.lock"
+                self._take(path, deadline)
+                self._held.append((path, os.stat(path).st_ino))
+            self._since = time.monotonic()
+            yield self
+        finally:
+            self._release()
+
+    def _take(self, path: str, deadline: float) -> None:
+        pause_s = 0.005
+        while True:
+            try:
+                self._disk.mkdir(path, OUR_MODE)
+                return
+            except FileExistsError:
+                pass
+            except FileNotFoundError:
+                self._disk.ensure_dir(os.path.dirname(path))
+                continue
+            if break_if_dead(path, self._disk):
+                continue
+            if time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"Another program holds the lock {path}.",
+                    remedy="Try again; a lock that nobody refreshes is taken over after 10 s.",
+                )
+            time.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(pause_s * 1.5, 0.05)
+
+    def refresh(self) -> None:
+        """Keep the locks from looking stale, and make sure that they are still ours.
+
+        Called before each file is put in place. It costs nothing while the locks are young.
+
+        Raises:
+            Unavailable: another program took one of them, because we were stopped for long.
+        """
+        if time.monotonic() - self._since < REFRESH_S:
+            return
+        for path, inode in self._held:
+            try:
+                ours = os.stat(path).st_ino == inode
+                os.utime(path)
+            except FileNotFoundError:
+                ours = False
+            if not ours:
+                raise Unavailable(
+                    f"The lock {path} was taken by another program while this one was stopped.",
+                    remedy="Try again.",
+                )
+        self._since = time.monotonic()
+
+    def _release(self) -> None:
+        for path, inode in reversed(self._held):
+            try:
+                if os.stat(path).st_ino == inode:
+                    self._disk.rmdir(path)
+            except OSError:
+                # Gone, or somebody put a file into it: not ours to mend here. Doctor reports it.
+                continue
+        self._held.clear()
+
+
+def break_if_dead(path: str, disk: Disk) -> bool:
+    """Remove a lock whose holder is dead; True if it is gone. The caller holds the team lock."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    ours = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
+    if not ours and time.time() - found.st_mtime < STALE_S:
+        return False
+    # A rename has one winner, where stat and rmdir could take a fresh lock of somebody else.
+    grave = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        os.rename(path, grave)
+    except FileNotFoundError:
+        return True
+    if os.lstat(grave).st_ino != found.st_ino:
+        try:
+            os.rename(grave, path)
+        except OSError:
+            disk.rmdir(grave)
+        return False
+    with suppress(OSError):  # Somebody put a file into it: the lock is free, the rest can stay.
+        disk.rmdir(grave) if stat.S_ISDIR(found.st_mode) else disk.unlink(grave)
+    return True

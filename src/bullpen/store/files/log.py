@@ -1,0 +1,192 @@
+"""The event log, which is also the intent record of every commit.
+
+A commit appends its event, durably, before it touches a record: that is the moment it happens.
+`head` says up to where the log has been carried out. Whoever takes the team lock next carries
+out what lies past that point, and cuts off a last line that was never finished.
+
+`head` is one block written in place: `seq` and `size` of what is done, the highest task id ever
+given (`high`) and the number of the last event that changed records (`rev`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bullpen.errors import Unreadable
+from bullpen.protocol import jsontext
+from bullpen.store.files.disk import Disk
+
+_HEAD_BYTES = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How far the log has been carried out."""
+
+    seq: int = 0
+    size: int = 0
+    high: int = 0
+    rev: int = 0
+
+    def encode(self) -> bytes:
+        """One block, always of the same length."""
+        raw = {"seq": self.seq, "size": self.size, "high": self.high, "rev": self.rev}
+        return jsontext.dumps_line(raw).ljust(_HEAD_BYTES) + b"\n"
+
+    @classmethod
+    def decode(cls, block: bytes) -> Head | None:
+        """The head in a block; None if the block was never written or is damaged."""
+        try:
+            raw = jsontext.loads(block[:_HEAD_BYTES])
+            head = cls(**raw)
+        except (ValueError, TypeError):
+            return None
+        numbers = (head.seq, head.size, head.high, head.rev)
+        return head if all(type(n) is int and n >= 0 for n in numbers) else None
+
+
+def read_head(path: str) -> Head | None:
+    """The head, without any lock; None if there is none yet."""
+    try:
+        with open(path, "rb") as file:
+            return Head.decode(file.read(_HEAD_BYTES))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def size_of(path: str) -> int:
+    """The log's length in bytes; 0 if there is none yet."""
+    try:
+        return os.stat(path).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+class Log:
+    """The log in the hands of who holds the team lock."""
+
+    def __init__(self, path: str, head_fd: int, disk: Disk) -> None:
+        self.path, self._head_fd, self._disk = path, head_fd, disk
+        self._found = Head.decode(os.pread(head_fd, _HEAD_BYTES, 0))
+        self.head = self._found or Head()
+
+    def catch_up(self, redo: Callable[[dict[str, Any]], None]) -> int:
+        """Carry out what a dead process had begun; how many commits that were."""
+        size = size_of(self.path)
+        if self._found is not None and size == self.head.size:
+            return 0
+        pending = self._pending(size)
+        for raw in pending:
+            redo(raw)
+        self.finish(replace(self.head, rev=self.head.rev + len(pending)))
+        return len(pending)
+
+    def _pending(self, size: int) -> list[dict[str, Any]]:
+        """The events that may not have been carried out, with the head moved past them."""
+        trusted = self._found is not None and size >= self.head.size
+        start = self.head.size if trusted else 0
+        events, end, seq = [], start, self.head.seq if trusted else 0
+        for raw, line_end in _lines(self.path, start):
+            events.append(raw)
+            seq, end = raw["seq"], line_end
+        if not trusted:
+            # The head is lost, or the log's end is: all but the last event were carried out.
+            del events[:-1]
+        if end < size:
+            self._cut(end)
+        self.head = replace(self.head, seq=seq, size=end)
+        return [raw for raw in events if not raw.get("done")]
+
+    def _cut(self, size: int) -> None:
+        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self._disk.truncate(fd, size, self.path)
+            self._disk.sync(fd, self.path)
+        finally:
+            os.close(fd)
+
+    def append(self, lines: bytes, *, durable: bool) -> int:
+        """Add whole lines; the log's length after them."""
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                self._disk.write_at(fd, lines, self.head.size, self.path)
+                if durable:
+                    self._disk.sync(fd, self.path)
+            except OSError:
+                # Disk full, perhaps: what is there of the lines must not look like a commit.
+                os.ftruncate(fd, self.head.size)
+                raise
+        finally:
+            os.close(fd)
+        return self.head.size + len(lines)
+
+    def resize(self, size: int) -> None:
+        """Say that what was carried out has another length now, because lines were mended."""
+        self.finish(replace(self.head, size=size))
+
+    def finish(self, head: Head) -> None:
+        """Say that everything up to `head` is carried out."""
+        self._disk.write_at(self._head_fd, head.encode(), 0, self.path)
+        self.head = head
+
+
+def _lines(path: str, start: int) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every finished line from byte `start` on, with where it ends."""
+    end = start
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed below; the open itself may fail
+    except FileNotFoundError:
+        return
+    with file:
+        file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            end += len(line)
+            yield parse_line(line, path), end
+
+
+def parse_line(line: bytes, path: str) -> dict[str, Any]:
+    """One line of the log."""
+    try:
+        raw = jsontext.loads(line)
+        if not (isinstance(raw, dict) and isinstance(raw.get("seq"), int)):
+            raise ValueError("not an event")
+    except ValueError as error:
+        raise Unreadable(path, f"a line is damaged ({error})") from None
+    return raw
+
+
+def lines_after(path: str, start: int, stop: int) -> Iterator[dict[str, Any]]:
+    """The events between two byte positions that are line boundaries."""
+    for raw, end in _lines(path, start):
+        yield raw
+        if end >= stop:
+            return
+
+
+def find(path: str, after: int, stop: int) -> int:
+    """The byte at which the first event past `after` begins, by bisection over the lines."""
+    low, high = 0, stop if after > 0 else 0
+    if not high:
+        return 0
+    with open(path, "rb") as file:
+        while low < high:
+            middle = (low + high) // 2
+            file.seek(middle)
+            file.readline()
+            begin = file.tell()
+            if begin >= high:
+                # No line begins between the middle and `high`: look at the one at `low`.
+                begin = low
+                file.seek(low)
+            line = file.readline()
+            if parse_line(line, path)["seq"] <= after:
+                low = begin + len(line)
+            else:
+                high = begin
+    return low

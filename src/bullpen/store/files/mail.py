@@ -1,0 +1,231 @@
+"""Inboxes: a JSON array that other programs read, and an append whose cost does not grow with it.
+
+An inbox has two inodes that take turns. The hidden one, the *shadow*, is the inbox as it was one
+append ago. To append, the shadow gets what it lacks and the new message, is synced, and changes
+places with the visible one (`RENAME_EXCHANGE`). A reader without a lock therefore always opens a
+whole file. Before a shadow is written, a lease proves that no slow reader still has it open; if
+one has, or if anything but our last append touched the inbox, or where the system lacks these
+calls, the whole file is copied instead.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bullpen.errors import Unreadable
+from bullpen.protocol import jsontext
+from bullpen.protocol.message import Message
+from bullpen.store.files.disk import Disk
+from bullpen.store.files.paths import TeamPaths
+
+_END = b"\n  }\n]"
+_UNREAD = b'\n    "read": false'
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """What inbox and shadow were after our last append."""
+
+    ino: int
+    size: int
+    mtime_ns: int
+    shadow_size: int
+    unread: int
+
+    @property
+    def stamp(self) -> tuple[int, int, int]:
+        """What the inbox must still be for the shadow to be good."""
+        return (self.ino, self.size, self.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The next content of an inbox, durable but not yet visible."""
+
+    agent: str
+    path: str
+    next_path: str
+    old_size: int
+    unread_before: int
+    unread_after: int
+
+
+def rows_text(messages: Sequence[Message]) -> bytes:
+    """The messages as they stand inside an inbox, between `[` and the final newline."""
+    return jsontext.dumps([message.raw for message in messages])[1:-2]
+
+
+class Inbox:
+    """One inbox in the hands of who holds the team lock and the inbox's own lock."""
+
+    def __init__(self, paths: TeamPaths, agent: str, disk: Disk) -> None:
+        self._paths, self._agent, self._disk = paths, agent, disk
+        self.path = paths.inbox(agent)
+        self._shadow = paths.shadow(agent)
+        self._state = paths.shadow_state(agent)
+
+    def ensure(self) -> None:
+        """Make an empty inbox if there is none, as the real program does before it locks it."""
+        if not os.path.lexists(self.path):
+            self._disk.ensure_dir(self._paths.inboxes)
+            try:
+                self._disk.write_new(self.path, b"[]")
+            except FileExistsError:
+                return
+
+    def holds(self, message_id: str) -> bool:
+        """Whether the inbox or its archive has that message. Reads it all: only for retries."""
+        needle = jsontext.dumps_line(message_id)
+        for path in (self.path, self._paths.archived(self._agent)):
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except FileNotFoundError:
+                continue
+            if b'"msg_id": ' + needle in data or b'"msg_id":' + needle in data:
+                return True
+        return False
+
+    def stage(self, messages: Sequence[Message]) -> Staged:
+        """Prepare the inbox with these messages added; nothing changes for readers yet."""
+        self._disk.ensure_dir(self._paths.mail)
+        return self._stage_shadow(messages) or self._stage_copy(messages)
+
+    def _stage_shadow(self, messages: Sequence[Message]) -> Staged | None:
+        known = self._known()
+        if known is None or known.size <= 2:
+            return None
+        try:
+            fd = os.open(self._shadow, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            if os.fstat(fd).st_size < known.shadow_size or not _nobody_reads(fd):
+                return None
+            missing = _tail(self.path, known.shadow_size - 2)
+            if not missing.endswith(_END):
+                return None
+            data = missing[:-2] + b"," + rows_text(messages) + b"\n]"
+            at = known.shadow_size - 2
+            self._disk.write_at(fd, data, at, self._shadow)
+            self._disk.truncate(fd, at + len(data), self._shadow)
+            self._disk.sync(fd, self._shadow)
+        finally:
+            os.close(fd)
+        added = _unread(messages)
+        return Staged(
+            self._agent, self.path, self._shadow, known.size, known.unread, known.unread + added
+        )
+
+    def _stage_copy(self, messages: Sequence[Message]) -> Staged:
+        data = read_inbox(self.path)
+        rows = rows_text(messages)
+        if data.endswith(_END) and data.startswith(b"[\n  {"):
+            text, unread = data[:-2] + b"," + rows + b"\n]", data.count(_UNREAD)
+        else:
+            found = parse_rows(data, self.path)
+            unread = sum(1 for row in found if not (isinstance(row, dict) and row.get("read")))
+            text = jsontext.dumps([*found, *(message.raw for message in messages)])
+        path = f"{self._shadow}.next"
+        self._disk.unlink(path)
+        self._disk.write_new(path, text)
+        after = unread + _unread(messages)
+        return Staged(self._agent, self.path, path, len(data), unread, after)
+
+    def publish(self, staged: Staged) -> None:
+        """Put the prepared content in the inbox's place; durable after a sync of its folder."""
+        if not self._disk.exchange(staged.next_path, self.path):
+            self._disk.rename(staged.next_path, self.path)
+            return
+        if staged.next_path != self._shadow:
+            self._disk.rename(staged.next_path, self._shadow)
+        now = os.stat(self.path)
+        self._remember(
+            Shadow(now.st_ino, now.st_size, now.st_mtime_ns, staged.old_size, staged.unread_after)
+        )
+
+    def rewrite(self, rows: Sequence[Any], *, nonce: str) -> None:
+        """Replace the whole content."""
+        self._disk.replace(self.path, jsontext.dumps(list(rows)), nonce=nonce)
+
+    def _known(self) -> Shadow | None:
+        """The shadow's state, if nobody but us has touched the inbox since."""
+        try:
+            with open(self._state, "rb") as file:
+                known = Shadow(*(int(number) for number in file.read().split()))
+            now = os.lstat(self.path)
+        except (OSError, ValueError, TypeError):
+            return None
+        same = known.stamp == (now.st_ino, now.st_size, now.st_mtime_ns)
+        return known if same else None
+
+    def _remember(self, shadow: Shadow) -> None:
+        # Only a hint: it is checked against the inbox, so it need not be durable or atomic.
+        text = b"%d %d %d %d %d\n" % (*shadow.stamp, shadow.shadow_size, shadow.unread)
+        fd = os.open(self._state, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            self._disk.write(fd, text, self._state)
+        finally:
+            os.close(fd)
+
+
+def _unread(messages: Sequence[Message]) -> int:
+    return sum(1 for message in messages if not message.read)
+
+
+def _tail(path: str, start: int) -> bytes:
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read()
+
+
+def read_inbox(path: str) -> bytes:
+    """An inbox's bytes; an inbox that was never made reads as the empty array."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b"[]"
+
+
+def parse_rows(data: bytes, path: str) -> list[Any]:
+    """The rows of an inbox, good and bad.
+
+    Raises:
+        Unreadable: it is not a JSON array.
+    """
+    try:
+        rows = jsontext.loads(data)
+    except ValueError as error:
+        raise Unreadable(path, f"it is not JSON ({error})") from None
+    if not isinstance(rows, list):
+        raise Unreadable(path, "it is not a JSON array")
+    return rows
+
+
+if sys.platform == "linux":
+    import fcntl
+
+    def _nobody_reads(fd: int) -> bool:
+        """Whether ours is the only open descriptor of this file.
+
+        The kernel grants a write lease only then. Nobody can open the shadow anew under its
+        public name, so the answer stays true. Should anybody open it under its hidden name in
+        this instant, the kernel sends us SIGWINCH, which does nothing by default.
+        """
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGWINCH)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError:
+            return False
+        return True
+else:  # pragma: no cover
+
+    def _nobody_reads(fd: int) -> bool:
+        return False

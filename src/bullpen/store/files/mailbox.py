@@ -1,0 +1,203 @@
+"""What is in a mailbox, and how its messages go forward: stored, injected, seen, archived."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bullpen.errors import NotFound, Unreadable
+from bullpen.protocol import jsontext
+from bullpen.protocol.message import DeliveryState, Message
+from bullpen.store.base import Entry, Mailbox, Mark, Problem
+from bullpen.store.files.clock import nonce
+from bullpen.store.files.disk import Disk
+from bullpen.store.files.mail import Inbox, parse_rows, read_inbox
+from bullpen.store.files.paths import TeamPaths
+
+if TYPE_CHECKING:
+    from bullpen.store.files.writer import Writer
+
+_PATIENCE_S = 0.3
+
+
+def read_rows(path: str) -> list[Any]:
+    """The rows of an inbox without a lock. Old versions write it in place: look twice."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return parse_rows(read_inbox(path), path)
+        except Unreadable:
+            if time.monotonic() > deadline or not _touched_just_now(path):
+                raise
+            time.sleep(0.01)
+
+
+def _touched_just_now(path: str) -> bool:
+    try:
+        return time.time() - os.stat(path).st_mtime < 2.0
+    except FileNotFoundError:
+        return True
+
+
+def read(paths: TeamPaths, agent: str, *, after: str | None, history: bool) -> Mailbox:
+    """The mailbox, oldest message first. Copies of one message count once."""
+    path = paths.inbox(agent)
+    # The archive is read after the inbox: a message on its way from one to the other is in both.
+    rows = read_rows(path)
+    injected = load_injected(paths.injected(agent))
+    entries: dict[str, Entry | None] = {}
+    if history or after is not None:
+        for key, old in archived(paths, agent).items():
+            entries[key] = Entry(key, old, "seen") if old else None
+    problems = []
+    for index, row in enumerate(rows):
+        try:
+            message = Message.parse(row)
+        except ValueError as error:
+            problems.append(Problem(f"{path}[{index}]", str(error)))
+            continue
+        state: DeliveryState = "injected" if message.id in injected else "stored"
+        if entries.get(message.id) is None:
+            entries[message.id] = Entry(message.id, message, "seen" if message.read else state)
+    found = tuple(entry for entry in entries.values() if entry)
+    if after is not None:
+        found = _after(found, after, agent)
+    return Mailbox(found, tuple(problems))
+
+
+def _after(entries: tuple[Entry, ...], after: str, agent: str) -> tuple[Entry, ...]:
+    for index, entry in enumerate(entries):
+        if entry.id == after:
+            return entries[index + 1 :]
+    raise NotFound(
+        f"No message {after!r} is known in the mailbox of {agent!r}.",
+        remedy="Read the mailbox without `after`.",
+    )
+
+
+def archived(paths: TeamPaths, agent: str) -> dict[str, Message | None]:
+    """The messages that left the inbox after they were seen, in the order they had come.
+
+    None stands where a message stood that was not seen yet when its neighbours left; it is in
+    the inbox, or further down in the archive.
+    """
+    path = paths.archived(agent)
+    found: dict[str, Message | None] = {}
+    try:
+        with open(path, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    raw = jsontext.loads(line)
+                    if "waits" in raw:
+                        found.setdefault(raw["waits"], None)
+                    else:
+                        message = Message.parse(raw)
+                        found[message.id] = message
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Unreadable(path, f"a line is damaged ({error})") from None
+    return found
+
+
+def load_injected(path: str) -> dict[str, int]:
+    """The messages put into a turn and not yet seen, with when that was."""
+    try:
+        with open(path, "rb") as file:
+            raw = jsontext.loads(file.read())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Unreadable(path, str(error)) from None
+    return dict(raw)
+
+
+def _save_injected(path: str, injected: dict[str, int], disk: Disk) -> None:
+    if injected:
+        disk.ensure_dir(os.path.dirname(path))
+        disk.replace(path, jsontext.dumps_line(injected), nonce=nonce())
+    else:
+        disk.unlink(path)
+
+
+def move_forward(
+    writer: Writer, inbox: Inbox, agent: str, ids: Sequence[str], state: Mark
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Move messages to a state; which moved, and which were archived on the way."""
+    rows = parse_rows(read_inbox(inbox.path), inbox.path)
+    path = writer.paths.injected(agent)
+    injected, wanted = load_injected(path), set(ids)
+    moved: dict[str, None] = {}
+    for index, row in enumerate(rows):
+        try:
+            message = Message.parse(row)
+        except ValueError:
+            continue
+        if message.id not in wanted or message.read:
+            continue
+        if state == "seen":
+            rows[index] = message.evolve(read=True).raw
+        elif message.id in injected:
+            continue
+        moved[message.id] = None
+    if not moved:
+        return (), ()
+    if state == "injected":
+        now = writer.files.clock()
+        _save_injected(path, {**injected, **dict.fromkeys(moved, now)}, writer.disk)
+        return tuple(moved), ()
+    kept, passed = _split(rows, writer.files.limits.seen_kept)
+    if passed:
+        _archive(writer, agent, passed)
+    inbox.rewrite(kept, nonce=nonce())
+    writer.disk.sync_dir(writer.paths.inboxes)
+    if injected:
+        left = {key: at for key, at in injected.items() if key not in moved}
+        _save_injected(path, left, writer.disk)
+    return tuple(moved), tuple(message.id for message in passed if message.read)
+
+
+def _split(rows: list[Any], seen_kept: int) -> tuple[list[Any], list[Message]]:
+    """The rows that stay and, if too many were seen, the messages up to the last that leaves."""
+    seen = [index for index, row in enumerate(rows) if isinstance(row, dict) and row.get("read")]
+    if len(seen) <= 2 * seen_kept:
+        return rows, []
+    last = seen[len(seen) - seen_kept - 1]
+    kept, passed = [], []
+    for index, row in enumerate(rows):
+        try:
+            message = Message.parse(row) if index <= last else None
+        except ValueError:
+            message = None
+        if message:
+            passed.append(message)
+        if message is None or not message.read:
+            kept.append(row)
+    return kept, passed
+
+
+def _archive(writer: Writer, agent: str, passed: Sequence[Message]) -> None:
+    """Append to the archive, durably, before the inbox lets go of them.
+
+    Killed in between, they stand in both; a reader counts them once.
+    """
+    path = writer.paths.archived(agent)
+    writer.disk.ensure_dir(writer.paths.archive)
+    lines = b"".join(
+        jsontext.dumps_line(message.raw if message.read else {"waits": message.id}) + b"\n"
+        for message in passed
+    )
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        whole = os.fstat(fd).st_size
+        if whole and os.pread(fd, 1, whole - 1) != b"\n":
+            # A dead process left half a line: write over it.
+            whole -= len(os.pread(fd, whole, 0).rpartition(b"\n")[2])
+        writer.disk.write_at(fd, lines, whole, path)
+        writer.disk.truncate(fd, whole + len(lines), path)
+        writer.disk.sync(fd, path)
+    finally:
+        os.close(fd)
+    writer.disk.sync_dir(writer.paths.archive)

@@ -1,0 +1,67 @@
+"""Where each record of a team lies. Every name is checked before it becomes part of a path."""
+
+from __future__ import annotations
+
+import os
+
+from bullpen.protocol import names
+
+
+class TeamPaths:
+    """The paths of one team in one home."""
+
+    def __init__(self, home: str, team: str) -> None:
+        names.check_component(team, kind="team name")
+        self.name = team
+        self.teams = os.path.join(home, "teams")
+        self.root = os.path.join(self.teams, team)
+        self.config = os.path.join(self.root, "config.json")
+        self.inboxes = os.path.join(self.root, "inboxes")
+        self.task_lists = os.path.join(home, "tasks")
+        self.tasks = os.path.join(self.task_lists, team)
+        self.tasks_lock_file = os.path.join(self.tasks, ".lock")
+        self.high_water = os.path.join(self.tasks, ".highwatermark")
+        # Everything below is ours; other programs never look there.
+        self.own = os.path.join(self.root, ".bullpen")
+        self.head = os.path.join(self.own, "head")
+        self.events = os.path.join(self.own, "events.jsonl")
+        self.ledger = os.path.join(self.own, "ledger.json")
+        self.deleting = os.path.join(self.own, "deleting")
+        self.requests = os.path.join(self.own, "requests")
+        self.presence = os.path.join(self.own, "presence")
+        self.archive = os.path.join(self.own, "archive")
+        self.mail = os.path.join(self.own, "mail")
+        self.quarantine = os.path.join(self.own, "quarantine")
+
+    def task(self, task_id: str) -> str:
+        """The file of a task."""
+        return os.path.join(self.tasks, f"{names.check_task_id(task_id)}.json")
+
+    def inbox(self, agent: str) -> str:
+        """The inbox other programs read."""
+        return os.path.join(self.inboxes, f"{names.inbox_stem(agent)}.json")
+
+    def archived(self, agent: str) -> str:
+        """The messages that were seen long ago, one a line."""
+        return os.path.join(self.archive, f"{names.inbox_stem(agent)}.jsonl")
+
+    def shadow(self, agent: str) -> str:
+        """The inbox's second inode, one message behind (see `mail`)."""
+        return os.path.join(self.mail, f"{names.inbox_stem(agent)}.shadow")
+
+    def shadow_state(self, agent: str) -> str:
+        """What the inbox was when the shadow was last exchanged with it."""
+        return os.path.join(self.mail, f"{names.inbox_stem(agent)}.state")
+
+    def injected(self, agent: str) -> str:
+        """The messages that were put into a turn and not yet seen."""
+        return os.path.join(self.mail, f"{names.inbox_stem(agent)}.injected.json")
+
+    def request(self, request_id: str) -> str:
+        """The file of a request."""
+        names.check_component(request_id, kind="request id")
+        return os.path.join(self.requests, f"{request_id}.json")
+
+    def beat(self, agent: str) -> str:
+        """The last heartbeat of an agent."""
+        return os.path.join(self.presence, f"{names.inbox_stem(agent)}.json")

@@ -1,0 +1,191 @@
+"""Reading a team's records, as they are on disk at this moment.
+
+Other programs write some of these files in place, so a reader can meet half a file: a file that
+does not parse and was touched just now is read again for a moment before it counts as damaged.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from bullpen.errors import Invalid, NotFound, Unavailable, Unreadable
+from bullpen.protocol import jsontext, names
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.protocol.wire import Wire
+from bullpen.store.base import Problem
+from bullpen.store.files.paths import TeamPaths
+
+_PATIENCE_S = 0.3
+_JUST_NOW_S = 2.0
+# A file changed twice within the clock's grain has one mtime. What was read sooner than this
+# after it was written is therefore read again, not believed.
+_GRAIN_NS = 20_000_000
+
+R = TypeVar("R", bound=Wire)
+
+
+class Stamp(NamedTuple):
+    """What changes whenever a file does."""
+
+    ino: int
+    size: int
+    mtime_ns: int
+
+
+class _Cached(NamedTuple, Generic[R]):
+    stamp: Stamp
+    read_ns: int
+    record: R
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp in a file's status."""
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class Records:
+    """The records of one team, remembered as long as their files do not change."""
+
+    def __init__(self, paths: TeamPaths) -> None:
+        self._paths = paths
+        self._cache: dict[str, _Cached[Any]] = {}
+
+    def config(self) -> TeamConfig:
+        """The team. Raises NotFound if there is none."""
+        config = self._load(self._paths.config, TeamConfig.parse)
+        if config is None:
+            raise NotFound(
+                f"There is no team {self._paths.name!r}.", remedy="List teams: bullpen team list"
+            )
+        return config
+
+    def task(self, task_id: str) -> Task | None:
+        """One task."""
+        return self._load(self._paths.task(task_id), _task_named(task_id))
+
+    def request(self, request_id: str) -> Request | None:
+        """One request."""
+        return self._load(self._paths.request(request_id), Request.parse)
+
+    def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
+        """All tasks by id, in id order, and the files that are none."""
+        ids, problems = [], []
+        for stem in _stems(self._paths.tasks):
+            try:
+                ids.append(names.check_task_id(stem))
+            except Invalid:
+                where = os.path.join(self._paths.tasks, f"{stem}.json")
+                problems.append(Problem(where, "its name is no task id"))
+        ids.sort(key=lambda stem: (0, int(stem), "") if stem.isdecimal() else (1, 0, stem))
+        tasks: dict[str, Task] = {}
+        for task_id in ids:
+            path = os.path.join(self._paths.tasks, f"{task_id}.json")
+            try:
+                task = self._load(path, _task_named(task_id))
+            except Unreadable as error:
+                problems.append(Problem(error.path, error.why))
+                continue
+            if task is not None:
+                tasks[task_id] = task
+        return tasks, tuple(problems)
+
+    def requests(self) -> tuple[dict[str, Request], tuple[Problem, ...]]:
+        """All requests by id, and the files that are none."""
+        requests: dict[str, Request] = {}
+        problems: list[Problem] = []
+        for stem in sorted(_stems(self._paths.requests)):
+            path = os.path.join(self._paths.requests, f"{stem}.json")
+            try:
+                request = self._load(path, Request.parse)
+            except Unreadable as error:
+                problems.append(Problem(error.path, error.why))
+                continue
+            if request is not None:
+                requests[request.id] = request
+        return requests, tuple(problems)
+
+    def task_exists(self, number: int) -> bool:
+        """Whether there is a file for that task, readable or not."""
+        return os.path.lexists(self._paths.task(str(number)))
+
+    def highest_task_id(self) -> int:
+        """The highest number that is or was a task's id, as far as the files tell."""
+        numbers = (int(stem) for stem in _stems(self._paths.tasks) if _is_number(stem))
+        return max([self.high_water(), *numbers])
+
+    def high_water(self) -> int:
+        """What `.highwatermark` says, which is written when tasks are deleted."""
+        try:
+            with open(self._paths.high_water, "rb") as file:
+                text = file.read(32).strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        return int(text) if text.isdigit() else 0
+
+    def _load(self, path: str, parse: Callable[[Any], R]) -> R | None:
+        cached = self._cache.get(path)
+        try:
+            if cached is not None:
+                now = stamp_of(os.stat(path))
+                if now == cached.stamp and cached.read_ns - now.mtime_ns > _GRAIN_NS:
+                    return cached.record  # type: ignore[no-any-return]
+            return self._read(path, parse)
+        except (FileNotFoundError, NotADirectoryError):
+            self._cache.pop(path, None)
+            return None
+        except OSError as error:
+            raise Unavailable(f"Cannot read {path}: {error.strerror}.") from error
+
+    def _read(self, path: str, parse: Callable[[Any], R]) -> R:
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            read_ns = time.time_ns()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                status = os.fstat(fd)
+                data = os.read(fd, status.st_size + 1)
+                while len(data) > status.st_size and (more := os.read(fd, 1 << 20)):
+                    data += more
+            finally:
+                os.close(fd)
+            try:
+                record = parse(jsontext.loads(data))
+            except ValueError as error:
+                fresh = read_ns - status.st_mtime_ns < _JUST_NOW_S * 1e9
+                if fresh and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                    continue
+                why = "it is empty" if not data.strip() else str(error)
+                raise Unreadable(path, why) from None
+            self._cache[path] = _Cached(stamp_of(status), read_ns, record)
+            return record
+
+
+def _task_named(task_id: str) -> Callable[[Any], Task]:
+    def parse(raw: Any) -> Task:
+        task = Task.parse(raw)
+        if task.id != task_id:
+            raise ValueError(f"its id is {task.id!r}")
+        return task
+
+    return parse
+
+
+def _stems(folder: str) -> list[str]:
+    try:
+        return [
+            name[:-5]
+            for name in os.listdir(folder)
+            if name.endswith(".json") and not name.startswith(".")
+        ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_number(stem: str) -> bool:
+    return stem.isascii() and stem.isdigit() and len(stem) < 16

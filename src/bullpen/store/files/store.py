@@ -1,0 +1,357 @@
+"""The store that keeps teams as plain files, in the layout of Claude Code's agent teams."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+
+from bullpen.errors import Conflict, NotFound, Unavailable, Unreadable
+from bullpen.protocol import jsontext
+from bullpen.protocol.changes import Change, Event, PutMember, PutTeam, encode
+from bullpen.protocol.message import Message
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.roster import TeamConfig
+from bullpen.store.base import (
+    Committed,
+    Decide,
+    Finding,
+    Mailbox,
+    Mark,
+    Stored,
+    StoreLimits,
+    TeamState,
+)
+from bullpen.store.files import checkup, log, mailbox, watching
+from bullpen.store.files.clock import Clock, iso, nonce, now_ms
+from bullpen.store.files.disk import Disk
+from bullpen.store.files.log import Head
+from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.plan import event_line
+from bullpen.store.files.writer import TeamFiles, check_message, disk_errors, remove_tree
+
+T = TypeVar("T")
+
+_READ_ATTEMPTS = 5
+
+
+class FileStore:
+    """Teams under `home/teams` and `home/tasks`. Safe for many processes and for Claude Code."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        clock: Clock = now_ms,
+        limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
+        fsync: bool = True,
+        disk: Disk | None = None,
+    ) -> None:
+        self.home = os.path.abspath(home)
+        self._clock, self._limits = clock, limits
+        self._disk = disk or Disk(fsync=fsync)
+        self._teams: dict[str, TeamFiles] = {}
+
+    def _files(self, team: str) -> TeamFiles:
+        """What is kept of a team that exists."""
+        files = self._teams.get(team)
+        if files is None:
+            paths = TeamPaths(self.home, team)
+            files = self._teams.setdefault(
+                team, TeamFiles(paths, self._disk, self._clock, self._limits)
+            )
+        return files
+
+    def _existing(self, team: str) -> TeamFiles:
+        files = self._files(team)
+        if not os.path.lexists(files.paths.config) or os.path.lexists(files.paths.deleting):
+            raise NotFound(
+                f"There is no team {team!r} in {self.home}.", remedy="List teams: bullpen team list"
+            )
+        return files
+
+    async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
+        """Make a team in a hidden folder, then give the folder its name."""
+        await _in_thread(lambda: self._create(team, config, actor))
+
+    def _create(self, team: str, config: TeamConfig, actor: str) -> None:
+        paths, disk = TeamPaths(self.home, team), self._disk
+        with disk_errors(team):
+            if os.path.lexists(paths.deleting):
+                self._delete(team, actor)
+            if os.path.lexists(paths.root) and os.listdir(paths.root):
+                raise _exists(team)
+            _refuse_leftover_tasks(paths)
+            for folder in (paths.teams, paths.task_lists, paths.tasks):
+                disk.ensure_dir(folder)
+            if not os.path.lexists(paths.tasks_lock_file):
+                with suppress(FileExistsError):
+                    disk.write_new(paths.tasks_lock_file, b"")
+            staging = os.path.join(paths.teams, f".{team}.new-{nonce()}")
+            try:
+                self._fill(staging, config, actor)
+                disk.rename(staging, paths.root)
+            except (FileExistsError, NotADirectoryError, OSError) as error:
+                remove_tree(staging, Disk(fsync=False))
+                if os.path.lexists(paths.root):
+                    raise _exists(team) from error
+                raise
+            disk.sync_dir(paths.teams)
+            disk.sync_dir(paths.task_lists)
+
+    def _fill(self, staging: str, config: TeamConfig, actor: str) -> None:
+        own = os.path.join(staging, ".bullpen")
+        for folder in (staging, os.path.join(staging, "inboxes"), own):
+            self._disk.mkdir(folder)
+        changes: list[Change] = [PutTeam(config.header), *map(PutMember, config.roster)]
+        line = event_line(
+            seq=1,
+            time=iso(self._clock()),
+            actor=actor,
+            op="team.create",
+            changes=[encode(change) for change in changes],
+            done=True,
+        )
+        self._disk.write_new(os.path.join(staging, "config.json"), config.dump())
+        self._disk.write_new(os.path.join(own, "events.jsonl"), line)
+        head = Head(seq=1, size=len(line), rev=1)
+        self._disk.write_new(os.path.join(own, "head"), head.encode())
+        self._disk.sync_dir(own)
+        self._disk.sync_dir(staging)
+
+    async def delete(self, team: str, *, actor: str) -> bool:
+        """Remove a team. A damaged one can be removed too."""
+        return await _in_thread(lambda: self._delete(team, actor))
+
+    def _delete(self, team: str, actor: str) -> bool:
+        files = self._files(team)
+        paths = files.paths
+        if not os.path.lexists(paths.root):
+            return False
+        with disk_errors(team):
+            self._disk.ensure_dir(paths.own)
+        try:
+            with files.writing(recover=False) as writer:
+                if not os.path.lexists(paths.deleting):
+                    self._disk.write_new(paths.deleting, actor.encode("utf-8", "replace"))
+                    self._disk.sync_dir(paths.own)
+                writer.finish_delete()
+        except NotFound:
+            return False
+        finally:
+            self._teams.pop(team, None)
+            files.lock.close()
+        return True
+
+    async def teams(self) -> list[str]:
+        """All folders that hold a team's config."""
+        return await _in_thread(self._list)
+
+    def _list(self) -> list[str]:
+        teams = os.path.join(self.home, "teams")
+        try:
+            names = os.listdir(teams)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise Unavailable(f"Cannot list {teams}: {error.strerror}.") from error
+        return sorted(
+            name
+            for name in names
+            if not name.startswith(".")
+            and os.path.lexists(os.path.join(teams, name, "config.json"))
+            and not os.path.lexists(os.path.join(teams, name, ".bullpen", "deleting"))
+        )
+
+    async def config(self, team: str) -> TeamConfig:
+        """The team and its members."""
+        return await _in_thread(lambda: self._existing(team).records.config())
+
+    async def read(self, team: str) -> TeamState:
+        """The whole team, without a lock unless writers leave no moment between two commits."""
+        return await _in_thread(lambda: self._read(team))
+
+    def _read(self, team: str) -> TeamState:
+        files = self._existing(team)
+        for attempt in range(_READ_ATTEMPTS):
+            before = self._settled(files)
+            if before is not None:
+                state = self._read_once(files, before.seq)
+                after = self._settled(files)
+                if after is not None and after.rev == before.rev:
+                    return state
+            time.sleep(0.002 * 2**attempt)
+        with files.writing() as writer:
+            return self._read_once(files, writer.log.head.seq)
+
+    def _settled(self, files: TeamFiles) -> Head | None:
+        """The head, if no commit is under way."""
+        head = log.read_head(files.paths.head)
+        size = log.size_of(files.paths.events)
+        if head is None:
+            return Head() if size == 0 else None
+        # A log longer than the head says belongs to a commit under way, or to a dead process.
+        return head if head.size == size else None
+
+    def _read_once(self, files: TeamFiles, seq: int) -> TeamState:
+        config = files.records.config()
+        tasks, bad_tasks = files.records.tasks()
+        requests, bad_requests = files.records.requests()
+        rows = checkup.bad_member_rows(files.paths, config)
+        return TeamState(config, tasks, requests, seq, (*rows, *bad_tasks, *bad_requests))
+
+    async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
+        """Decide and write, one commit of a team after another."""
+
+        def run() -> Committed:
+            with self._existing(team).writing() as writer:
+                return writer.commit(decide, actor=actor, op=op)
+
+        return await _in_thread(run)
+
+    async def append(
+        self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
+    ) -> Stored:
+        """Add a message to an inbox."""
+        check_message(message, self._limits)
+
+        def run() -> Stored:
+            with self._existing(team).writing() as writer:
+                return writer.append(to, message, actor=actor, fresh=fresh)
+
+        return await _in_thread(run)
+
+    async def mailbox(
+        self, team: str, agent: str, *, after: str | None = None, history: bool = False
+    ) -> Mailbox:
+        """What is in an inbox and, if wanted, in its archive."""
+
+        def run() -> Mailbox:
+            paths = self._existing(team).paths
+            try:
+                return mailbox.read(paths, agent, after=after, history=history)
+            except OSError as error:
+                raise Unavailable(f"Cannot read the mailbox of {agent!r}: {error}.") from error
+
+        return await _in_thread(run)
+
+    async def acknowledge(
+        self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
+    ) -> int:
+        """Record that messages were injected or seen."""
+
+        def run() -> int:
+            with self._existing(team).writing() as writer:
+                return writer.acknowledge(agent, ids, state, actor=actor)
+
+        return await _in_thread(run)
+
+    async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The log, after a look at what other programs changed."""
+
+        def run() -> list[Event]:
+            files = self._existing(team)
+            with files.writing() as writer:
+                writer.observe()
+                stop = writer.log.head.size
+            return _decoded(files.paths.events, after, stop, limit)
+
+        return await _in_thread(run)
+
+    def watch(self, team: str) -> AsyncIterator[int]:
+        """Follow a team's files."""
+        files = self._existing(team)
+        return watching.follow(files.paths, lambda: self._existing(team))
+
+    async def beat(self, team: str, presence: Presence) -> None:
+        """Replace an agent's last heartbeat. Not synced: the next one comes soon."""
+
+        def run() -> None:
+            files = self._existing(team)
+            files.ensure_own()
+            with disk_errors(team):
+                quick = Disk(fsync=False)
+                quick.ensure_dir(files.paths.presence)
+                path = files.paths.beat(presence.agent)
+                quick.replace(path, jsontext.dumps_line(presence.raw), nonce=nonce())
+
+        await _in_thread(run)
+
+    async def presence(self, team: str) -> Mapping[str, Presence]:
+        """Everybody's last heartbeat."""
+        return await _in_thread(lambda: _presence(self._existing(team).paths))
+
+    async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
+        """Look for damaged files and leftovers."""
+        if team is None:
+            return await _in_thread(lambda: checkup.leftovers(self.home, self._disk, fix=fix))
+        files = self._existing(team)
+        return await _in_thread(lambda: checkup.run(files, fix=fix))
+
+    async def aclose(self) -> None:
+        """Close the lock files."""
+        for files in self._teams.values():
+            files.lock.close()
+        self._teams.clear()
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(work)
+
+
+def _exists(team: str) -> Conflict:
+    return Conflict(
+        f"There is a team {team!r} already.",
+        remedy="Choose another name, or delete it: bullpen team delete " + team,
+    )
+
+
+def _refuse_leftover_tasks(paths: TeamPaths) -> None:
+    """Tasks of a former team of that name must not turn up in the new one."""
+    with suppress(FileNotFoundError):
+        if any(name.endswith(".json") for name in os.listdir(paths.tasks)):
+            raise Conflict(
+                f"{paths.tasks} holds tasks of a former team {paths.name!r}.",
+                remedy="Move that folder away, or choose another name.",
+            )
+
+
+def _decoded(path: str, after: int, stop: int, limit: int | None) -> list[Event]:
+    events: list[Event] = []
+    if stop == 0:
+        return events
+    for raw in log.lines_after(path, log.find(path, after, stop), stop):
+        if limit is not None and len(events) >= limit:
+            break
+        if raw["seq"] <= after:
+            continue
+        try:
+            events.append(Event.decode(raw))
+        except (ValueError, KeyError) as error:
+            raise Unreadable(path, f"event {raw['seq']}: {error}") from None
+    return events
+
+
+def _presence(paths: TeamPaths) -> Mapping[str, Presence]:
+    found: dict[str, Presence] = {}
+    try:
+        names = sorted(os.listdir(paths.presence))
+    except FileNotFoundError:
+        return found
+    for name in names:
+        if name.endswith(".json") and not name.startswith("."):
+            path = os.path.join(paths.presence, name)
+            try:
+                with open(path, "rb") as file:
+                    presence = Presence.parse(jsontext.loads(file.read()))
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                raise Unreadable(path, str(error)) from None
+            found[presence.agent] = presence
+    return found

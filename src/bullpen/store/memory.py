@@ -1,0 +1,386 @@
+"""A store in the memory of one process: for tests, for dry runs, and as the model of the others.
+
+Records are kept as JSON text and parsed for every reader, so nobody can change what is stored by
+changing what was put in or handed out. One event loop only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from bullpen.errors import Conflict, Invalid, NotFound
+from bullpen.protocol import jsontext, names
+from bullpen.protocol.changes import (
+    Change,
+    DeleteTask,
+    Deliver,
+    Event,
+    MarkMail,
+    PutMember,
+    PutRequest,
+    PutTask,
+    PutTeam,
+)
+from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.protocol.wire import Wire
+from bullpen.store.base import (
+    Committed,
+    Decide,
+    Entry,
+    Finding,
+    Mailbox,
+    Mark,
+    Store,
+    Stored,
+    StoreLimits,
+    TeamState,
+)
+from bullpen.store.fold import Folded, apply
+
+W = TypeVar("W", bound=Wire)
+
+_RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _iso(ms: int) -> str:
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_unread(state: DeliveryState) -> bool:
+    return _RANK[state] < _RANK["seen"]
+
+
+def _load(kind: type[W], text: bytes) -> W:
+    return kind.parse(jsontext.loads(text))
+
+
+@dataclass(slots=True)
+class _Held:
+    """Everything about one team. The log is the truth; `state` is what it replays to."""
+
+    state: Folded[bytes] = field(default_factory=Folded)
+    log: list[bytes] = field(default_factory=list)
+    bodies: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    beats: dict[str, bytes] = field(default_factory=dict)
+    highest_task_id: int = 0
+    deleted: bool = False
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def team(self) -> TeamConfig:
+        members = [jsontext.loads(row) for row in self.state.members.values()]
+        header = jsontext.loads(jsontext.dumps_line(self.state.team))
+        return TeamConfig.parse({**header, "members": members})
+
+    def task(self, task_id: str) -> Task | None:
+        text = self.state.tasks.get(task_id)
+        return None if text is None else _load(Task, text)
+
+    def tasks(self) -> dict[str, Task]:
+        tasks = [_load(Task, text) for text in self.state.tasks.values()]
+        return {task.id: task for task in sorted(tasks, key=lambda task: task.sort_key)}
+
+    def request(self, request_id: str) -> Request | None:
+        text = self.state.requests.get(request_id)
+        return None if text is None else _load(Request, text)
+
+    def requests(self) -> dict[str, Request]:
+        return {key: _load(Request, text) for key, text in self.state.requests.items()}
+
+    @property
+    def next_task_id(self) -> int:
+        return self.highest_task_id + 1
+
+    def box(self, agent: str) -> dict[str, DeliveryState]:
+        """The states of an agent's mail, archived or not, oldest first."""
+        return self.state.mail.get(agent, {})
+
+    def record(self, event: Event) -> None:
+        """Make an event part of the log and of everything that follows from it."""
+        line = jsontext.dumps_line(event.encode())
+        # From here on nothing is shared with the caller, and nothing can fail.
+        event = Event.decode(jsontext.loads_line(line))
+        apply(self.state, event, keep=jsontext.dumps_line)
+        for change in event.changes:
+            self._follow(change)
+        self.log.append(line)
+        self.wake()
+
+    def _follow(self, change: Change) -> None:
+        match change:
+            case PutTask(Task(id=task_id)) | DeleteTask(task_id):
+                if task_id.isdecimal():
+                    self.highest_task_id = max(self.highest_task_id, int(task_id))
+            case Deliver(to, message):
+                self.bodies.setdefault(to, {})[message.id] = jsontext.dumps_line(message.raw)
+            case MarkMail(agent, ids, "seen"):
+                bodies = self.bodies[agent]
+                for message_id in ids:
+                    read = _load(Message, bodies[message_id]).evolve(read=True)
+                    bodies[message_id] = jsontext.dumps_line(read.raw)
+            case _:
+                pass
+
+    def wake(self) -> None:
+        """Let every watcher look again."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+
+class MemoryStore(Store):
+    """Teams that live and die with this object."""
+
+    def __init__(
+        self, *, clock: Callable[[], int] = _now_ms, limits: StoreLimits | None = None
+    ) -> None:
+        self._clock = clock
+        self._limits = limits or StoreLimits()
+        self._teams: dict[str, _Held] = {}
+
+    async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
+        names.check_component(team, kind="team name")
+        await anyio.lowlevel.checkpoint()
+        if team in self._teams:
+            raise Conflict(
+                f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
+            )
+        _check_config(config)
+        held = _Held()
+        changes: list[Change] = [PutTeam(config.header)]
+        changes += [PutMember(member) for member in config.roster]
+        self._record(held, self._effective(held, changes), actor=actor, op="team.create")
+        self._teams[team] = held
+
+    async def delete(self, team: str, *, actor: str) -> bool:
+        names.check_component(team, kind="team name")
+        await anyio.lowlevel.checkpoint()
+        held = self._teams.pop(team, None)
+        if held is None:
+            return False
+        held.deleted = True
+        held.wake()
+        return True
+
+    async def teams(self) -> list[str]:
+        await anyio.lowlevel.checkpoint()
+        return sorted(self._teams)
+
+    async def config(self, team: str) -> TeamConfig:
+        return (await self._open(team)).team
+
+    async def read(self, team: str) -> TeamState:
+        held = await self._open(team)
+        return TeamState(held.team, held.tasks(), held.requests(), held.state.seq)
+
+    async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
+        held = await self._open(team)
+        # No await until the event is recorded: that is what makes commits follow one another.
+        changes = self._effective(held, decide(held))
+        if changes:
+            self._record(held, changes, actor=actor, op=op)
+        return Committed(held.state.seq, tuple(changes))
+
+    async def append(
+        self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
+    ) -> Stored:
+        held = await self._open(team)
+        changes = self._effective(held, [Deliver(to, message)])
+        if changes:
+            self._record(held, changes, actor=actor, op="message")
+        before = itertools.takewhile(lambda item: item[0] != message.id, held.box(to).items())
+        ahead = sum(_is_unread(state) for _, state in before)
+        return Stored(message.id, held.state.seq, ahead, duplicate=not changes)
+
+    async def mailbox(
+        self, team: str, agent: str, *, after: str | None = None, history: bool = False
+    ) -> Mailbox:
+        held = await self._open(team)
+        names.check_component(agent, kind="member name")
+        box = held.box(agent)
+        ids = list(box)
+        if after is not None:
+            if after not in box:
+                raise NotFound(
+                    f"There is no message {after!r} in the mailbox of {agent!r}.",
+                    remedy="Read the mailbox without naming a message.",
+                )
+            ids = ids[ids.index(after) + 1 :]
+        elif not history:
+            ids = [message_id for message_id in ids if box[message_id] != "archived"]
+        bodies = held.bodies.get(agent, {})
+        return Mailbox(
+            tuple(
+                Entry(
+                    message_id,
+                    _load(Message, bodies[message_id]),
+                    box[message_id] if _is_unread(box[message_id]) else "seen",
+                )
+                for message_id in ids
+            )
+        )
+
+    async def acknowledge(
+        self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
+    ) -> int:
+        held = await self._open(team)
+        names.check_component(agent, kind="member name")
+        wanted = set(ids)
+        forward = tuple(
+            message_id
+            for message_id, reached in held.box(agent).items()
+            if message_id in wanted and _RANK[reached] < _RANK[state]
+        )
+        if forward:
+            changes: list[Change] = [MarkMail(agent, forward, state)]
+            old = self._too_old(held.box(agent), forward) if state == "seen" else ()
+            changes += [MarkMail(agent, old, "archived")] if old else []
+            self._record(held, changes, actor=actor, op=f"mail.{state}")
+        return len(forward)
+
+    def _too_old(self, box: dict[str, DeliveryState], seen_now: Iterable[str]) -> tuple[str, ...]:
+        """The oldest seen messages, once there are more than twice as many as are kept."""
+        fresh = set(seen_now)
+        seen = tuple(key for key, state in box.items() if state == "seen" or key in fresh)
+        kept = self._limits.seen_kept
+        return seen[: len(seen) - kept] if len(seen) > 2 * kept else ()
+
+    async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        held = await self._open(team)
+        start = max(after, 0)
+        end = None if limit is None else start + limit
+        return [Event.decode(jsontext.loads_line(line)) for line in held.log[start:end]]
+
+    async def watch(self, team: str) -> AsyncIterator[int]:
+        held = await self._open(team)
+        while not held.deleted:
+            # Taken before the yield, so that no change during it is missed.
+            changed = held.changed
+            yield held.state.seq
+            await changed.wait()
+        raise _no_team(team)
+
+    async def beat(self, team: str, presence: Presence) -> None:
+        held = await self._open(team)
+        names.check_component(presence.agent, kind="member name")
+        held.beats[presence.agent] = jsontext.dumps_line(presence.raw)
+        held.wake()
+
+    async def presence(self, team: str) -> Mapping[str, Presence]:
+        held = await self._open(team)
+        return {agent: _load(Presence, text) for agent, text in held.beats.items()}
+
+    async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
+        if team is not None:
+            await self._open(team)
+        return []
+
+    async def aclose(self) -> None:
+        await anyio.lowlevel.checkpoint()
+
+    async def _open(self, team: str) -> _Held:
+        names.check_component(team, kind="team name")
+        await anyio.lowlevel.checkpoint()
+        if team not in self._teams:
+            raise _no_team(team)
+        return self._teams[team]
+
+    def _record(self, held: _Held, changes: Sequence[Change], *, actor: str, op: str) -> None:
+        seq = held.state.seq + 1
+        held.record(Event(seq, _iso(self._clock()), actor, op, tuple(changes)))
+
+    def _effective(self, held: _Held, changes: Iterable[Change]) -> list[Change]:
+        """The changes, all of them checked, without messages that were delivered before."""
+        header = held.state.team
+        delivered: set[tuple[str, str]] = set()
+        effective: list[Change] = []
+        for change in changes:
+            self._check(change)
+            if isinstance(change, PutTeam):
+                header = _merged(header, change)
+            if isinstance(change, Deliver):
+                address = (change.to, change.message.id)
+                if change.message.id in held.box(change.to) or address in delivered:
+                    continue
+                delivered.add(address)
+            effective.append(change)
+        return effective
+
+    def _check(self, change: Change) -> None:
+        match change:
+            case PutTask(Task(id=task_id)) | DeleteTask(task_id):
+                names.check_task_id(task_id)
+            case PutMember(member):
+                names.check_component(member.name, kind="member name")
+            case PutRequest(request):
+                names.check_component(request.id, kind="request id")
+            case Deliver(to, message):
+                names.check_component(to, kind="member name")
+                self._check_message(message)
+            case MarkMail(agent):
+                raise Invalid(
+                    f"A commit cannot change the delivery states of {agent!r}'s mail.",
+                    remedy="Use acknowledge.",
+                )
+            case _:
+                pass
+
+    def _check_message(self, message: Message) -> None:
+        if not message.msg_id:
+            raise Invalid(
+                f"A message from {message.sender!r} has no id.", remedy="Give it a msg_id."
+            )
+        size, size_max = len(jsontext.dumps_line(message.raw)), self._limits.message_bytes_max
+        if size > size_max:
+            raise Invalid(
+                f"Message {message.msg_id!r} has {size} bytes; at most {size_max} are allowed.",
+                remedy="Put the content into a file and send its path.",
+            )
+
+
+def _no_team(team: str) -> NotFound:
+    return NotFound(f"There is no team {team!r}.", remedy="Run: bullpen team list")
+
+
+def _check_config(config: TeamConfig) -> None:
+    if config.bad_rows:
+        index, why = config.bad_rows[0]
+        raise Invalid(
+            f"Row {index} of the members of team {config.name!r} is no member: {why}.",
+            remedy="Correct the row.",
+        )
+    if len({member.name for member in config.roster}) < len(config.roster):
+        raise Invalid(
+            f"Two members of team {config.name!r} have the same name.", remedy="Rename one."
+        )
+
+
+def _merged(header: dict[str, object], change: PutTeam) -> dict[str, object]:
+    """The header after a change, if it still is one."""
+    if "members" in change.fields:
+        raise Invalid(
+            "The members of a team are not a field of it.", remedy="Put or remove single members."
+        )
+    merged = {**header, **change.fields}
+    merged = {key: value for key, value in merged.items() if value is not None}
+    try:
+        TeamConfig.parse(merged)
+    except ValueError as error:
+        raise Invalid(f"That is no team: {error}.", remedy="Correct the field.") from None
+    return merged
