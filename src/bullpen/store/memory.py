@@ -125,7 +125,7 @@ class _Held:
 
     def _follow(self, change: Change) -> None:
         match change:
-            case PutTask(Task(id=task_id)) | DeleteTask(task_id):
+            case PutTask(Task(id=task_id)):
                 if task_id.isdecimal():
                     self.highest_task_id = max(self.highest_task_id, int(task_id))
             case Deliver(to, message):

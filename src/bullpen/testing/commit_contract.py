@@ -217,6 +217,20 @@ class CommitContract:
             ("m2", "stored"),
         ]
 
+    async def test_the_log_of_a_commit_has_only_the_deliveries_that_were_made(
+        self, store: Store
+    ) -> None:
+        await send(store, "m1")
+        new = (PutTask(task("1")), Deliver("ann", message("m2")))
+        committed = await put(store, Deliver("ann", message("m1")), *new, new[1])
+        assert committed == Committed(3, new)
+        assert (await store.events("alpha"))[-1].changes == new
+
+    async def test_a_commit_of_repeated_deliveries_is_no_event(self, store: Store) -> None:
+        await send(store, "m1")
+        assert await put(store, Deliver("ann", message("m1"))) == Committed(2, ())
+        assert len(await store.events("alpha")) == 2
+
     async def test_task_ids_go_up(self, store: Store) -> None:
         assert await next_task_id(store) == 1
         await put(store, PutTask(task("1")), PutTask(task("12")), PutTask(task("x")))

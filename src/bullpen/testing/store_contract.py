@@ -247,6 +247,11 @@ class StoreContract(CommitContract, MailboxContract):
         assert await store.events("alpha", after=len(events)) == []
         assert await store.events("alpha", after=len(events) + 9) == []
 
+    async def test_looking_at_events_makes_none(self, store: Store) -> None:
+        await store.create("beta", config("beta", description=None, later=None), actor=LEAD)
+        for _ in range(3):
+            assert [event.op for event in await store.events("beta")] == ["team.create"]
+
     async def test_replaying_the_log_gives_the_live_state(self, store: Store) -> None:
         await self.mixed_run(store)
         await assert_replay_is_live(store)

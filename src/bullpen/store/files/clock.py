@@ -23,8 +23,8 @@ def now_ms() -> int:
 
 def iso(ms: int) -> str:
     """A time as the files have it: 2026-11-14T22:47:12.537Z."""
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    moment = datetime.fromtimestamp(ms // 1000, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat()}.{ms % 1000:03d}Z"
 
 
 def nonce() -> str:

@@ -34,6 +34,18 @@ class Disk:
         finally:
             os.close(fd)
 
+    def create_whole(self, path: str, data: bytes, *, nonce: str) -> None:
+        """Make a file with all its content at once, unless there is one."""
+        temp = temp_of(path, nonce)
+        self.write_new(temp, data)
+        self.step("link", path)
+        try:
+            os.link(temp, path)
+        except FileExistsError:
+            pass
+        finally:
+            self.unlink(temp)
+
     def write(self, fd: int, data: bytes, path: str) -> None:
         """Write all of `data` at the descriptor's position."""
         self.step("write", path)
@@ -122,6 +134,19 @@ class Disk:
         temp = temp_of(path, nonce)
         self.write_new(temp, data)
         self.rename(temp, path)
+
+
+def read_bytes(path: str, start: int = 0) -> bytes:
+    """A file's content from byte `start` on, as it was at one moment."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size - start
+        data = os.pread(fd, size + 1, start)
+        while len(data) > size and (more := os.pread(fd, 1 << 20, start + len(data))):
+            data += more
+        return data
+    finally:
+        os.close(fd)
 
 
 def temp_of(path: str, nonce: str) -> str:

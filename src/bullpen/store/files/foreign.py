@@ -23,6 +23,7 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
+from bullpen.store.base import Entry
 from bullpen.store.files import mailbox
 from bullpen.store.files.ledger import Ledger
 from bullpen.store.files.plan import Plan, make_plan
@@ -116,7 +117,7 @@ def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Ch
             box = mailbox.read(writer.paths, agent, after=None, history=False)
         except Unreadable:
             continue  # `checkup` reports it; nothing is known about what is in it.
-        found += _unlogged_in(agent, box.entries, known.mail.get(agent, {}))
+        found += _unlogged_in(writer, agent, box.entries, known.mail.get(agent, {}))
     return found
 
 
@@ -124,21 +125,26 @@ def _is_inbox(name: str) -> bool:
     return name.endswith(".json") and not name.startswith(".")
 
 
-def _unlogged_in(agent: str, entries: tuple[Any, ...], logged: dict[str, str]) -> list[Change]:
+def _unlogged_in(
+    writer: Writer, agent: str, entries: tuple[Entry, ...], logged: dict[str, str]
+) -> list[Change]:
     found: list[Change] = [
         Deliver(agent, entry.message) for entry in entries if entry.id not in logged
     ]
-    seen = tuple(
-        entry.id
-        for entry in entries
-        if entry.state == "seen" and logged.get(entry.id, "seen") != "seen"
-    )
     here = {entry.id for entry in entries}
-    gone = tuple(key for key in logged if key not in here)
-    if seen:
-        found.append(MarkMail(agent, seen, "seen"))
-    if gone:
-        found.append(MarkMail(agent, gone, "consumed"))
+    gone = [key for key in logged if key not in here]
+    # Our own process may have died after it archived messages and before it said so.
+    old = mailbox.archived(writer.paths, agent) if gone else {}
+    archived = [key for key in gone if old.get(key)]
+    seen = [entry.id for entry in entries if entry.state == "seen"]
+    unsaid = [key for key in [*archived, *seen] if logged.get(key, "seen") != "seen"]
+    consumed = [key for key in gone if not old.get(key)]
+    if unsaid:
+        found.append(MarkMail(agent, tuple(unsaid), "seen"))
+    if archived:
+        found.append(MarkMail(agent, tuple(archived), "archived"))
+    if consumed:
+        found.append(MarkMail(agent, tuple(consumed), "consumed"))
     return found
 
 

@@ -20,7 +20,8 @@ from typing import Any
 from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
 from bullpen.protocol.message import Message
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.clock import nonce
+from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.paths import TeamPaths
 
 _END = b"\n  }\n]"
@@ -73,18 +74,14 @@ class Inbox:
         """Make an empty inbox if there is none, as the real program does before it locks it."""
         if not os.path.lexists(self.path):
             self._disk.ensure_dir(self._paths.inboxes)
-            try:
-                self._disk.write_new(self.path, b"[]")
-            except FileExistsError:
-                return
+            self._disk.create_whole(self.path, b"[]", nonce=nonce())
 
     def holds(self, message_id: str) -> bool:
         """Whether the inbox or its archive has that message. Reads it all: only for retries."""
         needle = jsontext.dumps_line(message_id)
         for path in (self.path, self._paths.archived(self._agent)):
             try:
-                with open(path, "rb") as file:
-                    data = file.read()
+                data = read_bytes(path)
             except FileNotFoundError:
                 continue
             if b'"msg_id": ' + needle in data or b'"msg_id":' + needle in data:
@@ -105,15 +102,18 @@ class Inbox:
         except OSError:
             return None
         try:
-            if os.fstat(fd).st_size < known.shadow_size or not _nobody_reads(fd):
+            size = os.fstat(fd).st_size
+            if size < known.shadow_size or not _nobody_reads(fd):
                 return None
-            missing = _tail(self.path, known.shadow_size - 2)
+            at = known.shadow_size - 2
+            missing = read_bytes(self.path, at)
             if not missing.endswith(_END):
                 return None
             data = missing[:-2] + b"," + rows_text(messages) + b"\n]"
-            at = known.shadow_size - 2
             self._disk.write_at(fd, data, at, self._shadow)
-            self._disk.truncate(fd, at + len(data), self._shadow)
+            if size > at + len(data):
+                # A dead process had begun to write something longer.
+                self._disk.truncate(fd, at + len(data), self._shadow)
             self._disk.sync(fd, self._shadow)
         finally:
             os.close(fd)
@@ -149,15 +149,14 @@ class Inbox:
             Shadow(now.st_ino, now.st_size, now.st_mtime_ns, staged.old_size, staged.unread_after)
         )
 
-    def rewrite(self, rows: Sequence[Any], *, nonce: str) -> None:
+    def rewrite(self, rows: Sequence[Any]) -> None:
         """Replace the whole content."""
-        self._disk.replace(self.path, jsontext.dumps(list(rows)), nonce=nonce)
+        self._disk.replace(self.path, jsontext.dumps(list(rows)), nonce=nonce())
 
     def _known(self) -> Shadow | None:
         """The shadow's state, if nobody but us has touched the inbox since."""
         try:
-            with open(self._state, "rb") as file:
-                known = Shadow(*(int(number) for number in file.read().split()))
+            known = Shadow(*map(int, read_bytes(self._state).split()))
             now = os.lstat(self.path)
         except (OSError, ValueError, TypeError):
             return None
@@ -165,11 +164,12 @@ class Inbox:
         return known if same else None
 
     def _remember(self, shadow: Shadow) -> None:
-        # Only a hint: it is checked against the inbox, so it need not be durable or atomic.
+        # Only a hint: it is checked against the inbox, so it need not be durable or atomic. One
+        # block in place, because ext4 flushes a file that is truncated and written again.
         text = b"%d %d %d %d %d\n" % (*shadow.stamp, shadow.shadow_size, shadow.unread)
-        fd = os.open(self._state, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._state, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._disk.write(fd, text, self._state)
+            self._disk.write(fd, text.ljust(128), self._state)
         finally:
             os.close(fd)
 
@@ -178,17 +178,10 @@ def _unread(messages: Sequence[Message]) -> int:
     return sum(1 for message in messages if not message.read)
 
 
-def _tail(path: str, start: int) -> bytes:
-    with open(path, "rb") as file:
-        file.seek(start)
-        return file.read()
-
-
 def read_inbox(path: str) -> bytes:
     """An inbox's bytes; an inbox that was never made reads as the empty array."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_bytes(path)
     except FileNotFoundError:
         return b"[]"
 

@@ -12,7 +12,7 @@ from bullpen.protocol import jsontext
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.base import Entry, Mailbox, Mark, Problem
 from bullpen.store.files.clock import nonce
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.mail import Inbox, parse_rows, read_inbox
 from bullpen.store.files.paths import TeamPaths
 
@@ -105,8 +105,7 @@ def archived(paths: TeamPaths, agent: str) -> dict[str, Message | None]:
 def load_injected(path: str) -> dict[str, int]:
     """The messages put into a turn and not yet seen, with when that was."""
     try:
-        with open(path, "rb") as file:
-            raw = jsontext.loads(file.read())
+        raw = jsontext.loads(read_bytes(path))
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -151,7 +150,7 @@ def move_forward(
     kept, passed = _split(rows, writer.files.limits.seen_kept)
     if passed:
         _archive(writer, agent, passed)
-    inbox.rewrite(kept, nonce=nonce())
+    inbox.rewrite(kept)
     writer.disk.sync_dir(writer.paths.inboxes)
     if injected:
         left = {key: at for key, at in injected.items() if key not in moved}

@@ -29,6 +29,7 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
+from bullpen.store.files.disk import read_bytes
 from bullpen.store.files.ledger import merge_fields
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Records
@@ -216,8 +217,7 @@ def with_fields(config: TeamConfig, fields: dict[str, Any]) -> TeamConfig:
 def already_there(path: str, data: bytes | None) -> bool:
     """Whether a file holds exactly this (None: whether it is gone)."""
     try:
-        with open(path, "rb") as file:
-            return file.read() == data
+        return read_bytes(path) == data
     except FileNotFoundError:
         return data is None
 
