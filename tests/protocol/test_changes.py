@@ -20,7 +20,6 @@ from bullpen.protocol.changes import (
     PutTeam,
     RemoveMember,
     decode,
-    deliveries,
     encode,
 )
 from bullpen.protocol.message import Message
@@ -126,7 +125,3 @@ def test_what_is_no_event_is_a_value_error(field: str, value: Any) -> None:
 def test_only_an_object_is_an_event(raw: Any) -> None:
     with pytest.raises(ValueError):
         Event.decode(raw)
-
-
-def test_deliveries_are_the_messages_among_changes() -> None:
-    assert deliveries(CHANGES) == [Deliver("bob", MESSAGE)]

@@ -149,6 +149,7 @@ def test_a_value_that_holds_itself_is_not_written() -> None:
 
 def test_a_number_that_json_cannot_write_becomes_null_as_in_node() -> None:
     assert jsontext.dumps_line([float("nan"), float("inf"), -float("inf")]) == b"[null,null,null]"
+    assert jsontext.dumps({"n": float("nan")}) == b'{\n  "n": null\n}'
     assert jsontext.dumps_line(["\ud83d", float("nan")]) == rb'["\ud83d",null]'
     assert jsontext.dumps_line(jsontext.loads(b"[1e999]")) == b"[null]"
 

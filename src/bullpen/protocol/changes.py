@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from bullpen.protocol.message import DeliveryState, Message
@@ -51,10 +51,14 @@ class PutTeam:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Append a message to a mailbox."""
+    """Append a message to a mailbox, unless its id is there already.
+
+    `fresh` says that the id was made just now, so that nobody need look for it.
+    """
 
     to: str
     message: Message
+    fresh: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +188,3 @@ class Event:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error}") from error
-
-
-def deliveries(changes: Iterable[Change]) -> list[Deliver]:
-    """The messages among some changes."""
-    return [change for change in changes if isinstance(change, Deliver)]

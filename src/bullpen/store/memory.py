@@ -7,25 +7,21 @@ changing what was put in or handed out. One event loop only.
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from bullpen.errors import Conflict, Invalid, NotFound
+from bullpen.errors import Conflict, NotFound
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import (
     Change,
-    DeleteTask,
     Deliver,
     Event,
     MarkMail,
     PutMember,
-    PutRequest,
     PutTask,
     PutTeam,
 )
@@ -34,6 +30,7 @@ from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
+from bullpen.protocol.times import iso
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import (
     Committed,
@@ -47,20 +44,13 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
+from bullpen.store.checks import check_change, check_config, no_team, with_fields
+from bullpen.store.clock import Clock, now_ms
 from bullpen.store.fold import Folded, apply
 
 W = TypeVar("W", bound=Wire)
 
 _RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _iso(ms: int) -> str:
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _is_unread(state: DeliveryState) -> bool:
@@ -147,9 +137,7 @@ class _Held:
 class MemoryStore(Store):
     """Teams that live and die with this object."""
 
-    def __init__(
-        self, *, clock: Callable[[], int] = _now_ms, limits: StoreLimits | None = None
-    ) -> None:
+    def __init__(self, *, clock: Clock = now_ms, limits: StoreLimits | None = None) -> None:
         self._clock = clock
         self._limits = limits or StoreLimits()
         self._teams: dict[str, _Held] = {}
@@ -161,7 +149,7 @@ class MemoryStore(Store):
             raise Conflict(
                 f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
             )
-        _check_config(config)
+        check_config(config)
         held = _Held()
         changes: list[Change] = [PutTeam(config.header)]
         changes += [PutMember(member) for member in config.roster]
@@ -274,7 +262,7 @@ class MemoryStore(Store):
             changed = held.changed
             yield held.state.seq
             await changed.wait()
-        raise _no_team(team)
+        raise no_team(team)
 
     async def beat(self, team: str, presence: Presence) -> None:
         held = await self._open(team)
@@ -298,12 +286,12 @@ class MemoryStore(Store):
         names.check_component(team, kind="team name")
         await anyio.lowlevel.checkpoint()
         if team not in self._teams:
-            raise _no_team(team)
+            raise no_team(team)
         return self._teams[team]
 
     def _record(self, held: _Held, changes: Sequence[Change], *, actor: str, op: str) -> None:
         seq = held.state.seq + 1
-        held.record(Event(seq, _iso(self._clock()), actor, op, tuple(changes)))
+        held.record(Event(seq, iso(self._clock()), actor, op, tuple(changes)))
 
     def _effective(self, held: _Held, changes: Iterable[Change]) -> list[Change]:
         """The changes, all of them checked, without messages that were delivered before."""
@@ -311,9 +299,9 @@ class MemoryStore(Store):
         delivered: set[tuple[str, str]] = set()
         effective: list[Change] = []
         for change in changes:
-            self._check(change)
+            check_change(change, self._limits)
             if isinstance(change, PutTeam):
-                header = _merged(header, change)
+                header = with_fields(header, change.fields).header
             if isinstance(change, Deliver):
                 address = (change.to, change.message.id)
                 if change.message.id in held.box(change.to) or address in delivered:
@@ -321,66 +309,3 @@ class MemoryStore(Store):
                 delivered.add(address)
             effective.append(change)
         return effective
-
-    def _check(self, change: Change) -> None:
-        match change:
-            case PutTask(Task(id=task_id)) | DeleteTask(task_id):
-                names.check_task_id(task_id)
-            case PutMember(member):
-                names.check_component(member.name, kind="member name")
-            case PutRequest(request):
-                names.check_component(request.id, kind="request id")
-            case Deliver(to, message):
-                names.check_component(to, kind="member name")
-                self._check_message(message)
-            case MarkMail(agent):
-                raise Invalid(
-                    f"A commit cannot change the delivery states of {agent!r}'s mail.",
-                    remedy="Use acknowledge.",
-                )
-            case _:
-                pass
-
-    def _check_message(self, message: Message) -> None:
-        if not message.msg_id:
-            raise Invalid(
-                f"A message from {message.sender!r} has no id.", remedy="Give it a msg_id."
-            )
-        size, size_max = len(jsontext.dumps_line(message.raw)), self._limits.message_bytes_max
-        if size > size_max:
-            raise Invalid(
-                f"Message {message.msg_id!r} has {size} bytes; at most {size_max} are allowed.",
-                remedy="Put the content into a file and send its path.",
-            )
-
-
-def _no_team(team: str) -> NotFound:
-    return NotFound(f"There is no team {team!r}.", remedy="Run: bullpen team list")
-
-
-def _check_config(config: TeamConfig) -> None:
-    if config.bad_rows:
-        index, why = config.bad_rows[0]
-        raise Invalid(
-            f"Row {index} of the members of team {config.name!r} is no member: {why}.",
-            remedy="Correct the row.",
-        )
-    if len({member.name for member in config.roster}) < len(config.roster):
-        raise Invalid(
-            f"Two members of team {config.name!r} have the same name.", remedy="Rename one."
-        )
-
-
-def _merged(header: dict[str, object], change: PutTeam) -> dict[str, object]:
-    """The header after a change, if it still is one."""
-    if "members" in change.fields:
-        raise Invalid(
-            "The members of a team are not a field of it.", remedy="Put or remove single members."
-        )
-    merged = {**header, **change.fields}
-    merged = {key: value for key, value in merged.items() if value is not None}
-    try:
-        TeamConfig.parse(merged)
-    except ValueError as error:
-        raise Invalid(f"That is no team: {error}.", remedy="Correct the field.") from None
-    return merged

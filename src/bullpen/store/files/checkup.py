@@ -21,10 +21,10 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import Finding, Problem
 from bullpen.store.files import log, mailbox
-from bullpen.store.files.clock import nonce
 from bullpen.store.files.disk import TEMP_SUFFIX, Disk
 from bullpen.store.files.locks import OUR_MODE, STALE_S, break_if_dead
 from bullpen.store.files.mail import parse_rows, read_inbox
+from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.writer import TeamFiles, Writer, remove_tree
 from bullpen.store.fold import Folded, fold
@@ -101,7 +101,7 @@ def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
 def _is_event(line: bytes, seq: int) -> bool:
     try:
         Event.decode(log.parse_line(line, ""))
-        return bool(jsontext.loads(line)["seq"] == seq)
+        return bool(jsontext.loads_line(line)["seq"] == seq)
     except (Unreadable, ValueError, KeyError, TypeError):
         return False
 

@@ -68,7 +68,10 @@ def _member_change(
 
 
 def _header_change(logged: dict[str, Any], now: dict[str, Any]) -> list[Change]:
-    changed = {key: value for key, value in now.items() if logged.get(key, now) != value}
+    # A null of another program means "not there" in the log.
+    changed = {
+        key: value for key, value in now.items() if value is not None and logged.get(key) != value
+    }
     gone = dict.fromkeys(key for key in logged if key not in now)
     return [PutTeam({**changed, **gone})] if changed or gone else []
 

@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from bullpen.errors import NotFound, Unavailable
+from bullpen.errors import Unavailable
+from bullpen.store.checks import no_team
 from bullpen.store.files.disk import Disk
 
 STALE_S = 10.0
@@ -123,9 +124,7 @@ class TeamLock:
         try:
             self._fd = os.open(self._path, flags, 0o600)
         except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(
-                f"There is no team {self._team!r}.", remedy="List teams: bullpen team list"
-            ) from None
+            raise no_team(self._team) from None
         self._pid = os.getpid()
 
     def _queue(self, deadline: float) -> bool:

@@ -153,7 +153,7 @@ def _lines(path: str, start: int) -> Iterator[tuple[dict[str, Any], int]]:
 def parse_line(line: bytes, path: str) -> dict[str, Any]:
     """One line of the log."""
     try:
-        raw = jsontext.loads(line)
+        raw = jsontext.loads_line(line)
         if not (isinstance(raw, dict) and isinstance(raw.get("seq"), int)):
             raise ValueError("not an event")
     except ValueError as error:

@@ -20,8 +20,8 @@ from typing import Any
 from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
 from bullpen.protocol.message import Message
-from bullpen.store.files.clock import nonce
 from bullpen.store.files.disk import Disk, read_bytes
+from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 
 _END = b"\n  }\n]"

@@ -11,9 +11,9 @@ from bullpen.errors import NotFound, Unreadable
 from bullpen.protocol import jsontext
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.base import Entry, Mailbox, Mark, Problem
-from bullpen.store.files.clock import nonce
 from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.mail import Inbox, parse_rows, read_inbox
+from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bullpen.errors import Invalid
 from bullpen.protocol import jsontext
 from bullpen.protocol.changes import (
     Change,
@@ -29,8 +28,8 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
+from bullpen.store.checks import with_fields
 from bullpen.store.files.disk import read_bytes
-from bullpen.store.files.ledger import merge_fields
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Records
 from bullpen.store.fold import digest
@@ -149,8 +148,8 @@ def _record_of(change: Change) -> tuple[str, str]:
             return ("team", "")
         case Deliver(to, message):
             return ("message", f"{to}/{message.id}")
-        case MarkMail():
-            raise Invalid("Mail is acknowledged, not committed.")
+        case MarkMail(agent, ids):
+            return ("mail", f"{agent}/{ids}")
 
 
 def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, high: int) -> Plan:
@@ -177,7 +176,7 @@ def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, 
             case PutMember() | RemoveMember() | PutTeam():
                 config = _change_config(plan, config or records.config(), change)
             case MarkMail():
-                _record_of(change)
+                pass  # Logged only when it has happened already.
     if config is not None:
         plan.files[paths.config] = config.dump()
     return plan
@@ -194,7 +193,6 @@ def _change_config(
 ) -> TeamConfig:
     match change:
         case PutMember(member):
-            plan.paths.inbox(member.name)  # A name that could leave its folder is refused here.
             _keep(plan, "member", member.name, config.member(member.name))
             return config.with_member(member)
         case RemoveMember(name):
@@ -203,15 +201,7 @@ def _change_config(
         case PutTeam(fields):
             plan.before.setdefault(("team", ""), digest(config.header))
             plan.old.setdefault(("team", ""), config.header)
-            return with_fields(config, fields)
-
-
-def with_fields(config: TeamConfig, fields: dict[str, Any]) -> TeamConfig:
-    """The team with some of its own fields set, its members last as ever."""
-    raw = dict(config.raw)
-    members = raw.pop("members", [])
-    merge_fields(raw, fields)
-    return TeamConfig.parse({**raw, "members": members})
+            return with_fields(config.raw, fields)
 
 
 def already_there(path: str, data: bytes | None) -> bool:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from bullpen.errors import Invalid, NotFound, Unavailable, Unreadable
+from bullpen.errors import Invalid, Unavailable, Unreadable
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import Problem
+from bullpen.store.checks import no_team
 from bullpen.store.files.paths import TeamPaths
 
 _PATIENCE_S = 0.3
@@ -59,9 +60,7 @@ class Records:
         """The team. Raises NotFound if there is none."""
         config = self._load(self._paths.config, TeamConfig.parse)
         if config is None:
-            raise NotFound(
-                f"There is no team {self._paths.name!r}.", remedy="List teams: bullpen team list"
-            )
+            raise no_team(self._paths.name)
         return config
 
     def task(self, task_id: str) -> Task | None:

@@ -17,6 +17,7 @@ from bullpen.protocol.changes import Change, Event, PutMember, PutTeam, encode
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.times import iso
 from bullpen.store.base import (
     Committed,
     Decide,
@@ -27,13 +28,15 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
+from bullpen.store.checks import check_config, check_message, no_team
+from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, watching
-from bullpen.store.files.clock import Clock, iso, nonce, now_ms
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.log import Head
+from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.plan import event_line
-from bullpen.store.files.writer import TeamFiles, check_message, disk_errors, remove_tree
+from bullpen.store.files.writer import TeamFiles, disk_errors, remove_tree
 
 T = TypeVar("T")
 
@@ -70,9 +73,7 @@ class FileStore:
     def _existing(self, team: str) -> TeamFiles:
         files = self._files(team)
         if not os.path.lexists(files.paths.config) or os.path.lexists(files.paths.deleting):
-            raise NotFound(
-                f"There is no team {team!r} in {self.home}.", remedy="List teams: bullpen team list"
-            )
+            raise no_team(team)
         return files
 
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
@@ -81,6 +82,7 @@ class FileStore:
 
     def _create(self, team: str, config: TeamConfig, actor: str) -> None:
         paths, disk = TeamPaths(self.home, team), self._disk
+        check_config(config)
         with disk_errors(team):
             if os.path.lexists(paths.deleting):
                 self._delete(team, actor)

@@ -8,16 +8,19 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from bullpen.errors import Conflict, Invalid, Unavailable
-from bullpen.protocol.changes import Change, Deliver, MarkMail, PutTask, deliveries, encode
+from bullpen.errors import Conflict, Unavailable
+from bullpen.protocol.changes import Change, Deliver, MarkMail, PutTask, encode
 from bullpen.protocol.message import Message
+from bullpen.protocol.times import iso
 from bullpen.store.base import Committed, Decide, Mark, Stored, StoreLimits
+from bullpen.store.checks import check_change
+from bullpen.store.clock import Clock
 from bullpen.store.files import foreign, ledger, mailbox
-from bullpen.store.files.clock import Clock, iso, nonce
 from bullpen.store.files.disk import Disk, temp_of
 from bullpen.store.files.locks import OWNER_AT, FileLocks, TeamLock, owner_record
 from bullpen.store.files.log import Log
 from bullpen.store.files.mail import Inbox
+from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.plan import FileView, Plan, already_there, event_line, folders, make_plan
 from bullpen.store.files.records import Records
@@ -89,12 +92,15 @@ class Writer:
             changes = tuple(decide(view))
             if not changes:
                 return Committed(self.log.head.seq, ())
-            for delivery in deliveries(changes):
-                check_message(delivery.message, self.files.limits)
+            for change in changes:
+                check_change(change, self.files.limits)
             plan = make_plan(self.paths, self.records, changes, high=self.log.head.high)
             for agent in plan.mail:
                 self.inbox(agent).ensure()
             with self.file_locks(plan.locks) as locks:
+                changes = self._without_repeats(changes)
+                if not changes:
+                    return Committed(self.log.head.seq, ())
                 plan = make_plan(self.paths, self.records, changes, high=self.log.head.high)
                 keys = [*plan.before, *([("team", "")] if self.paths.config in plan.files else [])]
                 if all(view.still_true(*key) for key in keys):
@@ -104,6 +110,20 @@ class Writer:
             f"Team {self.paths.name!r} changed under every attempt to commit.",
             remedy="Try again in a moment.",
         )
+
+    def _without_repeats(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        """The changes without messages that their inboxes have already."""
+        kept: list[Change] = []
+        delivered: set[tuple[str, str]] = set()
+        for change in changes:
+            if isinstance(change, Deliver):
+                address = (change.to, change.message.id)
+                known = not change.fresh and self.inbox(change.to).holds(change.message.id)
+                if known or address in delivered:
+                    continue
+                delivered.add(address)
+            kept.append(change)
+        return tuple(kept)
 
     def file_locks(self, files: Sequence[str]) -> AbstractContextManager[FileLocks]:
         """Other programs' locks on some files."""
@@ -309,15 +329,3 @@ def remove_tree(path: str, disk: Disk) -> None:
             else:
                 disk.unlink(entry.path)
         disk.rmdir(path)
-
-
-def check_message(message: Message, limits: StoreLimits) -> None:
-    """Refuse a message that no inbox should hold."""
-    if not message.msg_id:
-        raise Invalid("A message needs an id.", remedy="Set msg_id.")
-    size = len(message.text.encode("utf-8", "surrogatepass"))
-    if size > limits.message_bytes_max:
-        raise Invalid(
-            f"The message has {size} bytes; at most {limits.message_bytes_max} are allowed.",
-            remedy="Put it into a file and send the path.",
-        )

@@ -1,0 +1,8 @@
+"""`python -m bullpen` is `bullpen`."""
+
+from __future__ import annotations
+
+from bullpen.cli.main import main
+
+if __name__ == "__main__":
+    main()

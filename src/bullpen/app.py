@@ -1,0 +1,141 @@
+"""The composition root: the only place that knows settings, the environment and the home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bullpen.errors import BullpenError, Invalid, NotFound, Refused
+from bullpen.protocol.names import LEAD
+from bullpen.store.base import Finding, Store
+from bullpen.store.files.store import FileStore
+from bullpen.team.checkup import checkup
+from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.teams import Teams
+
+HOME = "BULLPEN_HOME"
+TEAM = "BULLPEN_TEAM"
+AGENT = "BULLPEN_AGENT"
+
+Source = Literal["option", "environment", "default"]
+
+_TEAMS_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the teams live, which one is meant, who acts; and where each of these came from."""
+
+    home: Path
+    team: str | None
+    agent: str
+    home_source: Source = "default"
+    team_source: Source = "default"
+    agent_source: Source = "default"
+
+
+def settings_from(
+    env: Mapping[str, str],
+    *,
+    home: str | Path | None = None,
+    team: str | None = None,
+    agent: str | None = None,
+) -> Settings:
+    """The settings: options first, then the environment, then the defaults.
+
+    An empty value counts as none.
+    """
+    home_text, home_source = _chosen(str(home) if home is not None else None, env.get(HOME))
+    team_text, team_source = _chosen(team, env.get(TEAM))
+    agent_text, agent_source = _chosen(agent, env.get(AGENT))
+    return Settings(
+        home=_home(home_text or "~/.bullpen", env),
+        team=team_text,
+        agent=agent_text or LEAD,
+        home_source=home_source,
+        team_source=team_source,
+        agent_source=agent_source,
+    )
+
+
+def _chosen(option: str | None, variable: str | None) -> tuple[str | None, Source]:
+    if option:
+        return option, "option"
+    if variable:
+        return variable, "environment"
+    return None, "default"
+
+
+def _home(text: str, env: Mapping[str, str]) -> Path:
+    path = Path(text)
+    if path.parts[:1] == ("~",) and env.get("HOME"):
+        return Path(env["HOME"]).joinpath(*path.parts[1:])
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise Invalid(
+            f"{text!r} names no directory: whose home it is in is not known.",
+            remedy=f"Name one with --home, or in {HOME}.",
+        ) from None
+
+
+def open_teams(settings: Settings, *, clock: Clock = now_ms, new_id: NewId = new_id) -> Teams:
+    """All teams in the home, ready to be used; nothing is read yet. Close them when done."""
+    return Teams(FileStore(settings.home), clock=clock, new_id=new_id)
+
+
+async def resolve_team(teams: Teams, settings: Settings) -> str:
+    """The team that was named, or the only one there is.
+
+    Raises:
+        NotFound: none was named and there is none.
+        Refused: none was named and there are several (several_teams).
+    """
+    if settings.team is not None:
+        return settings.team
+    names = await teams.names()
+    if not names:
+        raise NotFound(
+            f"There is no team in {settings.home}.", remedy="Create one: bullpen team create NAME"
+        )
+    if len(names) > 1:
+        more = len(names) - _TEAMS_SHOWN_MAX
+        shown = ", ".join(names[:_TEAMS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+        raise Refused(
+            f"There are several teams in {settings.home}: {shown}.",
+            reason="several_teams",
+            remedy=f"Say which with --team NAME, or set {TEAM}.",
+        )
+    return names[0]
+
+
+async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Finding]:
+    """Look for damage in one team or, with None, in all and in what belongs to none.
+
+    Files are mended before records. A team that cannot be examined is a finding of its own.
+    """
+    async with aclosing(FileStore(settings.home)) as store:
+        if team is not None:
+            return await _examined(store, team, fix=fix, by=settings.agent)
+        findings = await store.checkup(None, fix=fix)
+        for name in await store.teams():
+            try:
+                findings += await _examined(store, name, fix=fix, by=settings.agent)
+            except NotFound:
+                # Deleted since the names were read.
+                continue
+        return findings
+
+
+async def _examined(store: Store, team: str, *, fix: bool, by: str) -> list[Finding]:
+    findings = await store.checkup(team, fix=fix)
+    try:
+        return findings + await checkup(store, team, fix=fix, by=by)
+    except NotFound:
+        raise
+    except BullpenError as error:
+        unusable = Finding("unusable", f"teams/{team}", error.message, action=error.remedy)
+        return [*findings, unusable]

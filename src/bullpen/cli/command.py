@@ -1,0 +1,161 @@
+"""How a function becomes a command: the common options, and examples under the help text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from bullpen.cli import complete
+from bullpen.cli.session import Session
+
+P = ParamSpec("P")
+
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        metavar="DIR",
+        help="Where the teams live. [env: BULLPEN_HOME; else ~/.bullpen]",
+        show_default=False,
+    ),
+]
+CommonTeam = Annotated[
+    str | None,
+    typer.Option(
+        "-t",
+        "--team",
+        metavar="NAME",
+        help="The team. [env: BULLPEN_TEAM; else the only one there is]",
+        show_default=False,
+        autocompletion=complete.team_names,
+    ),
+]
+CommonAs = Annotated[
+    str | None,
+    typer.Option(
+        "--as",
+        metavar="NAME",
+        help="Who you are. [env: BULLPEN_AGENT; else team-lead]",
+        show_default=False,
+        autocompletion=complete.member_names,
+    ),
+]
+CommonJson = Annotated[
+    bool, typer.Option("--json", help="Answer with JSON on standard output.", show_default=False)
+]
+
+
+def _common(
+    *,
+    home: Home = None,
+    common_team: CommonTeam = None,
+    common_as: CommonAs = None,
+    common_json: CommonJson = False,
+) -> None:
+    """The options that every command and every group has."""
+
+
+_COMMON = tuple(inspect.signature(_common, eval_str=True).parameters.values())
+_CONTEXT = inspect.Parameter(
+    "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+)
+
+
+class Group(TyperGroup):
+    """A group that shows its help when no command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line, if there are any."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of its commands, groups of them first."""
+        return sorted(self.commands, key=lambda name: not isinstance(self.commands[name], Group))
+
+
+class Noun:
+    """Commands under one name. They are built when that name is first used.
+
+    Building all commands takes longer than showing the names of the groups they are in.
+    """
+
+    def __init__(self, help_text: str) -> None:
+        self.commands = commands = typer.Typer(rich_markup_mode=None)
+
+        class Late(Group):
+            def get_command(self, ctx: Any, cmd_name: str) -> Any:
+                self._build()
+                return super().get_command(ctx, cmd_name)
+
+            def list_commands(self, ctx: Any) -> list[str]:
+                self._build()
+                return super().list_commands(ctx)
+
+            def _build(self) -> None:
+                if not self.commands:
+                    self.commands.update(get_group(commands).commands)
+
+        self.app = group(help_text, cls=Late)
+
+
+def group(
+    help_text: str, *, cls: type[Group] = Group, options: Sequence[inspect.Parameter] = ()
+) -> typer.Typer:
+    """Commands under one name, with the common options before them too."""
+    app = typer.Typer(
+        cls=cls,
+        help=help_text,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_taking(lambda **_: None, (*options, *_COMMON)))
+    return app
+
+
+def command(
+    app: typer.Typer, name: str, *, examples: Sequence[str] = ()
+) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[Concatenate[Session, P], None]]:
+    """Make a function of a session and its own options a command of `app`.
+
+    The docstring is the help text.
+    """
+
+    def register(
+        function: Callable[Concatenate[Session, P], None],
+    ) -> Callable[Concatenate[Session, P], None]:
+        own = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        names = [parameter.name for parameter in own]
+
+        def run(context: typer.Context, **values: Any) -> None:
+            session = Session.of(context)
+            call: Callable[..., None] = function
+            call(session, **{name: values[name] for name in names})
+            session.page.flush()
+
+        run.__doc__ = function.__doc__
+        epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)])
+        app.command(name, epilog=epilog if examples else None)(
+            _taking(run, (_CONTEXT, *own, *_COMMON))
+        )
+        return function
+
+    return register
+
+
+def _taking(
+    function: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Tell typer which parameters a function takes; their types are resolved already."""
+    ordered = sorted(parameters, key=lambda parameter: parameter.kind)
+    function.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    function.__annotations__ = {}
+    return function

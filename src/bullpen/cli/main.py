@@ -1,0 +1,139 @@
+"""The command `bullpen`: its commands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from bullpen.cli import doctor, events, mail, member, task, team
+from bullpen.cli.command import Group, group
+from bullpen.cli.session import version
+from bullpen.cli.text import one_line, say
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+
+PROGRAM = "bullpen"
+FAILED = 1
+PIPE_CLOSED = 141
+
+EXITS: tuple[tuple[type[BullpenError], str, int], ...] = (
+    (Refused, "refused", 2),
+    (NotFound, "not_found", 3),
+    (Conflict, "conflict", 4),
+    (Unavailable, "unavailable", 5),
+    (BullpenError, "failed", FAILED),
+)
+
+
+class Door(Group):
+    """The outermost group: whatever happens inside it becomes an exit code here."""
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> Any:
+        """Run a command line and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        for stream in (sys.stdout, sys.stderr):
+            # A character that the terminal lacks must not keep the rest from being shown.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            code = super().main(words, PROGRAM, standalone_mode=False)
+        except Exception as error:
+            # Shell completion must never write into the line that somebody is typing.
+            completing = f"_{PROGRAM.upper()}_COMPLETE" in os.environ
+            code = FAILED if completing else report(error, words)
+        _let_go_of_output()
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a reader that has gone away ends it without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(PIPE_CLOSED) from None
+
+
+def report(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong on standard error, and return the exit code that says it to programs.
+
+    If the command line asks for JSON, one object also goes to standard output.
+    """
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    told, code = _told(error)
+    say(f"error: {one_line(told['message'])}")
+    if told["remedy"]:
+        say(f"  hint: {one_line(told['remedy'])}")
+    if told["kind"] == "bug" and os.environ.get("BULLPEN_DEBUG") == "1":
+        say("".join(traceback.format_exception(error)))
+    if "--json" in words:
+        # Escaped to ASCII, so that any encoding of standard output leaves it JSON.
+        print(json.dumps({"error": told}, indent=2))
+    return code
+
+
+def _told(error: Exception) -> tuple[dict[str, str], int]:
+    if isinstance(error, BullpenError):
+        kind, code = next((kind, code) for cls, kind, code in EXITS if isinstance(error, cls))
+        told = {"kind": kind, "message": error.message, "remedy": error.remedy}
+        if isinstance(error, Refused):
+            told["reason"] = error.reason
+        return told, code
+    if isinstance(error, typer.TyperException):
+        context: typer.Context | None = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else PROGRAM
+        remedy = f"Try: {path} --help"
+        return {
+            "kind": "usage",
+            "message": error.format_message(),
+            "remedy": remedy,
+        }, error.exit_code
+    return {
+        "kind": "bug",
+        "message": f"This is a bug in bullpen: {type(error).__name__}: {error}",
+        "remedy": "Please report it, with what BULLPEN_DEBUG=1 shows.",
+    }, FAILED
+
+
+def _let_go_of_output() -> None:
+    """Flush, so that nothing is left to fail when Python ends and would complain."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{PROGRAM} {version()}")
+        raise typer.Exit
+
+
+_VERSION = inspect.Parameter(
+    "version",
+    inspect.Parameter.KEYWORD_ONLY,
+    annotation=bool,
+    default=typer.Option(
+        False, "--version", help="Show the version.", is_eager=True, callback=_show_version
+    ),
+)
+
+app = group("Teams of coding agents on plain files.", cls=Door, options=[_VERSION])
+app.add_typer(team.noun.app, name="team")
+app.add_typer(member.noun.app, name="member")
+app.add_typer(task.noun.app, name="task")
+mail.register(app)
+events.register(app)
+doctor.register(app)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()

@@ -1,0 +1,154 @@
+"""What a command shows: one JSON value, or plain text that is stable for grep and awk."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TextIO
+
+from bullpen.cli.text import one_line, say, visible
+from bullpen.errors import BullpenError
+from bullpen.protocol import jsontext
+
+_NOTHING = "-"
+
+
+class Cell(NamedTuple):
+    """A text with the style it has on a terminal: a word of `screen.STYLES` or a colour."""
+
+    text: str
+    style: str = ""
+
+
+Row = Sequence[str | Cell]
+Draw = Callable[["Page"], None]
+
+
+class Page:
+    """Standard output as a command sees it, when it is not a terminal.
+
+    With `json`, `value` is the only thing that reaches standard output; without, `value` is
+    not called. Warnings go to standard error either way.
+    """
+
+    draws = False
+    """Whether box characters are welcome."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+
+    def value(self, value: Any) -> None:
+        """Write one JSON value, indented as the files are."""
+        self._write_bytes(jsontext.dumps(value))
+
+    def json_line(self, value: Any) -> None:
+        """Write one JSON value on a line of its own, at once."""
+        self._write_bytes(jsontext.dumps_line(value))
+        self.flush()
+
+    def result(self, value: Any, *lines: str | Cell) -> None:
+        """Write what a command did: the value for programs, or the lines for people."""
+        if self.json:
+            self.value(value)
+            return
+        for line in lines:
+            self.line(line)
+
+    def line(self, line: str | Cell = "") -> None:
+        """Write one line."""
+        self._write(one_line(_text(line)))
+
+    def title(self, text: str) -> None:
+        """Write a line that begins a section."""
+        self._write(one_line(text))
+
+    def block(self, text: str, *, indent: int = 0) -> None:
+        """Write a text of several lines."""
+        for line in visible(text).expandtabs(4).split("\n"):
+            self._write((" " * indent + line).rstrip())
+
+    def drawing(self, lines: Sequence[str]) -> None:
+        """Write lines whose spaces matter."""
+        for line in lines:
+            self._write(visible(line).replace("\n", " ").rstrip())
+
+    def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Write rows under their column names; no cell is empty, the last one may hold spaces."""
+        head = [name.upper().replace(" ", "-") for name in columns]
+        grid = [
+            head,
+            *([one_line(_text(cell)).strip() or _NOTHING for cell in row] for row in rows),
+        ]
+        widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
+        for cells in grid:
+            padded = [
+                cell + " " * (width - _width(cell))
+                for cell, width in zip(cells[:-1], widths[:-1], strict=True)
+            ]
+            self._write("  ".join([*padded, cells[-1]]))
+
+    def fields(self, rows: Sequence[tuple[str, str | Cell]]) -> None:
+        """Write names and values, one pair a line; values that are empty are left out."""
+        shown = [(name, one_line(_text(value))) for name, value in rows if _text(value)]
+        width = max((len(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            self._write(f"{name + ':':<{width + 1}}  {value}")
+
+    @contextmanager
+    def frames(self) -> Iterator[Callable[[Draw], None]]:
+        """Give a function that shows one picture after another of something that changes."""
+
+        def show(draw: Draw) -> None:
+            draw(self)
+            self._write("")
+            self.flush()
+
+        yield show
+
+    def warn(self, text: str) -> None:
+        """Write a warning to standard error."""
+        say(f"warning: {one_line(text)}")
+
+    def flush(self) -> None:
+        """Hand everything written so far to whoever reads it."""
+        _to_output(lambda stdout: stdout.flush())
+
+    def _write(self, line: str) -> None:
+        self._write_bytes(line.encode(_encoding(), "backslashreplace"))
+
+    def _write_bytes(self, line: bytes) -> None:
+        _to_output(lambda stdout: stdout.buffer.write(line + b"\n"))
+
+
+def _text(cell: str | Cell) -> str:
+    return cell if isinstance(cell, str) else cell.text
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _to_output(act: Callable[[TextIO], object]) -> None:
+    stdout: TextIO | None = sys.stdout
+    if stdout is None:
+        # The caller closed standard output: it wants the deed, not the text.
+        return
+    try:
+        act(stdout)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BullpenError(
+            f"Cannot write the output: {error.strerror}.", remedy="Check where the output goes."
+        ) from error

@@ -1,0 +1,136 @@
+"""Payloads, changes and times, said so that a person understands them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bullpen.protocol import payloads
+from bullpen.protocol.changes import (
+    Change,
+    DeleteTask,
+    Deliver,
+    Event,
+    MarkMail,
+    PutMember,
+    PutRequest,
+    PutTask,
+    PutTeam,
+    RemoveMember,
+)
+from bullpen.protocol.message import Message
+from bullpen.protocol.request import Request
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def age(since_ms: float | None, now_ms: int) -> str:
+    """How long ago that was, in its largest unit: `3m`. Empty if it is not known."""
+    if since_ms is None:
+        return ""
+    seconds = max(0, int((now_ms - since_ms) / 1000))
+    size, unit = next((row for row in _UNITS if seconds >= row[0]), _UNITS[-1])
+    return f"{seconds // size}{unit}"
+
+
+def sent_ms(message: Message) -> float | None:
+    """When a message was sent, if its time can be read."""
+    try:
+        return datetime.fromisoformat(message.timestamp).timestamp() * 1000
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def body(message: Message) -> str:
+    """What a message says: its text, or its payload in words."""
+    payload = payloads.payload_of(message.text)
+    return _payload(payload, message) if payload is not None else message.text
+
+
+def _payload(payload: payloads.Payload, message: Message) -> str:
+    match payload:
+        case payloads.TaskAssignment():
+            more = f"\n{payload.description}" if payload.description else ""
+            return (
+                f"Task {payload.task_id} was assigned to you by {payload.assigned_by}: "
+                f"{payload.subject}{more}"
+            )
+        case payloads.TaskCompleted():
+            return f"{payload.sender} completed task {payload.task_id}: {payload.task_subject}"
+        case payloads.IdleNotification():
+            return _idle(payload)
+        case payloads.ShutdownRequest():
+            return f"{payload.sender} asks you to shut down{_because(payload.reason)}"
+        case payloads.ShutdownApproved():
+            return f"{payload.sender} shuts down."
+        case payloads.ShutdownRejected():
+            return f"{payload.sender} goes on working{_because(payload.reason)}"
+        case payloads.ModeSetRequest():
+            return f"{payload.sender} sets your permission mode to {payload.mode}."
+        case payloads.TeammateTerminated():
+            return payload.message
+        case _:
+            return _approval(payload, message)
+
+
+def _approval(payload: payloads.Payload, message: Message) -> str:
+    match payload:
+        case payloads.PlanApprovalRequest():
+            return f"{payload.sender} asks you to approve this plan:\n{payload.plan_content}"
+        case payloads.PlanApprovalResponse():
+            verdict = "approved" if payload.approved else "rejected"
+            return f"{message.sender} {verdict} your plan{_because(payload.feedback)}"
+        case payloads.PermissionRequest():
+            about = f": {payload.description}" if payload.description else "."
+            return f"{payload.agent_id} asks to use {payload.tool_name}{about}"
+        case payloads.PermissionResponse():
+            verdict = "allowed" if payload.approved else "denied"
+            return f"{message.sender} {verdict} your tool call{_because(payload.why_not)}"
+        case _:
+            return message.text
+
+
+def _idle(payload: payloads.IdleNotification) -> str:
+    said = f"{payload.sender} is idle"
+    if payload.completed_task_id:
+        status = payload.completed_status or "completed"
+        said += f", task {payload.completed_task_id} {status}"
+    said += _because(payload.failure_reason or payload.summary)
+    return f"{said}\n{payload.result}" if payload.result else said
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else "."
+
+
+def asks(request: Request) -> str:
+    """What a request is about, in a few words."""
+    words = (request.subject.get(key) for key in ("toolName", "description", "reason", "plan"))
+    return ": ".join(str(word) for word in words if word)
+
+
+def happened(event: Event) -> str:
+    """What an event changed."""
+    said = "; ".join(_change(change) for change in event.changes)
+    return f"{said} (done by another program)" if event.observed else said
+
+
+def _change(change: Change) -> str:
+    match change:
+        case PutTask(task):
+            owner = f", {task.owner}" if task.owner else ""
+            return f"task {task.id} is {task.status}{owner}: {task.subject}"
+        case DeleteTask(task_id):
+            return f"task {task_id} deleted"
+        case PutMember(member):
+            return f"member {member.name}"
+        case RemoveMember(name):
+            return f"member {name} removed"
+        case PutTeam(fields):
+            return f"team: {', '.join(fields)}"
+        case Deliver(to, message):
+            about = f": {message.summary}" if message.summary else ""
+            return f"message from {message.sender} to {to}{about}"
+        case PutRequest(request):
+            return f"{request.kind} request {request.id} is {request.state}"
+        case MarkMail(agent, ids, state):
+            return f"{len(ids)} of {agent}'s messages {state}"

@@ -1,0 +1,111 @@
+"""`bullpen team`: create, list, show and delete teams."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bullpen.cli import complete
+from bullpen.cli.command import Noun, command
+from bullpen.cli.session import Session, directory
+
+if TYPE_CHECKING:
+    from bullpen.team.team import Team
+
+noun = Noun("Create, list, show and delete teams.")
+
+NewName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The new team's name.", show_default=False)
+]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The team.", autocompletion=complete.team_names),
+]
+NameIfAny = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="The team; the same as -t NAME.",
+        show_default=False,
+        autocompletion=complete.team_names,
+    ),
+]
+
+
+@command(
+    noun.commands,
+    "create",
+    examples=("bullpen team create alpha --description 'Ship the parser'",),
+)
+def create(
+    session: Session,
+    name: NewName,
+    *,
+    description: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the team is for.")
+    ] = None,
+    cwd: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the lead works. [default: here]")
+    ] = None,
+) -> None:
+    """Create a team, with its lead as the only member."""
+    where = directory(cwd)
+    team = session.with_teams(
+        lambda teams: teams.create(name, description=description, cwd=where, by=session.actor)
+    )
+    session.page.result(
+        team.raw,
+        f"Created team {team.name}. Try next:",
+        f"  bullpen member add alice -t {team.name}{session.elsewhere}",
+        f"  bullpen task add 'First task' -t {team.name}{session.elsewhere}",
+    )
+
+
+@command(noun.commands, "list", examples=("bullpen team list", "bullpen team list --json"))
+def list_teams(session: Session) -> None:
+    """List all teams, with how far each has come."""
+    session.show.teams(session.with_teams(lambda teams: teams.list()))
+
+
+@command(noun.commands, "show", examples=("bullpen team show", "bullpen team show alpha --watch"))
+def show(
+    session: Session,
+    name: NameIfAny = None,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow every change.")] = False,
+) -> None:
+    """Show a team: members, tasks, what waits for an answer, problems."""
+    if watch:
+        session.with_team(lambda team: _watch(session, team), name=name)
+    else:
+        session.show.snapshot(session.with_team(lambda team: team.snapshot(), name=name))
+
+
+async def _watch(session: Session, team: Team) -> None:
+    with session.page.frames() as picture:
+        async with aclosing(team.snapshots()) as snapshots:
+            async for snapshot in snapshots:
+                session.show.change(snapshot, picture)
+
+
+@command(
+    noun.commands,
+    "delete",
+    examples=("bullpen team delete alpha", "bullpen team delete alpha --yes  # in a script"),
+)
+def delete(
+    session: Session,
+    name: Name,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Even while members are working.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a team with its tasks and messages. This cannot be undone."""
+    session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
+    existed = session.with_teams(lambda teams: teams.delete(name, by=session.actor, force=force))
+    session.page.result(
+        {"name": name, "deleted": existed},
+        f"Deleted team {name}." if existed else f"There was no team {name}.",
+    )

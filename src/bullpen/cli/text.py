@@ -1,0 +1,35 @@
+"""Text from agents, files and command lines, shown so that it cannot steer a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """`text` with control characters, bidirectional overrides and lone surrogates as escapes.
+
+    Line breaks and tabs are kept.
+    """
+    return _STEERING.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """`text` made visible, on one line."""
+    return visible(text).replace("\n", " ").replace("\t", " ").rstrip()
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def say(text: str) -> None:
+    """Write a line to standard error, if there is one."""
+    # Closed by the caller it is None, and `print` would then write to standard output.
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(visible(text), file=sys.stderr, flush=True)

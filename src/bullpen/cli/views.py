@@ -1,0 +1,370 @@
+"""The records of a team as people read them, and as the JSON objects programs read."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from bullpen.cli import sentences
+from bullpen.cli.render import Cell, Draw, Page, Row
+from bullpen.protocol.changes import Event
+from bullpen.protocol.message import DeliveryState
+from bullpen.protocol.task import Task, TaskStatus
+from bullpen.store.base import Entry, Finding, Mailbox, Problem
+from bullpen.team import graph, rules
+from bullpen.team.snapshot import MemberView, Snapshot
+from bullpen.team.tasks import Listing
+from bullpen.team.teams import TeamSummary
+
+_STATUS_STYLES: dict[TaskStatus, str] = {
+    "pending": "",
+    "in_progress": "attention",
+    "completed": "good",
+}
+_STATE_STYLES = {"working": "good", "waiting": "attention", "failed": "bad", "lost": "bad"}
+_MAIL_STYLES: dict[DeliveryState, str] = {
+    "stored": "attention",
+    "seen": "muted",
+    "consumed": "muted",
+}
+
+
+class Views:
+    """Shows records on a page. What could not be read is always said, on standard error."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def teams(self, teams: Sequence[TeamSummary]) -> None:
+        """All teams, with the problem of each that cannot be read."""
+        for team in teams:
+            if team.problem:
+                self._page.warn(f"team {team.name}: {team.problem}")
+        if self._page.json:
+            self._page.value({"teams": [_summary(team) for team in teams]})
+        elif not teams:
+            self._page.line("No teams yet. Create one: bullpen team create NAME")
+        else:
+            columns = ("team", "members", "pending", "in progress", "completed", "description")
+            self._page.table(columns, [_team_row(team) for team in teams])
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """A whole team at one moment."""
+        self.problems(snapshot.problems)
+        if self._page.json:
+            self._page.value(_snapshot(snapshot))
+        else:
+            _draw_team(self._page, snapshot)
+
+    def change(self, snapshot: Snapshot, picture: Callable[[Draw], None]) -> None:
+        """A whole team after a change: a line of JSON, or another picture."""
+        if self._page.json:
+            self.problems(snapshot.problems)
+            self._page.json_line(_snapshot(snapshot))
+        else:
+            picture(partial(_draw_team, snapshot=snapshot))
+
+    def members(self, snapshot: Snapshot) -> None:
+        """The members of a team."""
+        self.problems(snapshot.problems)
+        if self._page.json:
+            members = [_member(member) for member in snapshot.members]
+            self._page.value({"members": members, "problems": _problems(snapshot.problems)})
+        else:
+            _draw_members(self._page, snapshot)
+
+    def tasks(self, listing: Listing, shown: Sequence[Task]) -> None:
+        """Some of the tasks of a listing, with what each still waits for."""
+        self.problems(listing.problems)
+        if self._page.json:
+            tasks = [task.raw for task in shown]
+            self._page.value({"tasks": tasks, "problems": _problems(listing.problems)})
+        elif shown:
+            self._page.table(
+                ("id", "status", "owner", "waits for", "subject"), _task_rows(listing, shown)
+            )
+        elif listing.tasks:
+            self._page.line("No task is like that. See all: bullpen task list")
+        else:
+            self._page.line("No tasks yet. Add one: bullpen task add 'SUBJECT'")
+
+    def task(self, task: Task) -> None:
+        """One task with all it says."""
+        if self._page.json:
+            self._page.value(task.raw)
+            return
+        facts = task.facts
+        self._page.fields(
+            [
+                ("task", Cell(task.id, "strong")),
+                ("subject", task.subject),
+                ("status", Cell(task.status, _STATUS_STYLES[task.status])),
+                ("owner", task.owner or ""),
+                ("blocked by", ", ".join(task.blocked_by)),
+                ("blocks", ", ".join(task.blocks)),
+                ("attempt", str(facts.attempt or "")),
+                ("released", facts.released or ""),
+            ]
+        )
+        for check in facts.checks or ():
+            self._page.line(_check(check))
+        for title, text in (("Description", task.description), ("Report", facts.report)):
+            if text:
+                self._page.title(f"{title}:")
+                self._page.block(text, indent=2)
+
+    def graph(self, listing: Listing, *, mermaid: bool) -> None:
+        """Who waits for whom: as Mermaid text, else as this page shows graphs."""
+        self.problems(listing.problems)
+        tasks = listing.tasks
+        if self._page.json:
+            edges = [[blocker, task.id] for task in tasks for blocker in task.blocked_by]
+            value = {"layers": graph.layers(tasks), "edges": edges, "mermaid": graph.mermaid(tasks)}
+            self._page.value({**value, "problems": _problems(listing.problems)})
+        elif mermaid:
+            self._page.drawing(graph.mermaid(tasks).splitlines())
+        elif not tasks:
+            self._page.line("No tasks yet. Add one: bullpen task add 'SUBJECT'")
+        elif self._page.draws:
+            self._page.drawing(graph.lines(tasks))
+        else:
+            self._page.table(
+                ("layer", "id", "status", "blocked by", "blocks", "subject"), _graph_rows(tasks)
+            )
+
+    def mailbox(self, mailbox: Mailbox, entries: Sequence[Entry], *, name: str) -> None:
+        """Some of the messages of a mailbox."""
+        self.problems(mailbox.problems)
+        if self._page.json:
+            messages = [_entry(entry) for entry in entries]
+            self._page.value({"messages": messages, "problems": _problems(mailbox.problems)})
+            return
+        self._letters(entries)
+        if not entries:
+            self._page.line(
+                f"Nothing unread for {name}. See all: bullpen inbox {name}"
+                if mailbox.entries
+                else f"No messages for {name}. Send one: bullpen send {name} 'TEXT'"
+            )
+
+    def letters(self, mailbox: Mailbox, entries: Sequence[Entry]) -> None:
+        """Messages as they come, each at once."""
+        self.problems(mailbox.problems)
+        if self._page.json:
+            for entry in entries:
+                self._page.json_line(_entry(entry))
+        else:
+            self._letters(entries)
+            self._page.flush()
+
+    def _letters(self, entries: Sequence[Entry]) -> None:
+        now = _now_ms()
+        for entry in entries:
+            message = entry.message
+            sent = sentences.age(sentences.sent_ms(message), now)
+            head = [message.sender, f"{sent or '?'} ago", entry.state, entry.id]
+            summary = f": {message.summary}" if message.summary else ""
+            style = _MAIL_STYLES.get(entry.state, "")
+            self._page.line(Cell("  ".join(head) + summary, style))
+            self._page.block(sentences.body(message), indent=4)
+
+    def events(self, events: Sequence[Event]) -> None:
+        """What happened, oldest first."""
+        if self._page.json:
+            self._page.value({"events": [event.encode() for event in events]})
+        elif events:
+            rows = [_event_row(event) for event in events]
+            self._page.table(("seq", "time", "who", "op", "what"), rows)
+        else:
+            self._page.line("No events. Every change to the team is one.")
+
+    def event_lines(self, events: Sequence[Event]) -> None:
+        """What happens, each event at once."""
+        for event in events:
+            if self._page.json:
+                self._page.json_line(event.encode())
+            else:
+                self._page.line("  ".join(_event_row(event)))
+                self._page.flush()
+
+    def findings(self, findings: Sequence[Finding], *, fix: bool) -> None:
+        """What a checkup found, and what was done about it."""
+        if self._page.json:
+            self._page.value({"findings": [asdict(finding) for finding in findings]})
+            return
+        if not findings:
+            self._page.line(Cell("All is well.", "good"))
+            return
+        self._page.table(
+            ("done", "kind", "where", "what"), [_finding_row(finding) for finding in findings]
+        )
+        left = sum(not finding.fixed for finding in findings)
+        if left and not fix:
+            self._page.line(f"{left} to mend. Mend what can be mended: bullpen doctor --fix")
+        elif left:
+            self._page.line(f"{left} could not be mended here: see what each line says.")
+
+    def problems(self, problems: Iterable[Problem]) -> None:
+        """What is there but could not be read."""
+        for problem in problems:
+            self._page.warn(f"cannot read {problem.where}: {problem.why}")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _draw_team(page: Page, snapshot: Snapshot) -> None:
+    team = snapshot.team
+    page.title(f"{team.name}: {team.description}" if team.description else team.name)
+    page.line()
+    _draw_members(page, snapshot)
+    page.line()
+    counts = Counter(task.status for task in snapshot.tasks)
+    said = [f"{counts[status]} {status.replace('_', ' ')}" for status in _STATUS_STYLES]
+    page.fields(
+        [
+            ("tasks", ", ".join(said)),
+            ("waiting for an answer", str(len(snapshot.pending))),
+            ("problems", Cell(str(len(snapshot.problems) or ""), "bad")),
+        ]
+    )
+    if snapshot.pending:
+        page.line()
+        page.table(
+            ("request", "kind", "from", "to", "age", "about"),
+            [
+                (
+                    request.id,
+                    request.kind,
+                    request.sender,
+                    request.to,
+                    sentences.age(request.created_ms, snapshot.taken_ms),
+                    sentences.asks(request),
+                )
+                for request in snapshot.pending
+            ],
+        )
+    for problem in snapshot.problems:
+        page.line(Cell(f"problem: {problem.where}: {problem.why}", "bad"))
+
+
+def _draw_members(page: Page, snapshot: Snapshot) -> None:
+    page.table(
+        ("member", "color", "state", "since", "tasks", "unread", "type"),
+        [
+            (
+                Cell(view.member.name, view.member.color or "strong"),
+                view.member.color or "",
+                Cell(view.state, _STATE_STYLES.get(view.state, "muted")),
+                sentences.age(view.since_ms, snapshot.taken_ms),
+                ",".join(view.tasks),
+                "?" if view.unread is None else str(view.unread),
+                view.member.agent_type or "",
+            )
+            for view in snapshot.members
+        ],
+    )
+
+
+def _team_row(team: TeamSummary) -> Row:
+    if team.problem and not team.tasks:
+        return (Cell(team.name, "bad"), "?", "?", "?", "?", "cannot be read")
+    counts = [str(team.tasks.get(status, 0)) for status in _STATUS_STYLES]
+    return (Cell(team.name, "strong"), str(team.members), *counts, team.description or "")
+
+
+def _summary(team: TeamSummary) -> dict[str, Any]:
+    return {
+        "name": team.name,
+        "description": team.description,
+        "createdAt": team.created_at,
+        "members": team.members,
+        "tasks": dict(team.tasks),
+        "problem": team.problem,
+    }
+
+
+def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "team": snapshot.team.raw,
+        "members": [_member(member) for member in snapshot.members],
+        "tasks": [task.raw for task in snapshot.tasks],
+        "pending": [request.raw for request in snapshot.pending],
+        "seq": snapshot.seq,
+        "takenMs": snapshot.taken_ms,
+        "problems": _problems(snapshot.problems),
+    }
+
+
+def _member(view: MemberView) -> dict[str, Any]:
+    return {
+        "member": view.member.raw,
+        "state": view.state,
+        "sinceMs": view.since_ms,
+        "detail": view.detail,
+        "tasks": list(view.tasks),
+        "unread": view.unread,
+    }
+
+
+def _problems(problems: Iterable[Problem]) -> list[dict[str, str]]:
+    return [{"where": problem.where, "why": problem.why} for problem in problems]
+
+
+def _task_rows(listing: Listing, shown: Sequence[Task]) -> list[Row]:
+    by_id = {task.id: task for task in listing.tasks}
+    return [
+        (
+            task.id,
+            Cell(task.status, _STATUS_STYLES[task.status]),
+            task.owner or "",
+            ",".join(rules.open_blockers(task, by_id.get)),
+            task.subject,
+        )
+        for task in shown
+    ]
+
+
+def _graph_rows(tasks: Sequence[Task]) -> list[Row]:
+    by_id = {task.id: task for task in tasks}
+    return [
+        (
+            str(number),
+            task_id,
+            by_id[task_id].status,
+            ",".join(by_id[task_id].blocked_by),
+            ",".join(by_id[task_id].blocks),
+            by_id[task_id].subject,
+        )
+        for number, layer in enumerate(graph.layers(tasks))
+        for task_id in layer
+    ]
+
+
+def _check(check: dict[str, Any]) -> Cell:
+    word, style = "open", "muted"
+    if check.get("passed") is not None:
+        word, style = ("passed", "good") if check["passed"] is True else ("failed", "bad")
+    what = check.get("run") or check.get("path")
+    about = f": {what}" if what else ""
+    detail = f" ({check['detail']})" if check.get("detail") else ""
+    return Cell(f"check {check.get('name')}, {word}{about}{detail}", style)
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {"id": entry.id, "state": entry.state, "message": entry.message.raw}
+
+
+def _event_row(event: Event) -> tuple[str, ...]:
+    return (str(event.seq), event.time, event.actor, event.op, sentences.happened(event))
+
+
+def _finding_row(finding: Finding) -> Row:
+    done = Cell("fixed", "good") if finding.fixed else Cell("open", "attention")
+    action = f" {finding.action}" if finding.action else ""
+    return (done, finding.kind, finding.where, finding.what + action)

@@ -1,0 +1,289 @@
+"""Shutdown, plan and permission requests: durable questions with one answer each.
+
+Every question and every answer is stored together with the message that carries it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bullpen.errors import Invalid, NotFound
+from bullpen.protocol import jsontext, names
+from bullpen.protocol.changes import Change, Deliver, PutRequest
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.request import Request, RequestKind
+from bullpen.store.base import Store, View
+from bullpen.team import request_rules
+from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.decision import settle
+from bullpen.team.lookup import among
+from bullpen.team.notices import notice
+from bullpen.team.rules import lease_until
+
+CLOCKWORK = "system"
+"""Who acts when a deadline passes: no member."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    kind: RequestKind
+    to: str
+    subject: dict[str, Any]
+    digest: str | None
+    deadline_ms: int | None
+
+
+class Approvals:
+    """The requests of one team."""
+
+    def __init__(
+        self, store: Store, team: str, *, clock: Clock = now_ms, new_id: NewId = new_id
+    ) -> None:
+        self._store = store
+        self._team = team
+        self._clock = clock
+        self._new_id = new_id
+
+    async def ask_shutdown(
+        self, member: str, *, by: str, reason: str | None = None, deadline_s: float | None = None
+    ) -> Request:
+        """Ask a member to end."""
+        now = self._clock()
+        subject = {} if reason is None else {"reason": reason}
+        asked = _Question("shutdown", member, subject, None, lease_until(now, deadline_s))
+        return await self._ask(
+            asked,
+            lambda _, ms: names.shutdown_request_id(member, now_ms=ms),
+            by=by,
+            now=now,
+        )
+
+    async def ask_plan(
+        self,
+        plan: str,
+        *,
+        by: str,
+        to: str = LEAD,
+        plan_file_path: str | None = None,
+        deadline_s: float | None = None,
+    ) -> Request:
+        """Ask for approval of a plan. An approval holds for exactly this text."""
+        if not plan.strip():
+            raise Invalid("A plan needs a text.", remedy="Write down what shall be done.")
+        now = self._clock()
+        subject = {"plan": plan, "planFilePath": plan_file_path}
+        asked = _Question(
+            "plan", to, _stated(subject), names.plan_digest(plan), lease_until(now, deadline_s)
+        )
+        return await self._ask(
+            asked,
+            lambda team, ms: names.plan_request_id(by, team, now_ms=ms),
+            by=by,
+            now=now,
+        )
+
+    async def ask_permission(
+        self,
+        tool_name: str,
+        tool_input: Any,
+        *,
+        by: str,
+        to: str = LEAD,
+        tool_use_id: str | None = None,
+        description: str | None = None,
+        suggestions: Sequence[Any] = (),
+        deadline_s: float | None = None,
+    ) -> Request:
+        """Ask for permission of one tool call. A yes holds for exactly this call."""
+        now = self._clock()
+        suffix = self._new_id().replace("-", "")[:7]
+        subject = {
+            "toolName": tool_name,
+            "toolUseId": tool_use_id,
+            "description": description,
+            "input": tool_input,
+            "suggestions": list(suggestions),
+        }
+        with _storable():
+            digest = names.input_digest(tool_name, jsontext.dumps_line(tool_input))
+        asked = _Question("permission", to, _stated(subject), digest, lease_until(now, deadline_s))
+        return await self._ask(
+            asked,
+            lambda _, ms: names.permission_request_id(now_ms=ms, suffix=suffix),
+            by=by,
+            now=now,
+        )
+
+    async def _ask(
+        self,
+        asked: _Question,
+        request_id: Callable[[str, int], str],
+        *,
+        by: str,
+        now: int,
+    ) -> Request:
+        message_id = self._new_id()
+
+        def decide(view: View) -> tuple[Request, list[Change]]:
+            request_rules.check_ask(view.team, by=by, to=asked.to)
+            ms = now
+            while view.request(request_id(view.team.name, ms)) is not None:
+                ms += 1
+            with _storable():
+                request = Request.new(
+                    id=request_id(view.team.name, ms),
+                    kind=asked.kind,
+                    sender=by,
+                    to=asked.to,
+                    created_ms=now,
+                    deadline_ms=asked.deadline_ms,
+                    subject=asked.subject,
+                    digest=asked.digest,
+                )
+            message = notice(
+                request_rules.question(request),
+                team=view.team,
+                sender=by,
+                message_id=message_id,
+                now_ms=now,
+            )
+            return request, [PutRequest(request), Deliver(asked.to, message)]
+
+        return await settle(self._store, self._team, decide, by=by, op=f"request.{asked.kind}")
+
+    async def answer(
+        self,
+        request_id: str,
+        *,
+        approve: bool,
+        by: str,
+        feedback: str | None = None,
+        updated_input: Any = None,
+        permission_mode: str | None = None,
+        digest: str | None = None,
+    ) -> Request:
+        """Answer a request; the asker is told in the same commit.
+
+        Raises:
+            Refused: not_approver, already_answered, wrong_digest, or expired. An answer after the
+                deadline makes the request a no, if nobody noticed the deadline before.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Request, list[Change]]:
+            request = view.request(request_id)
+            if request is None:
+                raise _no_request(request_id, self._team, view.requests())
+            request_rules.check_answer(request, view.team, by=by, digest=digest)
+            if request_rules.is_overdue(request, now):
+                request = request_rules.expired(request, now_ms=now)
+                return request, _told(view, request, request.to, _expiry_id(request), now)
+            request_rules.check_extras(
+                request, updated_input=updated_input, permission_mode=permission_mode
+            )
+            with _storable():
+                request = request_rules.answered(
+                    request,
+                    approve=approve,
+                    by=by,
+                    now_ms=now,
+                    feedback=feedback,
+                    updated_input=updated_input,
+                    permission_mode=permission_mode,
+                )
+            return request, _told(view, request, by, message_id, now)
+
+        request = await settle(self._store, self._team, decide, by=by, op="request.answer")
+        if request.state == "expired":
+            raise request_rules.too_late(request)
+        return request
+
+    async def pending(self, *, to: str | None = None) -> list[Request]:
+        """The requests that can still be answered, oldest first; with `to` only that member's."""
+        now = self._clock()
+        requests = (await self._store.read(self._team)).requests.values()
+        return open_requests(requests, now, to=to)
+
+    async def get(self, request_id: str) -> Request:
+        """One request. Raises NotFound."""
+        state = await self._store.read(self._team)
+        if request_id not in state.requests:
+            raise _no_request(request_id, self._team, state.requests)
+        return state.requests[request_id]
+
+    async def expire(self) -> list[Request]:
+        """Make every request past its deadline a no, and tell those who asked."""
+        now = self._clock()
+
+        def decide(view: View) -> tuple[list[Request], list[Change]]:
+            late = [
+                request_rules.expired(request, now_ms=now)
+                for request in view.requests().values()
+                if request_rules.is_overdue(request, now)
+            ]
+            changes: list[Change] = []
+            for request in late:
+                changes += _told(view, request, request.to, _expiry_id(request), now)
+            return late, changes
+
+        return await settle(self._store, self._team, decide, by=CLOCKWORK, op="request.expire")
+
+
+def open_requests(
+    requests: Iterable[Request], now_ms: int, *, to: str | None = None
+) -> list[Request]:
+    """Those that can still be answered, oldest first; with `to` only what that member was asked."""
+    return sorted(
+        (
+            request
+            for request in requests
+            if request.state == "pending"
+            and not request_rules.is_overdue(request, now_ms)
+            and to in (None, request.to)
+        ),
+        key=lambda request: (request.created_ms, request.id),
+    )
+
+
+def _told(view: View, request: Request, sender: str, message_id: str, now_ms: int) -> list[Change]:
+    message = notice(
+        request_rules.verdict(request, view.team),
+        team=view.team,
+        sender=sender,
+        message_id=message_id,
+        now_ms=now_ms,
+    )
+    return [PutRequest(request), Deliver(request.sender, message)]
+
+
+def _expiry_id(request: Request) -> str:
+    """The same however often it is made: a request expires once."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"expired {request.id} {request.created_ms}"))
+
+
+@contextmanager
+def _storable() -> Iterator[None]:
+    """Turn what only a record can find wrong with its values into a refusal."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise Invalid(
+            f"This request or answer cannot be stored: {error}.",
+            remedy="A tool's input must be JSON and must not nest deeply.",
+        ) from None
+
+
+def _stated(subject: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in subject.items() if value is not None}
+
+
+def _no_request(request_id: str, team: str, known: Mapping[str, Request]) -> NotFound:
+    waiting = [key for key, request in known.items() if request.state == "pending"]
+    return NotFound(
+        f"There is no request {request_id!r} in team {team!r}.",
+        remedy=among(request_id, waiting, what="pending requests"),
+    )

@@ -1,0 +1,128 @@
+"""Damage that only the rules can see: half edges, lost references, circles, wrong owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bullpen.errors import Unreadable
+from bullpen.protocol.changes import Change, PutTask
+from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.store.base import Finding, Store, View
+from bullpen.team import edges, graph, rules
+from bullpen.team.decision import settle
+from bullpen.team.lookup import find, owner_of
+
+
+async def checkup(store: Store, team: str, *, fix: bool, by: str) -> list[Finding]:
+    """Look for damage, and mend in one commit what can be mended without guessing.
+
+    Circles are reported only: somebody must decide which dependency was meant.
+    """
+
+    def decide(view: View) -> tuple[list[Finding], Sequence[Change]]:
+        examination = _Examination.of(view, team)
+        findings = list(examination.findings())
+        if not fix:
+            return [replace(finding, fixed=False) for finding in findings], ()
+        return findings, examination.changes()
+
+    return await settle(store, team, decide, by=by, op="doctor")
+
+
+@dataclass(slots=True)
+class _Examination:
+    """The tasks as they are and, after `findings`, as they should be."""
+
+    view: View
+    folder: str
+    before: dict[str, Task]
+    after: dict[str, Task]
+
+    @classmethod
+    def of(cls, view: View, folder: str) -> _Examination:
+        tasks = dict(view.tasks())
+        return cls(view, folder, tasks, dict(tasks))
+
+    def changes(self) -> list[Change]:
+        return [
+            PutTask(task) for task_id, task in self.after.items() if task != self.before[task_id]
+        ]
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._unknown_ends()
+        for walk in graph.circles(self.after.values()):
+            shown = " -> ".join([*walk, walk[0]])
+            yield Finding("cycle", self._where(walk[0]), f"Tasks wait in a circle: {shown}.")
+        yield from self._half_edges()
+        yield from self._owners()
+
+    def _where(self, task_id: str) -> str:
+        return f"tasks/{self.folder}/{task_id}.json"
+
+    def _unknown_ends(self) -> Iterator[Finding]:
+        for task in self.before.values():
+            named = dict.fromkeys((*task.blocked_by, *task.blocks))
+            gone = {other for other in named if not self._exists(other)}
+            for other in (other for other in named if other in gone):
+                verb = "waits for" if other in task.blocked_by else "blocks"
+                yield Finding(
+                    "unknown_edge",
+                    self._where(task.id),
+                    f"Task {task.id!r} {verb} {other!r}, which does not exist.",
+                    fixed=True,
+                    action=f"Remove the reference to {other!r}.",
+                )
+            self.after[task.id] = edges.without_references(task, gone)
+
+    def _exists(self, task_id: str) -> bool:
+        try:
+            return task_id in self.before or find(self.view, task_id) is not None
+        except Unreadable:
+            # It is there; what is in it is not for us to judge.
+            return True
+
+    def _half_edges(self) -> Iterator[Finding]:
+        """Edges known at one end only. One that would keep a circle alive stays as it is."""
+        waits = graph.blockers(self.after.values())
+        stuck = graph.stuck(self.after.values())
+        for waiter_id, blocker_ids in waits.items():
+            for blocker_id in blocker_ids:
+                waiter, blocker = self.after[waiter_id], self.after[blocker_id]
+                if blocker_id in waiter.blocked_by and waiter_id in blocker.blocks:
+                    continue
+                mends = waiter_id not in stuck
+                if mends:
+                    self.after[waiter_id] = edges.with_blocker(waiter, blocker_id)
+                    self.after[blocker_id] = edges.with_waiter(blocker, waiter_id)
+                yield Finding(
+                    "one_ended_edge",
+                    self._where(waiter_id if blocker_id in waiter.blocked_by else blocker_id),
+                    f"Only one of both tasks says that {waiter_id!r} waits for {blocker_id!r}.",
+                    fixed=mends,
+                    action="Note it in both." if mends else "Break up the circle first.",
+                )
+
+    def _owners(self) -> Iterator[Finding]:
+        members = _names(self.view.team)
+        for task in list(self.after.values()):
+            if task.status == "completed" or task.is_internal:
+                continue
+            owner = owner_of(task, self.view.team.name)
+            if owner is None and task.status == "in_progress":
+                kind, what = "no_owner", f"Task {task.id!r} is in progress and nobody's."
+            elif owner is not None and owner not in members:
+                kind, what = "unknown_owner", f"Task {task.id!r} belongs to {owner!r}, no member."
+            else:
+                continue
+            self.after[task.id] = rules.released(task, "released by doctor")
+            yield Finding(
+                kind, self._where(task.id), what, fixed=True, action="Make it pending again."
+            )
+
+
+def _names(team: TeamConfig) -> set[str]:
+    """The members' names, those of rows that cannot be read included."""
+    rows = (row.get("name") for row in team.members if isinstance(row, dict))
+    return {name for name in rows if isinstance(name, str)}

@@ -1,0 +1,130 @@
+"""Who is in a team: joining, leaving, looking up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bullpen.errors import Conflict, Invalid, Refused
+from bullpen.protocol import names
+from bullpen.protocol.changes import Change, PutMember, PutTask, RemoveMember
+from bullpen.protocol.roster import Member, TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.store.base import Store, View
+from bullpen.team import rules
+from bullpen.team.clock import Clock, now_ms
+from bullpen.team.decision import settle
+from bullpen.team.lookup import member_of
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A member that is gone, and its tasks that are pending again."""
+
+    member: Member
+    released: tuple[Task, ...]
+
+
+class Roster:
+    """The members of one team."""
+
+    def __init__(self, store: Store, team: str, *, clock: Clock = now_ms) -> None:
+        self._store = store
+        self._team = team
+        self._clock = clock
+
+    async def join(
+        self,
+        name: str,
+        *,
+        by: str,
+        agent_type: str = "general-purpose",
+        model: str | None = None,
+        prompt: str | None = None,
+        cwd: str | None = None,
+        plan_mode_required: bool = False,
+        backend_type: str | None = None,
+    ) -> Member:
+        """Add a teammate; colours go round in join order.
+
+        Raises:
+            Invalid: the name cannot be a member's.
+            Conflict: the name, or one with the same mailbox, is taken.
+        """
+        names.check_new_name(name, kind="member")
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Member, list[Change]]:
+            _refuse_taken(view.team, name)
+            member = Member.new(
+                agent_id=names.agent_id(name, view.team.name),
+                name=name,
+                agent_type=agent_type,
+                model=model,
+                prompt=prompt,
+                color=names.color_for(_teammates(view.team)),
+                plan_mode_required=plan_mode_required,
+                tmux_pane_id="",
+                cwd=cwd,
+                subscriptions=[],
+                backend_type=backend_type,
+            ).evolve(joined_at=now)
+            return member, [PutMember(member)]
+
+        return await settle(self._store, self._team, decide, by=by, op="member.join")
+
+    async def remove(self, name: str, *, by: str) -> Removal:
+        """Remove a teammate; its unfinished tasks are pending again in the same commit.
+
+        Raises:
+            Refused: it is the lead (is_lead).
+            NotFound: there is no such member; the error names those there are.
+        """
+
+        def decide(view: View) -> tuple[Removal, list[Change]]:
+            member = member_of(view.team, name)
+            if member.is_lead:
+                raise Refused(
+                    f"{name!r} leads team {view.team.name!r} and cannot be removed.",
+                    reason="is_lead",
+                    remedy="Delete the team instead, if its work is done.",
+                )
+            tasks = rules.released_from(view, name, reason=f"{name} left the team")
+            changes: list[Change] = [RemoveMember(name), *(PutTask(task) for task in tasks)]
+            return Removal(member, tuple(tasks)), changes
+
+        return await settle(self._store, self._team, decide, by=by, op="member.remove")
+
+    async def list(self) -> list[Member]:
+        """All members in join order, the lead first."""
+        return list((await self._store.config(self._team)).roster)
+
+    async def get(self, name: str) -> Member:
+        """One member. Raises NotFound, naming those there are."""
+        return member_of(await self._store.config(self._team), name)
+
+
+def _teammates(team: TeamConfig) -> int:
+    """How many rows are not the lead's, those that cannot be read included."""
+    return sum(not member.is_lead for member in team.roster) + len(team.bad_rows)
+
+
+def _refuse_taken(team: TeamConfig, name: str) -> None:
+    rows = (row.get("name") for row in team.members if isinstance(row, dict))
+    # Names that differ in case only share a mailbox file on some systems.
+    wanted = _mailbox_key(name)
+    holder = next(
+        (row for row in rows if isinstance(row, str) and _mailbox_key(row) == wanted), None
+    )
+    if holder is not None:
+        raise Conflict(
+            f"There is a member {holder!r} in team {team.name!r} already.",
+            remedy="Choose another name, or remove that member first.",
+        )
+
+
+def _mailbox_key(name: str) -> str:
+    try:
+        return names.inbox_stem(name).casefold()
+    except Invalid:
+        # Another program's name that cannot have a mailbox here collides with nothing else.
+        return name

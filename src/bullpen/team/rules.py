@@ -1,0 +1,388 @@
+"""What may happen to a task, and what it is afterwards.
+
+Pure: each rule looks at a view of the team and returns new records, or raises to refuse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bullpen.errors import Invalid, NotFound, Refused
+from bullpen.protocol.task import Task
+from bullpen.store.base import View
+from bullpen.team.lookup import (
+    Actor,
+    Find,
+    find,
+    forgiving,
+    leads,
+    member_of,
+    owner_of,
+    task_of,
+)
+
+LEASE_OVER = "lease over"
+"""Why a task was released whose owner did not renew its lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A completed task, and the tasks whose last open blocker it was."""
+
+    task: Task
+    unblocked: tuple[str, ...]
+
+
+def unknown_task(task_id: str) -> Refused:
+    """The refusal to wait for a task that does not exist."""
+    return Refused(
+        f"No task can wait for {task_id!r}: there is no such task.",
+        reason="unknown_task",
+        remedy="Create it first, or correct the id.",
+    )
+
+
+def check_subject(subject: str) -> None:
+    """Refuse a subject that says nothing."""
+    if not subject.strip():
+        raise Invalid("A task needs a subject.", remedy="Say in a few words what is to be done.")
+
+
+def edit(
+    view: View,
+    task_id: str,
+    *,
+    subject: str | None,
+    description: str | None,
+    active_form: str | None,
+) -> Task:
+    """The task with other words; what is None stays as it is."""
+    task = task_of(view, task_id)
+    if subject is not None:
+        check_subject(subject)
+    wanted = {"subject": subject, "description": description, "active_form": active_form}
+    return task.evolve(**{name: text for name, text in wanted.items() if text is not None})
+
+
+def open_blockers(task: Task, find_blocker: Find) -> list[str]:
+    """The ids for which a task still waits: not completed, missing or not to be read."""
+    blockers = ((blocker, find_blocker(blocker)) for blocker in task.blocked_by)
+    return [blocker for blocker, found in blockers if found is None or found.status != "completed"]
+
+
+def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None) -> list[Task]:
+    """The tasks that can be claimed now: pending, nobody's, nothing to wait for.
+
+    With `for_owner` also those that are assigned to that member already.
+    """
+    return [
+        task
+        for task in tasks.values()
+        if task.status == "pending"
+        and not task.is_internal
+        and owner_of(task, team) in (None, for_owner)
+        and not open_blockers(task, tasks.get)
+    ]
+
+
+def claim(
+    view: View,
+    task_id: str,
+    *,
+    by: str,
+    also: bool = False,
+    now_ms: int,
+    lease_s: float | None = None,
+) -> Task:
+    """The task in progress, owned by `by`, one attempt further.
+
+    Raises:
+        Refused: task_not_found, already_resolved, already_claimed, blocked or agent_busy, looked
+            for in this order. `also` lets the owner of another task in progress pass.
+        NotFound: `by` is no member.
+    """
+    lease = lease_until(now_ms, lease_s)
+    member_of(view.team, by)
+    who = Actor.of(view.team, by)
+    task = find(view, task_id)
+    if task is None:
+        raise Refused(
+            f"There is no task {task_id!r} in team {view.team.name!r}.",
+            reason="task_not_found",
+            remedy="List the tasks to see which there are.",
+        )
+    _refuse_taken(task, who)
+    waits_for = open_blockers(task, forgiving(view))
+    if waits_for:
+        raise Refused(
+            f"Task {task_id!r} waits for {_listed(waits_for)}.",
+            reason="blocked",
+            remedy="Claim it when these are completed, or take another task.",
+        )
+    if not also:
+        _refuse_busy(view.tasks().values(), who)
+    attempt = task.facts.attempt + 1
+    started = task.evolve(status="in_progress", owner=by)
+    return started.with_facts(attempt=attempt, lease_until_ms=lease, report=None)
+
+
+def _refuse_taken(task: Task, who: Actor) -> None:
+    if task.status == "completed":
+        raise _resolved(task)
+    owner = owner_of(task, who.team)
+    if task.status == "in_progress":
+        taken = f"is in progress, owned by {owner!r}" if owner else "is in progress"
+    elif owner is not None and not who.owns(task):
+        taken = f"is assigned to {owner!r}"
+    else:
+        return
+    raise Refused(
+        f"Task {task.id!r} {taken}.",
+        reason="already_claimed",
+        remedy="Take another task, or ask its owner or the lead to release it.",
+    )
+
+
+def _refuse_busy(tasks: Iterable[Task], who: Actor) -> None:
+    busy_with = [
+        task.id
+        for task in tasks
+        if task.status == "in_progress" and who.owns(task) and not task.is_internal
+    ]
+    if busy_with:
+        raise Refused(
+            f"{who.name!r} is busy with {_listed(busy_with)}.",
+            reason="agent_busy",
+            remedy="Complete or release that first, or claim with 'also'.",
+        )
+
+
+def _resolved(task: Task) -> Refused:
+    return Refused(
+        f"Task {task.id!r} is completed.",
+        reason="already_resolved",
+        remedy="Nothing is left to do on it.",
+    )
+
+
+def _not_owner(task: Task, who: Actor) -> Refused:
+    owner = owner_of(task, who.team)
+    return Refused(
+        f"Task {task.id!r} belongs to {owner!r}, not to {who.name!r}."
+        if owner
+        else f"Task {task.id!r} belongs to nobody, so only the lead can do this.",
+        reason="not_owner",
+        remedy="Its owner or the lead can do this.",
+    )
+
+
+def done(
+    view: View, task_id: str, *, by: str, attempt: int | None = None, report: str | None = None
+) -> Done:
+    """The task completed, with what that unblocks.
+
+    Raises:
+        Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing, looked
+            for in this order. The lead may complete what is another's, or pending and nobody's.
+    """
+    who = Actor.of(view.team, by)
+    task = task_of(view, task_id)
+    if task.status == "completed":
+        raise _resolved(task)
+    if attempt is not None:
+        _refuse_stale(task, attempt)
+    if task.status == "pending" and not (who.lead and not task.owner):
+        raise _not_claimed(task)
+    if not (who.lead or who.owns(task)):
+        raise _not_owner(task, who)
+    _refuse_unproven(task, report)
+    completed = task.evolve(status="completed")
+    if report is not None:
+        completed = completed.with_facts(report=report)
+    return Done(_without_lease(completed), unblocked_by(view, completed))
+
+
+def _refuse_stale(task: Task, attempt: int) -> None:
+    if attempt != task.facts.attempt:
+        raise Refused(
+            f"Task {task.id!r} is at attempt {task.facts.attempt}, not {attempt}.",
+            reason="stale_attempt",
+            remedy="Stop working on it: it was released and claimed again since.",
+        )
+
+
+def _not_claimed(task: Task) -> Refused:
+    return Refused(
+        f"Task {task.id!r} is pending: nobody works on it.",
+        reason="not_claimed",
+        remedy="Claim it first.",
+    )
+
+
+def _refuse_unproven(task: Task, report: str | None) -> None:
+    facts = task.facts
+    missing = [
+        check.name
+        for check in facts.all_checks
+        if not (check.passed is True and check.attempt == facts.attempt)
+        and not (check.kind == "report" and report)
+    ]
+    if missing:
+        raise Refused(
+            f"Task {task.id!r} has checks that did not pass in this attempt: {_listed(missing)}.",
+            reason="checks_missing",
+            remedy="Make them pass and have the results recorded; a report is given with 'done'.",
+        )
+
+
+def _without_lease(task: Task) -> Task:
+    return task if task.facts.lease_until_ms is None else task.with_facts(lease_until_ms=None)
+
+
+def unblocked_by(view: View, completed: Task) -> tuple[str, ...]:
+    """The unfinished tasks for which this was the last open blocker."""
+    find_readable = forgiving(view)
+
+    def as_it_will_be(task_id: str) -> Task | None:
+        return completed if task_id == completed.id else find_readable(task_id)
+
+    waiting = ((task_id, find_readable(task_id)) for task_id in completed.blocks)
+    return tuple(
+        task_id
+        for task_id, task in waiting
+        if task is not None
+        and task.status != "completed"
+        and completed.id in task.blocked_by
+        and not open_blockers(task, as_it_will_be)
+    )
+
+
+def release(view: View, task_id: str, *, by: str, reason: str | None = None) -> Task:
+    """The task pending and nobody's again.
+
+    Raises:
+        Refused: already_resolved, not_claimed, or not_owner for all but its owner and the lead.
+    """
+    who = Actor.of(view.team, by)
+    task = task_of(view, task_id)
+    if task.status == "completed":
+        raise _resolved(task)
+    if task.status == "pending" and not task.owner:
+        raise _not_claimed(task)
+    if not (who.lead or who.owns(task)):
+        raise _not_owner(task, who)
+    return released(task, reason)
+
+
+def released(task: Task, reason: str | None) -> Task:
+    """The task as it is after a release, whoever asked for it."""
+    freed = _without_lease(task.evolve(status="pending", owner=None))
+    # A task without any of our facts stays without them.
+    if reason is None and freed.facts.released is None:
+        return freed
+    return freed.with_facts(released=reason)
+
+
+def released_from(view: View, name: str, *, reason: str) -> list[Task]:
+    """All unfinished tasks of a member, released."""
+    return [
+        released(task, reason)
+        for task in view.tasks().values()
+        if task.status != "completed" and owner_of(task, view.team.name) == name
+    ]
+
+
+def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
+    """The pending task with another owner.
+
+    Raises:
+        Refused: already_resolved; already_claimed if it is in progress; not_owner if it is
+            another's and `by` is neither that owner nor the lead.
+        NotFound: `to` is no member.
+    """
+    member_of(view.team, to)
+    task = task_of(view, task_id)
+    if task.status == "completed":
+        raise _resolved(task)
+    owner = owner_of(task, view.team.name)
+    if task.status == "in_progress":
+        raise Refused(
+            f"Task {task_id!r} is in progress, owned by {owner!r}.",
+            reason="already_claimed",
+            remedy="Release it first.",
+        )
+    if owner not in (None, by, to) and not leads(view.team, by):
+        raise _not_owner(task, Actor.of(view.team, by))
+    return task if owner == to else task.evolve(owner=to)
+
+
+def lease_until(now_ms: int, lease_s: float | None) -> int | None:
+    """When a lease that begins now is over."""
+    if lease_s is None:
+        return None
+    if not (math.isfinite(lease_s) and lease_s > 0):
+        raise Invalid(
+            f"A lease or deadline of {lease_s} seconds is none.",
+            remedy="Give a number of seconds above 0.",
+        )
+    return now_ms + round(lease_s * 1000)
+
+
+def renew(view: View, task_id: str, *, by: str, attempt: int, now_ms: int, lease_s: float) -> Task:
+    """The task with a longer lease.
+
+    Raises:
+        Refused: already_resolved, stale_attempt, not_claimed or not_owner.
+    """
+    lease = lease_until(now_ms, lease_s)
+    who = Actor.of(view.team, by)
+    task = task_of(view, task_id)
+    if task.status == "completed":
+        raise _resolved(task)
+    _refuse_stale(task, attempt)
+    if task.status == "pending":
+        raise _not_claimed(task)
+    if not (who.lead or who.owns(task)):
+        raise _not_owner(task, who)
+    return task.with_facts(lease_until_ms=lease)
+
+
+def expired(view: View, *, now_ms: int) -> list[Task]:
+    """All tasks in progress whose lease is over, released."""
+    return [
+        released(task, LEASE_OVER)
+        for task in view.tasks().values()
+        if task.status == "in_progress"
+        and task.facts.lease_until_ms is not None
+        and task.facts.lease_until_ms <= now_ms
+    ]
+
+
+def record_check(
+    view: View, task_id: str, name: str, *, passed: bool, detail: str | None = None
+) -> Task:
+    """The task with the result of one of its checks, for its current attempt.
+
+    Raises:
+        Refused: already_resolved.
+        NotFound: it has no check of that name.
+    """
+    task = task_of(view, task_id)
+    if task.status == "completed":
+        raise _resolved(task)
+    facts = task.facts
+    rows = [check.raw for check in facts.all_checks]
+    for index, check in enumerate(facts.all_checks):
+        if check.name == name:
+            result = check.evolve(passed=passed, detail=detail, attempt=facts.attempt)
+            rows[index] = result.raw
+            return task.with_facts(checks=rows)
+    known = ", ".join(check.name for check in facts.all_checks) or "none"
+    raise NotFound(f"Task {task_id!r} has no check {name!r}.", remedy=f"Its checks are: {known}.")
+
+
+def _listed(ids: Sequence[str]) -> str:
+    shown = ", ".join(repr(task_id) for task_id in ids[:8])
+    return shown if len(ids) <= 8 else f"{shown} and {len(ids) - 8} more"

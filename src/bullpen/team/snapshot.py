@@ -1,0 +1,114 @@
+"""A team as people look at it: who does what, what waits, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bullpen.errors import BullpenError
+from bullpen.protocol.presence import AgentState, Presence
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import Member, TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.store.base import Problem, Store, TeamState
+from bullpen.team.approvals import open_requests
+from bullpen.team.lookup import owner_of
+from bullpen.team.mailcount import count_mail, unread
+
+MemberState = AgentState | Literal["unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member and what is known of it.
+
+    `tasks` are the ids it has in progress. `unread` is None if its mailbox cannot be read.
+    """
+
+    member: Member
+    state: MemberState
+    since_ms: int | None
+    detail: str | None
+    tasks: tuple[str, ...]
+    unread: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A team at one moment. Two are equal if they show the same, whenever they were taken."""
+
+    team: TeamConfig
+    members: tuple[MemberView, ...]
+    tasks: tuple[Task, ...]
+    pending: tuple[Request, ...]
+    seq: int
+    taken_ms: int = field(compare=False)
+    problems: tuple[Problem, ...] = ()
+
+
+async def take(store: Store, team: str, *, now_ms: int) -> Snapshot:
+    """Look at a team once."""
+    state = await store.read(team)
+    presence = await store.presence(team)
+    names = [member.name for member in state.team.roster]
+    mail = await count_mail(store, team, dict.fromkeys(names, unread))
+    return assemble(state, presence, mail, now_ms=now_ms)
+
+
+def assemble(
+    state: TeamState,
+    presence: Mapping[str, Presence],
+    mail: Mapping[str, int | BullpenError],
+    *,
+    now_ms: int,
+) -> Snapshot:
+    """Put together what was read. Pure."""
+    tasks = tuple(task for task in state.tasks.values() if not task.is_internal)
+    working: dict[str | None, list[str]] = {}
+    for task in tasks:
+        if task.status == "in_progress":
+            working.setdefault(owner_of(task, state.team.name), []).append(task.id)
+    unread_mail = {
+        name: None if isinstance(count, BullpenError) else count for name, count in mail.items()
+    }
+    problems = [
+        Problem(f"the mailbox of {name!r}", error.message)
+        for name, error in mail.items()
+        if isinstance(error, BullpenError)
+    ]
+    members = tuple(
+        _view(
+            member,
+            presence.get(member.name),
+            tuple(working.get(member.name, ())),
+            unread_mail[member.name],
+            now_ms,
+        )
+        for member in state.team.roster
+    )
+    return Snapshot(
+        team=state.team,
+        members=members,
+        tasks=tasks,
+        pending=tuple(open_requests(state.requests.values(), now_ms)),
+        seq=state.seq,
+        taken_ms=now_ms,
+        problems=(*state.problems, *problems),
+    )
+
+
+def _view(
+    member: Member,
+    beat: Presence | None,
+    tasks: tuple[str, ...],
+    unread_mail: int | None,
+    now_ms: int,
+) -> MemberView:
+    if beat is None:
+        return MemberView(member, "unknown", None, None, tasks, unread_mail)
+    ended = beat.state in ("stopped", "failed", "lost")
+    if ended or beat.alive(now_ms):
+        return MemberView(member, beat.state, beat.since_ms, beat.detail, tasks, unread_mail)
+    # It never said that it would end: it is lost since it was last heard.
+    return MemberView(member, "lost", beat.beat_ms, beat.detail, tasks, unread_mail)

@@ -1,0 +1,267 @@
+"""The shared task list: every operation on it, each in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from bullpen.protocol.changes import Change, Deliver, PutTask
+from bullpen.protocol.task import Check, Task
+from bullpen.store.base import Problem, Store, View
+from bullpen.team import edges, rules
+from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.decision import settle
+from bullpen.team.drafts import Draft, drafted
+from bullpen.team.lookup import no_task
+from bullpen.team.notices import assignment
+from bullpen.team.rules import Done
+
+T = TypeVar("T")
+# Inside a class that has a method `list`, the type needs another name.
+InOrder: TypeAlias = list[Task]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tasks in id order, and what is there but could not be read."""
+
+    tasks: list[Task]
+    problems: tuple[Problem, ...]
+
+
+class Tasks:
+    """The tasks of one team. `by` is the name of the member who acts."""
+
+    def __init__(
+        self, store: Store, team: str, *, clock: Clock = now_ms, new_id: NewId = new_id
+    ) -> None:
+        self._store = store
+        self._team = team
+        self._clock = clock
+        self._new_id = new_id
+
+    async def add(
+        self,
+        subject: str,
+        *,
+        by: str,
+        description: str = "",
+        active_form: str | None = None,
+        blocked_by: Sequence[str] = (),
+        owner: str | None = None,
+        checks: Sequence[Check] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Task:
+        """Add a task. An owner other than `by` is told in the same commit.
+
+        Raises:
+            Refused: it shall wait for a task that does not exist (unknown_task).
+            NotFound: the owner is no member.
+        """
+        draft = Draft(subject, description, active_form, blocked_by, owner, checks, metadata)
+        return (await self.add_many([draft], by=by))[0]
+
+    async def add_many(self, drafts: Sequence[Draft], *, by: str) -> list[Task]:
+        """Add several tasks at once, or none. `@0` in `blocked_by` names the first draft."""
+        now = self._clock()
+        message_ids = [self._new_id() if self._tells(draft, by) else "" for draft in drafts]
+
+        def decide(view: View) -> tuple[list[Task], list[Change]]:
+            created, blockers = drafted(view, drafts)
+            changes: list[Change] = [PutTask(task) for task in (*created, *blockers)]
+            for draft, task, message_id in zip(drafts, created, message_ids, strict=True):
+                if draft.owner is not None and message_id:
+                    message = assignment(
+                        task, team=view.team, by=by, message_id=message_id, now_ms=now
+                    )
+                    changes.append(Deliver(draft.owner, message))
+            return created, changes
+
+        return await self._settle(decide, by=by, op="task.add")
+
+    @staticmethod
+    def _tells(draft: Draft, by: str) -> bool:
+        return draft.owner is not None and draft.owner != by
+
+    async def edit(
+        self,
+        task_id: str,
+        *,
+        by: str,
+        subject: str | None = None,
+        description: str | None = None,
+        active_form: str | None = None,
+    ) -> Task:
+        """Change the words of a task; what is None stays as it is."""
+
+        def rule(view: View) -> Task:
+            return rules.edit(
+                view, task_id, subject=subject, description=description, active_form=active_form
+            )
+
+        return await self._put(rule, by=by, op="task.edit")
+
+    async def list(self) -> Listing:
+        """All tasks but the bookkeeping ones of other programs."""
+        state = await self._store.read(self._team)
+        tasks = [task for task in state.tasks.values() if not task.is_internal]
+        return Listing(tasks, state.problems)
+
+    async def get(self, task_id: str) -> Task:
+        """One task. Raises NotFound."""
+        state = await self._store.read(self._team)
+        if task_id not in state.tasks:
+            raise no_task(task_id, self._team, state.tasks)
+        return state.tasks[task_id]
+
+    async def ready(self) -> InOrder:
+        """The tasks that anybody could claim now, in id order."""
+        state = await self._store.read(self._team)
+        return rules.ready(state.tasks, team=state.team.name)
+
+    async def claim(
+        self, task_id: str, *, by: str, also: bool = False, lease_s: float | None = None
+    ) -> Task:
+        """Take a task. Of several claimants exactly one succeeds.
+
+        Raises:
+            Refused: task_not_found, already_resolved, already_claimed, blocked or agent_busy;
+                `also` skips the last.
+        """
+        now = self._clock()
+
+        def rule(view: View) -> Task:
+            return rules.claim(view, task_id, by=by, also=also, now_ms=now, lease_s=lease_s)
+
+        return await self._put(rule, by=by, op="task.claim")
+
+    async def claim_next(
+        self, *, by: str, also: bool = False, lease_s: float | None = None
+    ) -> Task | None:
+        """Take the first task that is ready, or assigned to `by` and not blocked.
+
+        None if there is none. Raises Refused (agent_busy) as `claim` does.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Task | None, list[Change]]:
+            ready = rules.ready(view.tasks(), team=view.team.name, for_owner=by)
+            if not ready:
+                return None, []
+            task = rules.claim(view, ready[0].id, by=by, also=also, now_ms=now, lease_s=lease_s)
+            return task, [PutTask(task)]
+
+        return await self._settle(decide, by=by, op="task.claim")
+
+    async def done(
+        self, task_id: str, *, by: str, attempt: int | None = None, report: str | None = None
+    ) -> Done:
+        """Complete a task, and say which tasks that unblocked.
+
+        Raises:
+            Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing.
+        """
+
+        def decide(view: View) -> tuple[Done, list[Change]]:
+            done = rules.done(view, task_id, by=by, attempt=attempt, report=report)
+            return done, [PutTask(done.task)]
+
+        return await self._settle(decide, by=by, op="task.done")
+
+    async def release(self, task_id: str, *, by: str, reason: str | None = None) -> Task:
+        """Give a task back, by its owner or the lead."""
+        return await self._put(
+            lambda view: rules.release(view, task_id, by=by, reason=reason),
+            by=by,
+            op="task.release",
+        )
+
+    async def assign(self, task_id: str, to: str, *, by: str) -> Task:
+        """Make a pending task a member's, who is told in the same commit unless it is `by`."""
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = rules.assign(view, task_id, to, by=by)
+            changes = _changed(view, task)
+            if changes and to != by:
+                message = assignment(task, team=view.team, by=by, message_id=message_id, now_ms=now)
+                changes.append(Deliver(to, message))
+            return task, changes
+
+        return await self._settle(decide, by=by, op="task.assign")
+
+    async def depend(self, task_id: str, on: str | Sequence[str], *, by: str) -> Task:
+        """Make a task wait for one or several others.
+
+        Raises:
+            Refused: unknown_task, self_dependency or cycle.
+        """
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task, changed = edges.depend(view, task_id, _several(on))
+            return task, [PutTask(record) for record in changed]
+
+        return await self._settle(decide, by=by, op="task.depend")
+
+    async def undepend(self, task_id: str, on: str | Sequence[str], *, by: str) -> Task:
+        """Let a task no longer wait for one or several others."""
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task, changed = edges.undepend(view, task_id, _several(on))
+            return task, [PutTask(record) for record in changed]
+
+        return await self._settle(decide, by=by, op="task.undepend")
+
+    async def delete(self, task_id: str, *, by: str) -> Task:
+        """Remove a task and every reference to it. Its id is never given again."""
+        return await self._settle(lambda view: edges.delete(view, task_id), by=by, op="task.delete")
+
+    async def renew(self, task_id: str, *, by: str, attempt: int, lease_s: float) -> Task:
+        """Keep a claimed task for `lease_s` more seconds from now."""
+        now = self._clock()
+
+        def rule(view: View) -> Task:
+            return rules.renew(view, task_id, by=by, attempt=attempt, now_ms=now, lease_s=lease_s)
+
+        return await self._put(rule, by=by, op="task.renew")
+
+    async def expire(self, *, by: str) -> InOrder:
+        """Release every task in progress whose lease is over."""
+        now = self._clock()
+
+        def decide(view: View) -> tuple[list[Task], list[Change]]:
+            tasks = rules.expired(view, now_ms=now)
+            return tasks, [PutTask(task) for task in tasks]
+
+        return await self._settle(decide, by=by, op="task.expire")
+
+    async def record_check(
+        self, task_id: str, name: str, *, by: str, passed: bool, detail: str | None = None
+    ) -> Task:
+        """Record what one of a task's checks found in the current attempt."""
+        return await self._put(
+            lambda view: rules.record_check(view, task_id, name, passed=passed, detail=detail),
+            by=by,
+            op="task.check",
+        )
+
+    async def _put(self, rule: Callable[[View], Task], *, by: str, op: str) -> Task:
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = rule(view)
+            return task, _changed(view, task)
+
+        return await self._settle(decide, by=by, op=op)
+
+    async def _settle(
+        self, decide: Callable[[View], tuple[T, Sequence[Change]]], *, by: str, op: str
+    ) -> T:
+        return await settle(self._store, self._team, decide, by=by, op=op)
+
+
+def _several(ids: str | Sequence[str]) -> Sequence[str]:
+    return [ids] if isinstance(ids, str) else ids
+
+
+def _changed(view: View, task: Task) -> list[Change]:
+    return [] if view.task(task.id) == task else [PutTask(task)]

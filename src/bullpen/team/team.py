@@ -1,0 +1,54 @@
+"""One team: the four parts of it, and what it looks like."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from bullpen.protocol.changes import Event
+from bullpen.store.base import Store
+from bullpen.team.approvals import Approvals
+from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.mailbox import Mailboxes
+from bullpen.team.roster import Roster
+from bullpen.team.snapshot import Snapshot, take
+from bullpen.team.tasks import Tasks
+
+
+class Team:
+    """One team of a store. Making one reads nothing; a team that is not there is NotFound later."""
+
+    def __init__(
+        self, store: Store, name: str, *, clock: Clock = now_ms, new_id: NewId = new_id
+    ) -> None:
+        self.name = name
+        self.roster = Roster(store, name, clock=clock)
+        self.mailbox = Mailboxes(store, name, clock=clock, new_id=new_id)
+        self.tasks = Tasks(store, name, clock=clock, new_id=new_id)
+        self.approvals = Approvals(store, name, clock=clock, new_id=new_id)
+        self._store = store
+        self._clock = clock
+
+    async def snapshot(self) -> Snapshot:
+        """The team as it is now."""
+        return await take(self._store, self.name, now_ms=self._clock())
+
+    async def snapshots(self) -> AsyncGenerator[Snapshot, None]:
+        """The team as it is now, and again after every change that shows.
+
+        Ends with NotFound when the team is deleted.
+        """
+        last: Snapshot | None = None
+        changes = self._store.watch(self.name)
+        try:
+            async for _ in changes:
+                current = await self.snapshot()
+                if current != last:
+                    last = current
+                    yield current
+        finally:
+            if isinstance(changes, AsyncGenerator):
+                await changes.aclose()
+
+    async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The log, from the first event past `after`."""
+        return await self._store.events(self.name, after=after, limit=limit)
