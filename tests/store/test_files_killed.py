@@ -17,7 +17,7 @@ from bullpen.testing.records import assert_replay_is_live
 from killed_scenarios import SCENARIOS, prepare, run_in_child, state_of, store_on  # isort: skip
 
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["killed_scenarios"])
+FORKSERVER.set_forkserver_preload(["bullpen.testing.records", "bullpen.store.files.store"])
 
 
 @pytest.fixture(scope="module")
