@@ -21,7 +21,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import Finding, Problem
 from bullpen.store.files import log, mailbox
-from bullpen.store.files.disk import TEMP_SUFFIX, Disk
+from bullpen.store.files.disk import TEMP_SUFFIX, Disk, read_bytes
 from bullpen.store.files.locks import OUR_MODE, STALE_S, break_if_dead
 from bullpen.store.files.mail import parse_rows, read_inbox
 from bullpen.store.files.nonce import nonce
@@ -37,9 +37,12 @@ def bad_member_rows(paths: TeamPaths, config: TeamConfig) -> tuple[Problem, ...]
 
 def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
     """Everything wrong with a team's files; mended where `fix` says so."""
-    if fix:
-        files.ensure_own()
-    elif not os.path.isdir(files.paths.own):
+    try:
+        if fix:
+            files.ensure_own()
+    except Unreadable:
+        pass  # Reported below: no log of ours knows what was in it.
+    if not os.path.isdir(files.paths.own):
         return [*_locks(files.paths, files.disk, held=False, fix=False), *_records(files, None)]
     with files.writing(recover=False) as writer:
         found = [*_log(writer, fix=fix), *_half_done(writer, fix=fix)]
@@ -53,19 +56,20 @@ def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
 
 
 def _half_done(writer: Writer, *, fix: bool) -> Iterable[Finding]:
-    size = log.size_of(writer.paths.events)
-    if size == writer.log.head.size:
+    path = writer.paths.events
+    if log.size_of(path) == writer.log.head.size:
         return
-    redone = writer.log.catch_up(writer.redo) if fix else 0
-    yield Finding(
-        "half_done",
-        writer.paths.events,
-        "a process died in the middle of a commit",
-        fixed=fix,
-        action=(f"carried out {redone} commit(s)" if redone else "cut off the unfinished end")
-        if fix
-        else "",
-    )
+    action = ""
+    if fix:
+        try:
+            redone = writer.log.catch_up(writer.redo)
+            action = f"carried out {redone} commit(s)" if redone else "cut off the unfinished end"
+        except Unreadable:
+            _quarantine(writer, path, read_bytes(path, writer.log.head.size))
+            writer.log.cut_off()
+            action = "moved what cannot be carried out to the quarantine"
+    what = "a process died in the middle of a commit"
+    yield Finding("half_done", path, what, fixed=fix, action=action)
 
 
 def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
@@ -84,8 +88,7 @@ def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
             _quarantine(writer, path, lines[index])
             empty = {"seq": index + 1, "time": "", "actor": "doctor", "op": "damaged"}
             lines[index] = jsontext.dumps_line({**empty, "done": True, "changes": []}) + b"\n"
-        with open(path, "rb") as file:
-            rest = file.read()[writer.log.head.size :]
+        rest = read_bytes(path, writer.log.head.size)
         text = b"".join(lines)
         writer.disk.replace(path, text + rest, nonce=nonce())
         writer.log.resize(len(text))
@@ -312,8 +315,7 @@ def _quarantine(writer: Writer, path: str, data: bytes) -> None:
 
 def _bytes(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_bytes(path)
     except OSError as error:
         return f"could not be read: {error}".encode()
 

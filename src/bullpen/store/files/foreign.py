@@ -72,7 +72,7 @@ def _header_change(logged: dict[str, Any], now: dict[str, Any]) -> list[Change]:
     changed = {
         key: value for key, value in now.items() if value is not None and logged.get(key) != value
     }
-    gone = dict.fromkeys(key for key in logged if key not in now)
+    gone = dict.fromkeys(key for key in logged if now.get(key) is None)
     return [PutTeam({**changed, **gone})] if changed or gone else []
 
 

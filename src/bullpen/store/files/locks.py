@@ -19,8 +19,10 @@ import stat
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 from bullpen.errors import Unavailable
 from bullpen.store.checks import no_team
@@ -31,6 +33,9 @@ STALE_S = 10.0
 
 REFRESH_S = 2.0
 OUR_MODE = 0o500
+
+_SETTLE_S = 0.05
+"""How long an old lock that we broke stays free before we make our own."""
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -72,7 +77,8 @@ class TeamLock:
         self._path, self._team, self._disk = path, team, disk
         self._threads = threading.Lock()
         self._fd = -1
-        self._pid = 0
+        self._fds: set[int] = set()
+        _all_locks.add(self)
 
     @property
     def fd(self) -> int:
@@ -88,16 +94,18 @@ class TeamLock:
             NotFound: the team is gone.
         """
         deadline = time.monotonic() + wait_s
-        if not self._threads.acquire(timeout=wait_s):
+        threads = self._threads
+        if not threads.acquire(timeout=wait_s):
             raise self._busy(wait_s)
         try:
             self._lock(deadline, wait_s)
             try:
                 yield self._fd
             finally:
-                _unflock(self._fd)
+                if self._fd >= 0:  # Not so in a child that was forked meanwhile.
+                    _unflock(self._fd)
         finally:
-            self._threads.release()
+            threads.release()
 
     def _lock(self, deadline: float, wait_s: float) -> None:
         while True:
@@ -115,17 +123,14 @@ class TeamLock:
             self.close()
 
     def _open(self) -> None:
-        # A forked child shares the parent's lock through an inherited descriptor: open our own.
-        if self._fd >= 0 and self._pid == os.getpid():
+        if self._fd >= 0:
             return
-        if self._pid == os.getpid():
-            self.close()
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
             self._fd = os.open(self._path, flags, 0o600)
         except (FileNotFoundError, NotADirectoryError):
             raise no_team(self._team) from None
-        self._pid = os.getpid()
+        self._fds.add(self._fd)
 
     def _queue(self, deadline: float) -> bool:
         """Wait in the kernel's queue, but not past the deadline.
@@ -133,6 +138,7 @@ class TeamLock:
         flock has no time-out, so a thread waits. If it gets the lock after we gave up, it lets go.
         """
         fd = os.dup(self._fd)
+        self._fds.add(fd)
         guard = threading.Lock()
         arrived = threading.Event()
         gave_up = False
@@ -145,6 +151,7 @@ class TeamLock:
                         _unflock(fd)
                     arrived.set()
             finally:
+                self._fds.discard(fd)
                 os.close(fd)
 
         threading.Thread(target=wait, daemon=True, name="bullpen-lock").start()
@@ -167,9 +174,34 @@ class TeamLock:
 
     def close(self) -> None:
         """Close the file. Only for who does not hold the lock."""
-        if self._fd >= 0 and self._pid == os.getpid():
+        if self._fd >= 0:
+            self._fds.discard(self._fd)
             os.close(self._fd)
-        self._fd, self._pid = -1, 0
+        self._fd = -1
+
+    def forget(self) -> None:
+        """Part with the parent's lock, in a child that was forked.
+
+        The lock belongs to the open file, which parent and child share. As long as the child had
+        it open, the lock of a parent that was killed would live on.
+        """
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = set()
+        self._fd = -1
+        self._threads = threading.Lock()
+
+
+_all_locks: weakref.WeakSet[TeamLock] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_all_locks):
+        lock.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 OWNER_AT = 256
@@ -194,12 +226,27 @@ def holder(path: str) -> str:
     return record or "an unknown process"
 
 
+_Mark: TypeAlias = tuple[int, int]
+
+
+def _mark(found: os.stat_result) -> _Mark:
+    """What tells a lock from the next one of that name, which often has the same inode number."""
+    return (found.st_ino, found.st_mtime_ns)
+
+
+def _is_there(path: str, mark: _Mark) -> bool:
+    try:
+        return _mark(os.lstat(path)) == mark
+    except FileNotFoundError:
+        return False
+
+
 class FileLocks:
     """Claude Code's locks on some files, taken in the order given and held together."""
 
     def __init__(self, disk: Disk, wait_s: float) -> None:
         self._disk, self._wait_s = disk, wait_s
-        self._held: list[tuple[str, int]] = []
+        self._held: list[tuple[str, _Mark]] = []
         self._since = 0.0
 
     @contextmanager
@@ -209,19 +256,18 @@ class FileLocks:
         try:
             for file in files:
                 path = f"{file}.lock"
-                self._take(path, deadline)
-                self._held.append((path, os.stat(path).st_ino))
+                self._held.append((path, self._take(path, deadline)))
             self._since = time.monotonic()
             yield self
         finally:
             self._release()
 
-    def _take(self, path: str, deadline: float) -> None:
+    def _take(self, path: str, deadline: float) -> _Mark:
         pause_s = 0.005
         while True:
             try:
                 self._disk.mkdir(path, OUR_MODE)
-                return
+                return _mark(os.lstat(path))
             except FileExistsError:
                 pass
             except FileNotFoundError:
@@ -247,23 +293,20 @@ class FileLocks:
         """
         if time.monotonic() - self._since < REFRESH_S:
             return
-        for path, inode in self._held:
-            try:
-                ours = os.stat(path).st_ino == inode
-                os.utime(path)
-            except FileNotFoundError:
-                ours = False
-            if not ours:
+        for index, (path, mark) in enumerate(self._held):
+            if not _is_there(path, mark):
                 raise Unavailable(
                     f"The lock {path} was taken by another program while this one was stopped.",
                     remedy="Try again.",
                 )
+            os.utime(path)
+            self._held[index] = (path, _mark(os.lstat(path)))
         self._since = time.monotonic()
 
     def _release(self) -> None:
-        for path, inode in reversed(self._held):
+        for path, mark in reversed(self._held):
             try:
-                if os.stat(path).st_ino == inode:
+                if _is_there(path, mark):
                     self._disk.rmdir(path)
             except OSError:
                 # Gone, or somebody put a file into it: not ours to mend here. Doctor reports it.
@@ -278,7 +321,8 @@ def break_if_dead(path: str, disk: Disk) -> bool:
     except FileNotFoundError:
         return True
     ours = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
-    if not ours and time.time() - found.st_mtime < STALE_S:
+    age_s = time.time() - found.st_mtime
+    if not ours and age_s < STALE_S:
         return False
     # A rename has one winner, where stat and rmdir could take a fresh lock of somebody else.
     grave = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
@@ -286,7 +330,7 @@ def break_if_dead(path: str, disk: Disk) -> bool:
         os.rename(path, grave)
     except FileNotFoundError:
         return True
-    if os.lstat(grave).st_ino != found.st_ino:
+    if not _is_there(grave, _mark(found)):
         try:
             os.rename(grave, path)
         except OSError:
@@ -294,4 +338,7 @@ def break_if_dead(path: str, disk: Disk) -> bool:
         return False
     with suppress(OSError):  # Somebody put a file into it: the lock is free, the rest can stay.
         disk.rmdir(grave) if stat.S_ISDIR(found.st_mode) else disk.unlink(grave)
+    if age_s > STALE_S - 1:
+        # Another program may have found it dead too, and be about to remove what lies there now.
+        time.sleep(_SETTLE_S)
     return True

@@ -124,6 +124,10 @@ class Log:
             os.close(fd)
         return self.head.size + len(lines)
 
+    def cut_off(self) -> None:
+        """Drop what lies past the head."""
+        self._cut(self.head.size)
+
     def resize(self, size: int) -> None:
         """Say that what was carried out has another length now, because lines were mended."""
         self.finish(replace(self.head, size=size))

@@ -3,9 +3,9 @@
 An inbox has two inodes that take turns. The hidden one, the *shadow*, is the inbox as it was one
 append ago. To append, the shadow gets what it lacks and the new message, is synced, and changes
 places with the visible one (`RENAME_EXCHANGE`). A reader without a lock therefore always opens a
-whole file. Before a shadow is written, a lease proves that no slow reader still has it open; if
-one has, or if anything but our last append touched the inbox, or where the system lacks these
-calls, the whole file is copied instead.
+whole file. Before a shadow is written, a lease proves that nobody slow still has it open; if
+somebody has, or if anything but our last append touched either inode, or where the system lacks
+these calls, the whole file is copied instead.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,25 +24,20 @@ from bullpen.protocol.message import Message
 from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.records import Stamp, stamp_of
 
 _END = b"\n  }\n]"
 _UNREAD = b'\n    "read": false'
+_PATIENCE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """What inbox and shadow were after our last append."""
 
-    ino: int
-    size: int
-    mtime_ns: int
-    shadow_size: int
+    inbox: Stamp
+    shadow: Stamp
     unread: int
-
-    @property
-    def stamp(self) -> tuple[int, int, int]:
-        """What the inbox must still be for the shadow to be good."""
-        return (self.ino, self.size, self.mtime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Staged:
     agent: str
     path: str
     next_path: str
-    old_size: int
+    base: Stamp
     unread_before: int
     unread_after: int
 
@@ -95,35 +91,31 @@ class Inbox:
 
     def _stage_shadow(self, messages: Sequence[Message]) -> Staged | None:
         known = self._known()
-        if known is None or known.size <= 2:
+        if known is None or known.inbox.size <= 2:
             return None
         try:
             fd = os.open(self._shadow, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return None
         try:
-            size = os.fstat(fd).st_size
-            if size < known.shadow_size or not _nobody_reads(fd):
+            if not _nobody_else_has(fd) or stamp_of(os.fstat(fd)) != known.shadow:
                 return None
-            at = known.shadow_size - 2
+            at = known.shadow.size - 2
             missing = read_bytes(self.path, at)
             if not missing.endswith(_END):
                 return None
             data = missing[:-2] + b"," + rows_text(messages) + b"\n]"
             self._disk.write_at(fd, data, at, self._shadow)
-            if size > at + len(data):
-                # A dead process had begun to write something longer.
-                self._disk.truncate(fd, at + len(data), self._shadow)
             self._disk.sync(fd, self._shadow)
         finally:
             os.close(fd)
         added = _unread(messages)
         return Staged(
-            self._agent, self.path, self._shadow, known.size, known.unread, known.unread + added
+            self._agent, self.path, self._shadow, known.inbox, known.unread, known.unread + added
         )
 
     def _stage_copy(self, messages: Sequence[Message]) -> Staged:
-        data = read_inbox(self.path)
+        base, data = self._settled()
         rows = rows_text(messages)
         if data.endswith(_END) and data.startswith(b"[\n  {"):
             text, unread = data[:-2] + b"," + rows + b"\n]", data.count(_UNREAD)
@@ -135,7 +127,16 @@ class Inbox:
         self._disk.unlink(path)
         self._disk.write_new(path, text)
         after = unread + _unread(messages)
-        return Staged(self._agent, self.path, path, len(data), unread, after)
+        return Staged(self._agent, self.path, path, base, unread, after)
+
+    def _settled(self) -> tuple[Stamp, bytes]:
+        """The inbox. Whoever makes one opens it first, and writes its `[]` an instant later."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            base, data = stamp_of(os.stat(self.path)), read_bytes(self.path)
+            if data or time.monotonic() > deadline:
+                return base, data
+            time.sleep(0.005)
 
     def publish(self, staged: Staged) -> None:
         """Put the prepared content in the inbox's place; durable after a sync of its folder."""
@@ -144,10 +145,8 @@ class Inbox:
             return
         if staged.next_path != self._shadow:
             self._disk.rename(staged.next_path, self._shadow)
-        now = os.stat(self.path)
-        self._remember(
-            Shadow(now.st_ino, now.st_size, now.st_mtime_ns, staged.old_size, staged.unread_after)
-        )
+        now = stamp_of(os.stat(self.path))
+        self._remember(Shadow(now, staged.base, staged.unread_after))
 
     def rewrite(self, rows: Sequence[Any]) -> None:
         """Replace the whole content."""
@@ -156,20 +155,20 @@ class Inbox:
     def _known(self) -> Shadow | None:
         """The shadow's state, if nobody but us has touched the inbox since."""
         try:
-            known = Shadow(*map(int, read_bytes(self._state).split()))
-            now = os.lstat(self.path)
+            *stamps, unread = map(int, read_bytes(self._state).split())
+            known = Shadow(Stamp(*stamps[:3]), Stamp(*stamps[3:]), unread)
+            now = stamp_of(os.lstat(self.path))
         except (OSError, ValueError, TypeError):
             return None
-        same = known.stamp == (now.st_ino, now.st_size, now.st_mtime_ns)
-        return known if same else None
+        return known if known.inbox == now else None
 
     def _remember(self, shadow: Shadow) -> None:
         # Only a hint: it is checked against the inbox, so it need not be durable or atomic. One
         # block in place, because ext4 flushes a file that is truncated and written again.
-        text = b"%d %d %d %d %d\n" % (*shadow.stamp, shadow.shadow_size, shadow.unread)
+        text = b"%d %d %d %d %d %d %d\n" % (*shadow.inbox, *shadow.shadow, shadow.unread)
         fd = os.open(self._state, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._disk.write(fd, text.ljust(128), self._state)
+            self._disk.write(fd, text.ljust(160), self._state)
         finally:
             os.close(fd)
 
@@ -204,7 +203,7 @@ def parse_rows(data: bytes, path: str) -> list[Any]:
 if sys.platform == "linux":
     import fcntl
 
-    def _nobody_reads(fd: int) -> bool:
+    def _nobody_else_has(fd: int) -> bool:
         """Whether ours is the only open descriptor of this file.
 
         The kernel grants a write lease only then. Nobody can open the shadow anew under its
@@ -220,5 +219,5 @@ if sys.platform == "linux":
         return True
 else:  # pragma: no cover
 
-    def _nobody_reads(fd: int) -> bool:
+    def _nobody_else_has(fd: int) -> bool:
         return False
