@@ -78,14 +78,16 @@ class Log:
         size = size_of(self.path)
         if self._found is not None and size == self.head.size:
             return 0
-        pending = self._pending(size)
+        pending, seq, end = self._pending(size)
         for raw in pending:
             redo(raw)
-        self.finish(replace(self.head, rev=self.head.rev + len(pending)))
+        if end < size:
+            self._cut(end)
+        self.finish(replace(self.head, seq=seq, size=end, rev=self.head.rev + len(pending)))
         return len(pending)
 
-    def _pending(self, size: int) -> list[dict[str, Any]]:
-        """The events that may not have been carried out, with the head moved past them."""
+    def _pending(self, size: int) -> tuple[list[dict[str, Any]], int, int]:
+        """The events that may not have been carried out; the last number, and where it ends."""
         trusted = self._found is not None and size >= self.head.size
         start = self.head.size if trusted else 0
         events, end, seq = [], start, self.head.seq if trusted else 0
@@ -95,10 +97,7 @@ class Log:
         if not trusted:
             # The head is lost, or the log's end is: all but the last event were carried out.
             del events[:-1]
-        if end < size:
-            self._cut(end)
-        self.head = replace(self.head, seq=seq, size=end)
-        return [raw for raw in events if not raw.get("done")]
+        return [raw for raw in events if not raw.get("done")], seq, end
 
     def _cut(self, size: int) -> None:
         fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
