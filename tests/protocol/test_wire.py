@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bullpen.protocol import jsontext
+from bullpen.protocol import jsontext, names
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import IdleNotification, PermissionResponse, PlanApprovalRequest
 from bullpen.protocol.presence import Presence
@@ -365,7 +365,7 @@ def test_facts_keep_their_checks_in_order() -> None:
 def test_tasks_sort_by_number_and_then_by_text() -> None:
     ids = ["10", "9", "abc", "2", "9" * 5000, "b"]
     tasks = [Task.parse({**REQUIRED[Task], "id": task_id}) for task_id in ids]
-    in_id_order = [task.id for task in sorted(tasks, key=lambda task: task.sort_key)]
+    in_id_order = [task.id for task in sorted(tasks, key=lambda task: names.task_order(task.id))]
     assert in_id_order == ["2", "9", "10", "9" * 5000, "abc", "b"]
 
 

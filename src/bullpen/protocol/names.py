@@ -64,6 +64,13 @@ def check_task_id(task_id: str) -> str:
     return task_id
 
 
+def task_order(task_id: str) -> tuple[int, int, str]:
+    """What tasks are sorted by: numbers by value, then everything else by text."""
+    # Short ones only: Python refuses to read a number of thousands of digits.
+    is_number = task_id.isascii() and task_id.isdecimal() and len(task_id) <= 20
+    return (0, int(task_id), "") if is_number else (1, 0, task_id)
+
+
 def team_folder(name: str) -> str:
     """The folder in which Claude Code keeps a team of that name ("My Team!" -> "my-team-")."""
     return re.sub(r"[^a-zA-Z0-9]", "-", name).lower()

@@ -83,10 +83,3 @@ class Task(Wire):
     def is_internal(self) -> bool:
         """Whether it is one of the bookkeeping tasks version 2.1.41 makes for its teammates."""
         return bool((self.metadata or {}).get("_internal"))
-
-    @property
-    def sort_key(self) -> tuple[int, int, str]:
-        """Numbers by value, then everything else by text."""
-        # Short ones only: Python refuses to read a number of thousands of digits.
-        is_number = self.id.isdecimal() and len(self.id) <= 20
-        return (0, int(self.id), "") if is_number else (1, 0, self.id)

@@ -85,7 +85,7 @@ class _Held:
 
     def tasks(self) -> dict[str, Task]:
         tasks = [_load(Task, text) for text in self.state.tasks.values()]
-        return {task.id: task for task in sorted(tasks, key=lambda task: task.sort_key)}
+        return {task.id: task for task in sorted(tasks, key=lambda task: names.task_order(task.id))}
 
     def request(self, request_id: str) -> Request | None:
         text = self.state.requests.get(request_id)

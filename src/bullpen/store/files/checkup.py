@@ -76,8 +76,7 @@ def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
     """Damaged lines of the log are replaced by empty events, so that its numbers have no hole."""
     path = writer.paths.events
     try:
-        with open(path, "rb") as file:
-            lines = file.read(writer.log.head.size).splitlines(keepends=True)
+        lines = read_bytes(path)[: writer.log.head.size].splitlines(keepends=True)
     except FileNotFoundError:
         return
     damaged = [index for index, line in enumerate(lines) if not _is_event(line, index + 1)]

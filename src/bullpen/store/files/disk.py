@@ -8,8 +8,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 import sys
 from collections.abc import Callable
+
+from bullpen.errors import Unreadable
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -136,9 +139,42 @@ class Disk:
         self.rename(temp, path)
 
 
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+
+
+def open_file(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open a regular file. Links are not followed, and nobody waits for a pipe's other end.
+
+    Raises:
+        Unreadable: something else than a regular file stands in its place.
+    """
+    try:
+        fd = os.open(path, flags | _NO_LINKS | _NO_WAIT, 0o600)
+    except BlockingIOError:
+        # Somebody holds a lease on it, which only regular files have, for an instant.
+        fd = os.open(path, flags | _NO_LINKS, 0o600)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise not_a_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise not_a_file(path)
+    return fd
+
+
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+
+
+def not_a_file(path: str) -> Unreadable:
+    """The error for a folder, a link, a pipe or a device where a file should be."""
+    return Unreadable(path, "it is not a regular file")
+
+
 def read_bytes(path: str, start: int = 0) -> bytes:
     """A file's content from byte `start` on, as it was at one moment."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_file(path)
     try:
         size = os.fstat(fd).st_size - start
         data = os.pread(fd, size + 1, start)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
 from bullpen.store.files import log
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.fold import digest
 
 CHECKPOINT_EVERY = 2_000
@@ -36,12 +37,26 @@ class Ledger:
         taken = 0
         if self.size < size:
             for raw in log.lines_after(path, self.size, size):
-                for change in raw["changes"]:
-                    self._take(change)
+                try:
+                    for change in raw["changes"]:
+                        self._take(change)
+                except (KeyError, TypeError, AttributeError, ValueError) as error:
+                    raise Unreadable(path, f"event {raw['seq']} is damaged ({error!r})") from None
                 self.seq = raw["seq"]
                 taken += 1
             self.size = size
         return taken
+
+    def is_sound(self) -> bool:
+        """Whether everything is of the kind it should be; what was written down may be not."""
+        digests = (self.members, self.tasks, self.requests)
+        return (
+            all(type(number) is int and number >= 0 for number in (self.seq, self.size))
+            and isinstance(self.fields, dict)
+            and all(map(_is_texts, digests))
+            and isinstance(self.mail, dict)
+            and all(map(_is_texts, self.mail.values()))
+        )
 
     def _take(self, change: dict[str, Any]) -> None:
         match change["put"]:
@@ -71,8 +86,12 @@ class Ledger:
         for message_id in change["ids"]:
             if change["state"] in ("consumed", "archived"):
                 box.pop(message_id, None)
-            else:
+            elif message_id in box:
                 box[message_id] = change["state"]
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def merge_fields(fields: dict[str, Any], changes: dict[str, Any]) -> None:
@@ -87,11 +106,10 @@ def merge_fields(fields: dict[str, Any], changes: dict[str, Any]) -> None:
 def load(path: str, log_size: int) -> Ledger:
     """The ledger as last written down; an empty one if there is none that fits the log."""
     try:
-        with open(path, "rb") as file:
-            ledger = Ledger(**jsontext.loads(file.read()))
-    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+        ledger = Ledger(**jsontext.loads(read_bytes(path)))
+    except (FileNotFoundError, NotADirectoryError, Unreadable, ValueError, TypeError):
         return Ledger()
-    return ledger if ledger.size <= log_size else Ledger()
+    return ledger if ledger.is_sound() and ledger.size <= log_size else Ledger()
 
 
 def save(ledger: Ledger, path: str, disk: Disk, *, nonce: str) -> None:

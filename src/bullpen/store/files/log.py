@@ -17,9 +17,10 @@ from typing import Any
 
 from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.disk import Disk, open_file, read_bytes
 
 _HEAD_BYTES = 255
+_NUMBER_MAX = 10**60  # A task id is a number of up to 64 digits.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,13 @@ class Head:
         except (ValueError, TypeError):
             return None
         numbers = (head.seq, head.size, head.high, head.rev)
-        return head if all(type(n) is int and n >= 0 for n in numbers) else None
+        return head if all(type(n) is int and 0 <= n < _NUMBER_MAX for n in numbers) else None
 
 
 def read_head(path: str) -> Head | None:
     """The head, without any lock; None if there is none yet."""
     try:
-        with open(path, "rb") as file:
-            return Head.decode(file.read(_HEAD_BYTES))
+        return Head.decode(read_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -100,7 +100,7 @@ class Log:
         return [raw for raw in events if not raw.get("done")], seq, end
 
     def _cut(self, size: int) -> None:
-        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        fd = open_file(self.path, os.O_WRONLY)
         try:
             self._disk.truncate(fd, size, self.path)
             self._disk.sync(fd, self.path)
@@ -109,7 +109,7 @@ class Log:
 
     def append(self, lines: bytes, *, durable: bool) -> int:
         """Add whole lines; the log's length after them."""
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_file(self.path, os.O_WRONLY | os.O_CREAT)
         try:
             try:
                 self._disk.write_at(fd, lines, self.head.size, self.path)
@@ -141,10 +141,10 @@ def _lines(path: str, start: int) -> Iterator[tuple[dict[str, Any], int]]:
     """Every finished line from byte `start` on, with where it ends."""
     end = start
     try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below; the open itself may fail
+        fd = open_file(path)
     except FileNotFoundError:
         return
-    with file:
+    with open(fd, "rb") as file:
         file.seek(start)
         for line in file:
             if not line.endswith(b"\n"):
@@ -177,7 +177,7 @@ def find(path: str, after: int, stop: int) -> int:
     low, high = 0, stop if after > 0 else 0
     if not high:
         return 0
-    with open(path, "rb") as file:
+    with open(open_file(path), "rb") as file:
         while low < high:
             middle = (low + high) // 2
             file.seek(middle)

@@ -21,7 +21,7 @@ from typing import Any
 from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
 from bullpen.protocol.message import Message
-from bullpen.store.files.disk import Disk, read_bytes
+from bullpen.store.files.disk import Disk, open_file, read_bytes
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Stamp, stamp_of
@@ -94,8 +94,8 @@ class Inbox:
         if known is None or known.inbox.size <= 2:
             return None
         try:
-            fd = os.open(self._shadow, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+            fd = open_file(self._shadow, os.O_RDWR)
+        except (OSError, Unreadable):
             return None
         try:
             if not _nobody_else_has(fd) or stamp_of(os.fstat(fd)) != known.shadow:
@@ -158,7 +158,7 @@ class Inbox:
             *stamps, unread = map(int, read_bytes(self._state).split())
             known = Shadow(Stamp(*stamps[:3]), Stamp(*stamps[3:]), unread)
             now = stamp_of(os.lstat(self.path))
-        except (OSError, ValueError, TypeError):
+        except (OSError, Unreadable, ValueError, TypeError):
             return None
         return known if known.inbox == now else None
 
@@ -166,7 +166,10 @@ class Inbox:
         # Only a hint: it is checked against the inbox, so it need not be durable or atomic. One
         # block in place, because ext4 flushes a file that is truncated and written again.
         text = b"%d %d %d %d %d %d %d\n" % (*shadow.inbox, *shadow.shadow, shadow.unread)
-        fd = os.open(self._state, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = open_file(self._state, os.O_WRONLY | os.O_CREAT)
+        except Unreadable:
+            return
         try:
             self._disk.write(fd, text.ljust(160), self._state)
         finally:

@@ -11,7 +11,7 @@ from bullpen.errors import NotFound, Unreadable
 from bullpen.protocol import jsontext
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.base import Entry, Mailbox, Mark, Problem
-from bullpen.store.files.disk import Disk, read_bytes
+from bullpen.store.files.disk import Disk, open_file, read_bytes
 from bullpen.store.files.mail import Inbox, parse_rows, read_inbox
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
@@ -86,7 +86,7 @@ def archived(paths: TeamPaths, agent: str) -> dict[str, Message | None]:
     path = paths.archived(agent)
     found: dict[str, Message | None] = {}
     try:
-        with open(path, "rb") as file:
+        with open(open_file(path), "rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
                     raw = jsontext.loads(line)
@@ -149,6 +149,7 @@ def move_forward(
         return tuple(moved), ()
     kept, passed = _split(rows, writer.files.limits.seen_kept)
     if passed:
+        writer.log_strangers(agent, passed)
         _archive(writer, agent, passed)
     inbox.rewrite(kept)
     writer.disk.sync_dir(writer.paths.inboxes)
@@ -188,7 +189,7 @@ def _archive(writer: Writer, agent: str, passed: Sequence[Message]) -> None:
         jsontext.dumps_line(message.raw if message.read else {"waits": message.id}) + b"\n"
         for message in passed
     )
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         whole = os.fstat(fd).st_size
         if whole and os.pread(fd, 1, whole - 1) != b"\n":

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bullpen.protocol import jsontext
+from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
@@ -42,6 +42,7 @@ class FileView:
         self._records, self._high = records, high
         self.shown: dict[tuple[str, str], Wire | None] = {}
         self._next_id: int | None = None
+        self._tasks: dict[str, Task] | None = None
 
     @property
     def team(self) -> TeamConfig:
@@ -52,15 +53,18 @@ class FileView:
 
     def task(self, task_id: str) -> Task | None:
         """One task."""
+        if self._tasks is not None and task_id in self._tasks:
+            return self._tasks[task_id]
         task = self._records.task(task_id)
         self.shown["task", task_id] = task
         return task
 
     def tasks(self) -> Mapping[str, Task]:
-        """All tasks that can be read."""
-        tasks, _ = self._records.tasks()
-        self.shown.update({("task", task_id): task for task_id, task in tasks.items()})
-        return tasks
+        """All tasks that can be read; looked at once, as one moment."""
+        if self._tasks is None:
+            self._tasks, _ = self._records.tasks()
+            self.shown.update({("task", task_id): task for task_id, task in self._tasks.items()})
+        return self._tasks
 
     def request(self, request_id: str) -> Request | None:
         """One request."""
@@ -118,8 +122,7 @@ class Plan:
     @property
     def locks(self) -> list[str]:
         """The files whose locks the plan needs, in the order every program takes them."""
-        tasks = sorted(key for kind, key in self.before if kind == "task")
-        tasks.sort(key=lambda key: int(key) if key.isdecimal() else 0)
+        tasks = sorted((key for kind, key in self.before if kind == "task"), key=names.task_order)
         found = [self.paths.tasks_lock_file] if tasks else []
         found += [self.paths.task(task_id) for task_id in tasks]
         if self.paths.config in self.files:

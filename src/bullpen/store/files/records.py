@@ -19,6 +19,7 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import Problem
 from bullpen.store.checks import no_team
+from bullpen.store.files.disk import open_file, read_bytes
 from bullpen.store.files.paths import TeamPaths
 
 _PATIENCE_S = 0.3
@@ -55,6 +56,9 @@ class Records:
     def __init__(self, paths: TeamPaths) -> None:
         self._paths = paths
         self._cache: dict[str, _Cached[Any]] = {}
+        self._stems: list[str] = []
+        self._files: list[tuple[str, str]] = []
+        self._bad_names: list[Problem] = []
 
     def config(self) -> TeamConfig:
         """The team. Raises NotFound if there is none."""
@@ -73,25 +77,33 @@ class Records:
 
     def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
         """All tasks by id, in id order, and the files that are none."""
-        ids, problems = [], []
-        for stem in _stems(self._paths.tasks):
-            try:
-                ids.append(names.check_task_id(stem))
-            except Invalid:
-                where = os.path.join(self._paths.tasks, f"{stem}.json")
-                problems.append(Problem(where, "its name is no task id"))
-        ids.sort(key=lambda stem: (0, int(stem), "") if stem.isdecimal() else (1, 0, stem))
         tasks: dict[str, Task] = {}
-        for task_id in ids:
-            path = os.path.join(self._paths.tasks, f"{task_id}.json")
+        files, problems = self._task_files()
+        for task_id, path in files:
             try:
-                task = self._load(path, _task_named(task_id))
+                task = self._remembered(path) or self._load(path, _task_named(task_id))
             except Unreadable as error:
                 problems.append(Problem(error.path, error.why))
                 continue
             if task is not None:
                 tasks[task_id] = task
         return tasks, tuple(problems)
+
+    def _task_files(self) -> tuple[list[tuple[str, str]], list[Problem]]:
+        """The files that may be tasks, in id order; worked out anew only if their names change."""
+        stems = _stems(self._paths.tasks)
+        if stems != self._stems:
+            files: list[tuple[str, str]] = []
+            bad: list[Problem] = []
+            for stem in stems:
+                path = os.path.join(self._paths.tasks, f"{stem}.json")
+                try:
+                    files.append((names.check_task_id(stem), path))
+                except Invalid:
+                    bad.append(Problem(path, "its name is no task id"))
+            files.sort(key=lambda file: names.task_order(file[0]))
+            self._files, self._bad_names, self._stems = files, bad, stems
+        return self._files, list(self._bad_names)
 
     def requests(self) -> tuple[dict[str, Request], tuple[Problem, ...]]:
         """All requests by id, and the files that are none."""
@@ -120,19 +132,34 @@ class Records:
     def high_water(self) -> int:
         """What `.highwatermark` says, which is written when tasks are deleted."""
         try:
-            with open(self._paths.high_water, "rb") as file:
-                text = file.read(32).strip()
+            text = read_bytes(self._paths.high_water)[:32].strip()
         except (FileNotFoundError, NotADirectoryError):
             return 0
         return int(text) if text.isdigit() else 0
 
-    def _load(self, path: str, parse: Callable[[Any], R]) -> R | None:
+    def _remembered(self, path: str) -> Any:
+        """The record of a file that has not changed since it was read; None to read it."""
         cached = self._cache.get(path)
+        if cached is not None:
+            try:
+                now = os.stat(path)
+            except OSError:
+                return None
+            stamp = cached.stamp
+            if (
+                now.st_mtime_ns == stamp.mtime_ns
+                and now.st_ino == stamp.ino
+                and now.st_size == stamp.size
+                and cached.read_ns - stamp.mtime_ns > _GRAIN_NS
+            ):
+                return cached.record
+        return None
+
+    def _load(self, path: str, parse: Callable[[Any], R]) -> R | None:
+        remembered: R | None = self._remembered(path)
+        if remembered is not None:
+            return remembered
         try:
-            if cached is not None:
-                now = stamp_of(os.stat(path))
-                if now == cached.stamp and cached.read_ns - now.mtime_ns > _GRAIN_NS:
-                    return cached.record  # type: ignore[no-any-return]
             return self._read(path, parse)
         except (FileNotFoundError, NotADirectoryError):
             self._cache.pop(path, None)
@@ -144,7 +171,7 @@ class Records:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             read_ns = time.time_ns()
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_file(path)
             try:
                 status = os.fstat(fd)
                 data = os.read(fd, status.st_size + 1)

@@ -31,7 +31,7 @@ from bullpen.store.base import (
 from bullpen.store.checks import check_config, check_message, no_team
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, watching
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.log import Head
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
@@ -349,8 +349,7 @@ def _presence(paths: TeamPaths) -> Mapping[str, Presence]:
         if name.endswith(".json") and not name.startswith("."):
             path = os.path.join(paths.presence, name)
             try:
-                with open(path, "rb") as file:
-                    presence = Presence.parse(jsontext.loads(file.read()))
+                presence = Presence.parse(jsontext.loads(read_bytes(path)))
             except FileNotFoundError:
                 continue
             except ValueError as error:

@@ -243,18 +243,27 @@ class Writer:
     def observe(self) -> int:
         """Log everything other programs changed since it was last logged; how many changes."""
         changes = foreign.all_unlogged(self)
-        if changes:
-            seq = self.log.head.seq + 1
-            line = observed_line(seq, iso(self.files.clock()), changes)
-            size = self.log.append(line, durable=False)
-            numbers = [
-                int(change.task.id)
-                for change in changes
-                if isinstance(change, PutTask) and change.task.id.isdecimal()
-            ]
-            high = max([self.log.head.high, *numbers])
-            self.log.finish(replace(self.log.head, seq=seq, size=size, high=high))
+        self._log_observed(changes)
         return len(changes)
+
+    def log_strangers(self, agent: str, messages: Sequence[Message]) -> None:
+        """Log messages that are about to leave an inbox before the log has heard of them."""
+        known = self.known().mail.get(agent, {})
+        self._log_observed([Deliver(agent, each) for each in messages if each.id not in known])
+
+    def _log_observed(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        seq = self.log.head.seq + 1
+        line = observed_line(seq, iso(self.files.clock()), changes)
+        size = self.log.append(line, durable=False)
+        numbers = [
+            int(change.task.id)
+            for change in changes
+            if isinstance(change, PutTask) and change.task.id.isdecimal()
+        ]
+        high = max([self.log.head.high, *numbers])
+        self.log.finish(replace(self.log.head, seq=seq, size=size, high=high))
 
     def redo(self, raw: dict[str, Any]) -> None:
         """Carry out an event that a dead process had logged, as far as it did not itself.
