@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bullpen.errors import BullpenError, Invalid, NotFound, Refused
+from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.store.base import Finding, Store
+from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files.store import FileStore
 from bullpen.team.checkup import checkup
-from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.teams import Teams
 
 HOME = "BULLPEN_HOME"
@@ -82,8 +84,14 @@ def _home(text: str, env: Mapping[str, str]) -> Path:
         ) from None
 
 
-def open_teams(settings: Settings, *, clock: Clock = now_ms, new_id: NewId = new_id) -> Teams:
-    """All teams in the home, ready to be used; nothing is read yet. Close them when done."""
+def open_teams(
+    settings: Settings | None = None, *, clock: Clock = now_ms, new_id: NewId = new_id
+) -> Teams:
+    """All teams in the home, ready to be used; nothing is read yet. Close them when done.
+
+    Without settings the home is the one that the command line would use.
+    """
+    settings = settings or settings_from(os.environ)
     return Teams(FileStore(settings.home), clock=clock, new_id=new_id)
 
 
@@ -127,15 +135,19 @@ async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Findin
             except NotFound:
                 # Deleted since the names were read.
                 continue
+            except (Invalid, Unavailable) as error:
+                findings.append(_unusable(name, error))
         return findings
 
 
 async def _examined(store: Store, team: str, *, fix: bool, by: str) -> list[Finding]:
     findings = await store.checkup(team, fix=fix)
     try:
-        return findings + await checkup(store, team, fix=fix, by=by)
-    except NotFound:
-        raise
-    except BullpenError as error:
-        unusable = Finding("unusable", f"teams/{team}", error.message, action=error.remedy)
-        return [*findings, unusable]
+        findings += await checkup(store, team, fix=fix, by=by)
+    except Unavailable as error:
+        findings.append(_unusable(team, error))
+    return findings
+
+
+def _unusable(team: str, error: BullpenError) -> Finding:
+    return Finding("unusable", f"teams/{team}", error.message, action=error.remedy)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bullpen.errors import Unreadable
+from bullpen.protocol import names
 from bullpen.protocol.changes import Change
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
@@ -35,6 +36,7 @@ class Board:
     all_asked: int = 0
 
     def task(self, task_id: str) -> Task | None:
+        names.check_task_id(task_id)
         if task_id in self.unreadable:
             raise Unreadable(f"tasks/crew/{task_id}.json", "it is not JSON")
         return self.records.get(task_id)
@@ -97,6 +99,27 @@ class RepeatingStore(MemoryStore):
             return decide(view)
 
         return await super().commit(team, twice, actor=actor, op=op)
+
+
+class StaleStore(MemoryStore):
+    """A store that lets the next decision see another view first, then the team as it is."""
+
+    stale: View | None = None
+
+    async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
+        stale, self.stale = self.stale, None
+
+        def again(view: View) -> Sequence[Change]:
+            if stale is not None:
+                decide(stale)
+            return decide(view)
+
+        return await super().commit(team, again, actor=actor, op=op)
+
+
+@pytest.fixture
+def stale_store() -> StaleStore:
+    return StaleStore()
 
 
 @pytest.fixture

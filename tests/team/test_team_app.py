@@ -12,6 +12,7 @@ import bullpen
 from bullpen import app
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.names import LEAD
+from bullpen.store.files.store import FileStore
 
 
 def test_options_come_before_the_environment_and_that_before_the_defaults() -> None:
@@ -92,13 +93,28 @@ async def test_the_doctor_looks_at_one_team_or_at_all(tmp_path: Path) -> None:
             await app.doctor(settings, "three", False)
 
 
-async def test_a_team_that_cannot_be_examined_is_a_finding(tmp_path: Path) -> None:
+async def test_a_team_that_cannot_be_examined_is_a_finding_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Listing(FileStore):
+        async def teams(self) -> list[str]:
+            return ["bad\nname", "gone", *await super().teams()]
+
     settings = app.settings_from({}, home=tmp_path)
     async with app.open_teams(settings) as teams:
         await teams.create("one")
+        await teams.create("two")
+        await teams.open("two").tasks.add("a", by=LEAD)
     (tmp_path / "teams" / "one" / "config.json").write_text("{")
+    task = tmp_path / "tasks" / "two" / "1.json"
+    task.write_text(task.read_text().replace('"pending"', '"in_progress"'))
+    monkeypatch.setattr(app, "FileStore", Listing)
     findings = await app.doctor(settings, None, False)
-    assert "unusable" in {finding.kind for finding in findings}
+    unusable = [finding.where for finding in findings if finding.kind == "unusable"]
+    assert unusable == ["teams/bad\nname", "teams/one"]
+    assert "no_owner" in {finding.kind for finding in findings}
+    with pytest.raises(Invalid):
+        await app.doctor(settings, "bad\nname", False)
 
 
 def test_the_public_names_are_few_and_all_there() -> None:

@@ -29,7 +29,7 @@ def test_each_task_is_one_layer_below_the_last_it_waits_for(make_task: MakeTask)
         make_task("3", blocked_by=["1", "2"]),
         make_task("4", blocked_by=["99"]),
         # Only the other end of this edge is noted.
-        make_task("5", blocks=["2"]),
+        make_task("5", blocks=["2", "98"]),
     ]
     assert graph.layers(tasks) == [["1", "4", "5"], ["2"], ["3"]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from bullpen.errors import Invalid, NotFound, Refused
@@ -10,6 +12,9 @@ from bullpen.store.base import StoreLimits
 from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team
 from bullpen.team.teams import Teams
+
+if TYPE_CHECKING:
+    from tests.team.conftest import MakeBoard, StaleStore
 
 
 async def texts(team: Team, name: str, *, history: bool = False) -> list[str]:
@@ -116,6 +121,18 @@ async def test_a_broadcast_with_a_known_key_is_delivered_to_new_members_only(tea
     ]
     assert [item.id for item in again[:2]] == [item.id for item in first]
     assert await texts(team, "bob") == ["all hands", "later"]
+
+
+async def test_a_broadcast_reports_nobody_who_left_before_it_was_stored(
+    stale_store: StaleStore, make_board: MakeBoard
+) -> None:
+    teams = Teams(stale_store)
+    await teams.create("crew")
+    team = teams.open("crew")
+    await team.roster.join("bob", by=LEAD)
+    stale_store.stale = make_board()
+    sent = await team.mailbox.broadcast("x", sender=LEAD)
+    assert [item.to for item in sent] == ["bob"]
 
 
 async def test_a_broadcast_needs_somebody_else(teams: Teams) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable, Unreadable
@@ -88,7 +89,7 @@ async def test_a_team_with_members_at_work_is_deleted_by_force_only(
         beat = Presence.new(agent=agent, state=state, since_ms=ticker.ms, beat_ms=ticker.ms)
         await store.beat("crew", beat)
     if state == "working":
-        with pytest.raises(Refused, match="at work: alice") as error:
+        with pytest.raises(Refused, match=r"at work: alice\.") as error:
             await teams.delete("crew")
         assert error.value.reason == "members_alive"
         assert await teams.delete("crew", force=True)
@@ -321,29 +322,100 @@ async def test_a_mailbox_that_cannot_be_read_is_a_problem_and_not_empty() -> Non
         await team.mailbox.unread()
 
 
-async def test_snapshots_follow_every_change_and_repeat_nothing(
-    team: Team, teams: Teams, store: MemoryStore, ticker: Ticker
+async def test_snapshots_follow_every_change_until_the_team_is_deleted(
+    team: Team, teams: Teams
 ) -> None:
     with anyio.fail_after(5):
         shots = team.snapshots()
-        first = await anext(shots)
-        assert first.tasks == ()
-        # A heartbeat that tells nothing new wakes the watch, but shows nothing.
-        beat = Presence.new(agent="alice", state="idle", since_ms=1, beat_ms=ticker.ms)
-        await store.beat("crew", beat)
-        assert (await anext(shots)).members[1].state == "idle"
-        await store.beat("crew", beat.evolve(beat_ms=ticker.ms + 1))
+        assert (await anext(shots)).tasks == ()
         await team.tasks.add("a", by=LEAD)
-        third = await anext(shots)
-        assert [task.id for task in third.tasks] == ["1"]
-        await shots.aclose()
-
-        shots = team.snapshots()
-        await anext(shots)
-        await teams.delete("crew", force=True)
+        assert [task.id for task in (await anext(shots)).tasks] == ["1"]
+        await team.mailbox.send("bob", "x", sender="alice")
+        assert (await anext(shots)).members[2].unread == 1
+        await teams.delete("crew")
         with pytest.raises(NotFound):
             await anext(shots)
 
 
+class Waker:
+    """A watch that wakes at once, whether anything changed or not."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def __aiter__(self) -> Waker:
+        return self
+
+    async def __anext__(self) -> int:
+        self.woken += 1
+        return self.woken
+
+
+async def test_snapshots_that_show_the_same_are_not_repeated(
+    team: Team, store: MemoryStore, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waker = Waker()
+    monkeypatch.setattr(store, "watch", lambda name, every_s: waker)
+    beat = Presence.new(agent="alice", state="idle", since_ms=1, beat_ms=ticker.ms)
+    await store.beat("crew", beat)
+    shots = team.snapshots()
+    first = await anext(shots)
+    ticker.ms += 1
+
+    async def add_later() -> None:
+        while waker.woken < 4:
+            await anyio.lowlevel.checkpoint()
+        await team.tasks.add("a", by=LEAD)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(add_later)
+            second = await anext(shots)
+    assert waker.woken >= 4
+    assert (first.tasks, [task.id for task in second.tasks]) == ((), ["1"])
+    await shots.aclose()
+
+
+async def test_leaving_the_snapshots_ends_the_watch(
+    team: Team, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    async def watch(name: str, *, every_s: float | None) -> AsyncIterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.append(name)
+
+    monkeypatch.setattr(store, "watch", watch)
+    shots = team.snapshots()
+    await anext(shots)
+    assert ended == []
+    await shots.aclose()
+    assert ended == ["crew"]
+
+
 async def test_events_can_be_read_from_a_point(team: Team) -> None:
     assert [event.seq for event in await team.events(after=1, limit=1)] == [2]
+
+
+async def test_a_heartbeat_that_stops_shows_without_any_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bullpen.team.team._LOOK_EVERY_S", 0.02)
+    now = 1_000_000
+    store = MemoryStore(clock=lambda: now)
+    await Teams(store).create("alpha")
+    team = Team(store, "alpha", clock=lambda: now)
+    await team.roster.join("ann", by=LEAD)
+    beat = Presence.new(agent="ann", state="working", since_ms=now, beat_ms=now, ttl_ms=500)
+    await store.beat("alpha", beat)
+    states = []
+    with anyio.fail_after(5):
+        async for snapshot in team.snapshots():
+            states.append(snapshot.members[1].state)
+            if states[-1] == "lost":
+                break
+            now += 1_000
+    assert states == ["working", "lost"]

@@ -20,7 +20,7 @@ from bullpen.team.team import Team
 from bullpen.team.teams import Teams
 
 if TYPE_CHECKING:
-    from tests.team.conftest import Ticker
+    from tests.team.conftest import MakeBoard, MakeTask, StaleStore, Ticker
 
 
 async def last_event(team: Team) -> Event:
@@ -165,6 +165,15 @@ async def test_the_next_task_is_the_first_that_is_ready_or_ones_own(team: Team) 
     with pytest.raises(Refused) as error:
         await team.tasks.claim_next(by="bob")
     assert error.value.reason == "agent_busy"
+
+
+async def test_the_answer_is_that_of_the_decision_that_counted(
+    stale_store: StaleStore, make_board: MakeBoard, make_task: MakeTask
+) -> None:
+    teams = Teams(stale_store)
+    await teams.create("crew")
+    stale_store.stale = make_board(make_task("1"))
+    assert await teams.open("crew").tasks.claim_next(by=LEAD) is None
 
 
 async def test_completing_says_what_it_unblocked(team: Team) -> None:

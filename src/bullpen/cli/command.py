@@ -107,12 +107,17 @@ class Noun:
 
 
 def group(
-    help_text: str, *, cls: type[Group] = Group, options: Sequence[inspect.Parameter] = ()
+    help_text: str,
+    *,
+    cls: type[Group] = Group,
+    options: Sequence[inspect.Parameter] = (),
+    examples: Sequence[str] = (),
 ) -> typer.Typer:
     """Commands under one name, with the common options before them too."""
     app = typer.Typer(
         cls=cls,
         help=help_text,
+        epilog=_epilog(examples),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -142,13 +147,15 @@ def command(
             session.page.flush()
 
         run.__doc__ = function.__doc__
-        epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)])
-        app.command(name, epilog=epilog if examples else None)(
-            _taking(run, (_CONTEXT, *own, *_COMMON))
-        )
+        app.command(name, epilog=_epilog(examples))(_taking(run, (_CONTEXT, *own, *_COMMON)))
         return function
 
     return register
+
+
+def _epilog(examples: Sequence[str]) -> str | None:
+    # A paragraph that begins with this character keeps its lines.
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
 
 
 def _taking(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import json
@@ -22,6 +23,8 @@ from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailabl
 PROGRAM = "bullpen"
 FAILED = 1
 PIPE_CLOSED = 141
+
+_SHOWN_MAX = 2000
 
 EXITS: tuple[tuple[type[BullpenError], str, int], ...] = (
     (Refused, "refused", 2),
@@ -67,15 +70,23 @@ def report(error: Exception, words: Sequence[str]) -> int:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     told, code = _told(error)
-    say(f"error: {one_line(told['message'])}")
+    say(f"error: {_short(told['message'])}")
     if told["remedy"]:
-        say(f"  hint: {one_line(told['remedy'])}")
+        say(f"  hint: {_short(told['remedy'])}")
     if told["kind"] == "bug" and os.environ.get("BULLPEN_DEBUG") == "1":
         say("".join(traceback.format_exception(error)))
     if "--json" in words:
-        # Escaped to ASCII, so that any encoding of standard output leaves it JSON.
-        print(json.dumps({"error": told}, indent=2))
+        # Escaped to ASCII, so that any encoding of standard output leaves it JSON. What cannot
+        # be written may be the very error that this is about.
+        with contextlib.suppress(OSError):
+            print(json.dumps({"error": told}, indent=2), flush=True)
     return code
+
+
+def _short(text: str) -> str:
+    """`text` on one line, not longer than a screen: it may quote what was on the command line."""
+    line = one_line(text)
+    return line if len(line) <= _SHOWN_MAX else f"{line[:_SHOWN_MAX]}…"
 
 
 def _told(error: Exception) -> tuple[dict[str, str], int]:
@@ -125,7 +136,17 @@ _VERSION = inspect.Parameter(
     ),
 )
 
-app = group("Teams of coding agents on plain files.", cls=Door, options=[_VERSION])
+app = group(
+    "Teams of coding agents on plain files.",
+    cls=Door,
+    options=[_VERSION],
+    examples=(
+        "bullpen team create alpha",
+        "bullpen member add alice",
+        "bullpen task add 'Write the parser'",
+        "bullpen task claim --as alice",
+    ),
+)
 app.add_typer(team.noun.app, name="team")
 app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")

@@ -20,7 +20,7 @@ class Member(Wire):
     prompt: str | None = None
     color: str | None = None
     plan_mode_required: bool | None = None
-    joined_at: float | None = None
+    joined_at: int | float | None = None
     tmux_pane_id: str | None = None
     cwd: str | None = None
     subscriptions: list[Any] | None = None
@@ -42,7 +42,7 @@ class TeamConfig(Wire):
 
     name: str = Field(validation_alias=AliasChoices("name", "teamName"), min_length=1)
     description: str | None = None
-    created_at: float | None = None
+    created_at: int | float | None = None
     lead_agent_id: str | None = None
     lead_session_id: str | None = None
     lead_process: dict[str, Any] | None = None

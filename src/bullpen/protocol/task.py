@@ -71,8 +71,7 @@ class Task(Wire):
         try:
             return Facts.parse(own) if own is not None else Facts.new()
         except ValueError:
-            # Another program's value under our key: keep it on disk, do not trust it.
-            return Facts.new()
+            return _credible(own)
 
     def with_facts(self, **changes: Any) -> Self:
         """The task with some of Bullpen's facts changed."""
@@ -83,3 +82,20 @@ class Task(Wire):
     def is_internal(self) -> bool:
         """Whether it is one of the bookkeeping tasks version 2.1.41 makes for its teammates."""
         return bool((self.metadata or {}).get("_internal"))
+
+
+def _credible(own: Any) -> Facts:
+    """What can be believed of damaged facts, field by field.
+
+    Damaged checks become one that has not passed: damage must not complete a task.
+    """
+    credible: dict[str, Any] = {}
+    for key, value in own.items() if isinstance(own, dict) else ():
+        try:
+            Facts.parse({key: value})
+        except ValueError:
+            if key == "checks":
+                credible[key] = [{"name": "damaged checks", "kind": "command"}]
+        else:
+            credible[key] = value
+    return Facts.parse(credible)

@@ -179,10 +179,12 @@ class Store(Protocol):
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log from the first event past `after`, what others changed included."""
 
-    def watch(self, team: str) -> AsyncIterator[int]:
+    def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
         """Yield the current `seq` at once, and again soon after anything about the team changed.
 
-        Several changes may come as one. Ends with NotFound when the team is deleted.
+        Several changes may come as one. With `every_s` it also yields when nothing has changed
+        for about so long, for what time alone changes. Ends with NotFound when the team is
+        deleted.
         """
 
     async def beat(self, team: str, presence: Presence) -> None:

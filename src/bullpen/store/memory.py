@@ -255,13 +255,14 @@ class MemoryStore(Store):
         end = None if limit is None else start + limit
         return [Event.decode(jsontext.loads_line(line)) for line in held.log[start:end]]
 
-    async def watch(self, team: str) -> AsyncIterator[int]:
+    async def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
         held = await self._open(team)
         while not held.deleted:
             # Taken before the yield, so that no change during it is missed.
             changed = held.changed
             yield held.state.seq
-            await changed.wait()
+            with anyio.move_on_after(every_s):
+                await changed.wait()
         raise no_team(team)
 
     async def beat(self, team: str, presence: Presence) -> None:

@@ -17,9 +17,10 @@ from bullpen.protocol.changes import Change, Deliver, PutRequest
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.store.base import Store, View
+from bullpen.store.clock import Clock, now_ms
 from bullpen.team import request_rules
-from bullpen.team.clock import Clock, NewId, new_id, now_ms
 from bullpen.team.decision import settle
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.lookup import among
 from bullpen.team.notices import notice
 from bullpen.team.rules import lease_until
@@ -151,7 +152,7 @@ class Approvals:
                 message_id=message_id,
                 now_ms=now,
             )
-            return request, [PutRequest(request), Deliver(asked.to, message)]
+            return request, [PutRequest(request), Deliver(asked.to, message, fresh=True)]
 
         return await settle(self._store, self._team, decide, by=by, op=f"request.{asked.kind}")
 
@@ -257,7 +258,7 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
         message_id=message_id,
         now_ms=now_ms,
     )
-    return [PutRequest(request), Deliver(request.sender, message)]
+    return [PutRequest(request), Deliver(request.sender, message, fresh=True)]
 
 
 def _expiry_id(request: Request) -> str:

@@ -33,7 +33,8 @@ def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]
     A new task cannot close a circle: nothing waits for an id that was never given, and a draft
     waits only for drafts before it.
     """
-    ids = {f"@{index}": str(view.next_task_id + index) for index in range(len(drafts))}
+    first = view.next_task_id
+    ids = {f"@{index}": str(first + index) for index in range(len(drafts))}
     new = set(ids.values())
     waits: dict[str, list[str]] = {}
     waiters: dict[str, list[str]] = {}
@@ -52,7 +53,12 @@ def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]
         _created(task_id, draft, waits[task_id], waiters.get(task_id, []))
         for task_id, draft in zip(waits, drafts, strict=True)
     ]
-    return created, [task.evolve(blocks=[*task.blocks, *waiters[task.id]]) for task in old]
+    return created, [_with_waiters(task, waiters[task.id]) for task in old]
+
+
+def _with_waiters(task: Task, waiters: list[str]) -> Task:
+    # Another program may have noted an id before it was given.
+    return task.evolve(blocks=list(dict.fromkeys((*task.blocks, *waiters))))
 
 
 def _no_earlier_draft(blocker: str, index: int) -> Refused:

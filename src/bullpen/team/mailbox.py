@@ -12,8 +12,10 @@ from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.changes import Change, Deliver
 from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.times import iso
 from bullpen.store.base import Mailbox, Mark, Store, View
-from bullpen.team.clock import Clock, NewId, iso, new_id, now_ms
+from bullpen.store.clock import Clock, now_ms
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.lookup import member_of
 from bullpen.team.mailcount import Count, count_mail, unread
 from bullpen.team.notices import color_of

@@ -6,7 +6,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Payload, PlanApprovalRequest, TaskAssignment
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.team.clock import iso
+from bullpen.protocol.times import iso
 
 
 def color_of(team: TeamConfig, name: str) -> str | None:

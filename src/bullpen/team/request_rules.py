@@ -21,7 +21,7 @@ from bullpen.protocol.payloads import (
 )
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
-from bullpen.team.clock import iso
+from bullpen.protocol.times import iso
 from bullpen.team.lookup import leads, member_of
 
 NO_ANSWER = "No answer by the deadline."
@@ -134,32 +134,30 @@ def expired(request: Request, *, now_ms: int) -> Request:
 def question(request: Request) -> Payload:
     """The payload that asks."""
     subject, timestamp = request.subject, iso(request.created_ms)
-    match request.kind:
-        case "shutdown":
-            return ShutdownRequest.new(
-                request_id=request.id,
-                sender=request.sender,
-                reason=subject.get("reason"),
-                timestamp=timestamp,
-            )
-        case "plan":
-            return PlanApprovalRequest.new(
-                sender=request.sender,
-                timestamp=timestamp,
-                plan_file_path=subject.get("planFilePath"),
-                plan_content=subject["plan"],
-                request_id=request.id,
-            )
-        case "permission":
-            return PermissionRequest.new(
-                request_id=request.id,
-                agent_id=request.sender,
-                tool_name=subject["toolName"],
-                tool_use_id=subject.get("toolUseId"),
-                description=subject.get("description"),
-                input=subject.get("input"),
-                permission_suggestions=subject["suggestions"],
-            )
+    if request.kind == "shutdown":
+        return ShutdownRequest.new(
+            request_id=request.id,
+            sender=request.sender,
+            reason=subject.get("reason"),
+            timestamp=timestamp,
+        )
+    if request.kind == "plan":
+        return PlanApprovalRequest.new(
+            sender=request.sender,
+            timestamp=timestamp,
+            plan_file_path=subject.get("planFilePath"),
+            plan_content=subject["plan"],
+            request_id=request.id,
+        )
+    return PermissionRequest.new(
+        request_id=request.id,
+        agent_id=request.sender,
+        tool_name=subject["toolName"],
+        tool_use_id=subject.get("toolUseId"),
+        description=subject.get("description"),
+        input=subject.get("input"),
+        permission_suggestions=subject["suggestions"],
+    )
 
 
 def verdict(request: Request, team: TeamConfig) -> Payload:
@@ -167,20 +165,18 @@ def verdict(request: Request, team: TeamConfig) -> Payload:
     timestamp = iso(request.answered_ms or request.created_ms)
     approved = request.state == "approved"
     answer = request.answer or {}
-    match request.kind:
-        case "shutdown":
-            return _shutdown_verdict(request, team, approved, answer, timestamp)
-        case "plan":
-            return PlanApprovalResponse.new(
-                request_id=request.id,
-                approved=approved,
-                feedback=answer.get("feedback"),
-                timestamp=timestamp,
-                permission_mode=answer.get("permissionMode", "default") if approved else None,
-                plan_digest=request.digest if approved else None,
-            )
-        case "permission":
-            return _permission_verdict(request, approved, answer)
+    if request.kind == "shutdown":
+        return _shutdown_verdict(request, team, approved, answer, timestamp)
+    if request.kind == "permission":
+        return _permission_verdict(request, approved, answer)
+    return PlanApprovalResponse.new(
+        request_id=request.id,
+        approved=approved,
+        feedback=answer.get("feedback"),
+        timestamp=timestamp,
+        permission_mode=answer.get("permissionMode", "default") if approved else None,
+        plan_digest=request.digest if approved else None,
+    )
 
 
 def _shutdown_verdict(

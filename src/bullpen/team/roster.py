@@ -10,8 +10,8 @@ from bullpen.protocol.changes import Change, PutMember, PutTask, RemoveMember
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import Store, View
+from bullpen.store.clock import Clock, now_ms
 from bullpen.team import rules
-from bullpen.team.clock import Clock, now_ms
 from bullpen.team.decision import settle
 from bullpen.team.lookup import member_of
 
@@ -63,11 +63,12 @@ class Roster:
                 prompt=prompt,
                 color=names.color_for(_teammates(view.team)),
                 plan_mode_required=plan_mode_required,
+                joined_at=now,
                 tmux_pane_id="",
                 cwd=cwd,
                 subscriptions=[],
                 backend_type=backend_type,
-            ).evolve(joined_at=now)
+            )
             return member, [PutMember(member)]
 
         return await settle(self._store, self._team, decide, by=by, op="member.join")

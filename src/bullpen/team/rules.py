@@ -6,7 +6,7 @@ Pure: each rule looks at a view of the team and returns new records, or raises t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bullpen.errors import Invalid, NotFound, Refused
@@ -72,19 +72,19 @@ def open_blockers(task: Task, find_blocker: Find) -> list[str]:
     return [blocker for blocker, found in blockers if found is None or found.status != "completed"]
 
 
-def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None) -> list[Task]:
+def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None) -> Iterator[Task]:
     """The tasks that can be claimed now: pending, nobody's, nothing to wait for.
 
     With `for_owner` also those that are assigned to that member already.
     """
-    return [
+    return (
         task
         for task in tasks.values()
         if task.status == "pending"
         and not task.is_internal
         and owner_of(task, team) in (None, for_owner)
         and not open_blockers(task, tasks.get)
-    ]
+    )
 
 
 def claim(

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias, TypeVar
 from bullpen.protocol.changes import Change, Deliver, PutTask
 from bullpen.protocol.task import Check, Task
 from bullpen.store.base import Problem, Store, View
+from bullpen.store.clock import Clock, now_ms
 from bullpen.team import edges, rules
-from bullpen.team.clock import Clock, NewId, new_id, now_ms
 from bullpen.team.decision import settle
 from bullpen.team.drafts import Draft, drafted
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.lookup import no_task
 from bullpen.team.notices import assignment
 from bullpen.team.rules import Done
@@ -75,7 +76,7 @@ class Tasks:
                     message = assignment(
                         task, team=view.team, by=by, message_id=message_id, now_ms=now
                     )
-                    changes.append(Deliver(draft.owner, message))
+                    changes.append(Deliver(draft.owner, message, fresh=True))
             return created, changes
 
         return await self._settle(decide, by=by, op="task.add")
@@ -118,7 +119,7 @@ class Tasks:
     async def ready(self) -> InOrder:
         """The tasks that anybody could claim now, in id order."""
         state = await self._store.read(self._team)
-        return rules.ready(state.tasks, team=state.team.name)
+        return [*rules.ready(state.tasks, team=state.team.name)]
 
     async def claim(
         self, task_id: str, *, by: str, also: bool = False, lease_s: float | None = None
@@ -146,10 +147,10 @@ class Tasks:
         now = self._clock()
 
         def decide(view: View) -> tuple[Task | None, list[Change]]:
-            ready = rules.ready(view.tasks(), team=view.team.name, for_owner=by)
-            if not ready:
+            first = next(rules.ready(view.tasks(), team=view.team.name, for_owner=by), None)
+            if first is None:
                 return None, []
-            task = rules.claim(view, ready[0].id, by=by, also=also, now_ms=now, lease_s=lease_s)
+            task = rules.claim(view, first.id, by=by, also=also, now_ms=now, lease_s=lease_s)
             return task, [PutTask(task)]
 
         return await self._settle(decide, by=by, op="task.claim")
@@ -186,7 +187,7 @@ class Tasks:
             changes = _changed(view, task)
             if changes and to != by:
                 message = assignment(task, team=view.team, by=by, message_id=message_id, now_ms=now)
-                changes.append(Deliver(to, message))
+                changes.append(Deliver(to, message, fresh=True))
             return task, changes
 
         return await self._settle(decide, by=by, op="task.assign")

@@ -6,12 +6,16 @@ from collections.abc import AsyncGenerator
 
 from bullpen.protocol.changes import Event
 from bullpen.store.base import Store
+from bullpen.store.clock import Clock, now_ms
 from bullpen.team.approvals import Approvals
-from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.mailbox import Mailboxes
 from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
 from bullpen.team.tasks import Tasks
+
+_LOOK_EVERY_S = 2.0
+"""How soon it shows that a heartbeat is overdue."""
 
 
 class Team:
@@ -35,10 +39,11 @@ class Team:
     async def snapshots(self) -> AsyncGenerator[Snapshot, None]:
         """The team as it is now, and again after every change that shows.
 
-        Ends with NotFound when the team is deleted.
+        A member whose heartbeat stops is such a change, though nobody writes anything. Ends with
+        NotFound when the team is deleted.
         """
         last: Snapshot | None = None
-        changes = self._store.watch(self.name)
+        changes = self._store.watch(self.name, every_s=_LOOK_EVERY_S)
         try:
             async for _ in changes:
                 current = await self.snapshot()

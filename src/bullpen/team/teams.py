@@ -12,7 +12,8 @@ from bullpen.protocol import names
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.base import Store, TeamState
-from bullpen.team.clock import Clock, NewId, new_id, now_ms
+from bullpen.store.clock import Clock, now_ms
+from bullpen.team.ids import NewId, new_id
 from bullpen.team.team import Team
 
 # Inside a class that has a method `list`, the type needs another name.
@@ -74,17 +75,19 @@ class Teams:
             agent_id=names.agent_id(LEAD, name),
             name=LEAD,
             agent_type=LEAD,
+            joined_at=now,
             tmux_pane_id="",
             cwd=cwd,
             subscriptions=[],
-        ).evolve(joined_at=now)
+        )
         config = TeamConfig.new(
             name=name,
             description=description,
+            created_at=now,
             lead_agent_id=lead.agent_id,
             lead_session_id=self._new_id(),
             members=[lead.raw],
-        ).evolve(created_at=now)
+        )
         await self._store.create(name, config, actor=by)
         return config
 

@@ -10,7 +10,7 @@ class TestMyStore(StoreContract):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -300,6 +300,13 @@ class StoreContract(CommitContract, MailboxContract):
             committed = await put(store, PutTask(task("1")))
             await wait_for_seq(one, committed.seq)
             await wait_for_seq(other, committed.seq)
+
+    async def test_a_watch_yields_without_a_change_if_it_is_asked_to(self, store: Store) -> None:
+        seqs = store.watch("alpha", every_s=0.05)
+        with anyio.fail_after(5):
+            assert [await anext(seqs) for _ in range(3)] == [1, 1, 1]
+        if isinstance(seqs, AsyncGenerator):
+            await seqs.aclose()
 
     async def test_a_watch_ends_with_not_found_when_the_team_is_deleted(self, store: Store) -> None:
         async with watching(store) as (_, seqs):

@@ -13,6 +13,7 @@ itself stays empty, because the real program removes it with `rmdir`.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import stat
@@ -208,11 +209,11 @@ OWNER_AT = 256
 """Where in the head file its holder writes who it is."""
 
 
-def owner_record() -> bytes:
+@functools.lru_cache(maxsize=1)
+def owner_record(pid: int) -> bytes:
     """Who holds the lock, for error messages and for `doctor`."""
-    return f"pid {os.getpid()} ({os.path.basename(sys.argv[0]) or 'python'})".encode(
-        "utf-8", "replace"
-    )[:200].ljust(256)
+    program = os.path.basename(sys.argv[0]) or "python"
+    return f"pid {pid} ({program})".encode("utf-8", "replace")[:200].ljust(256)
 
 
 def holder(path: str) -> str:

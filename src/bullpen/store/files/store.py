@@ -265,10 +265,10 @@ class FileStore:
 
         return await _in_thread(run)
 
-    def watch(self, team: str) -> AsyncIterator[int]:
+    def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
         """Follow a team's files."""
         files = self._existing(team)
-        return watching.follow(files.paths, lambda: self._existing(team))
+        return watching.follow(files.paths, lambda: self._existing(team), every_s)
 
     async def beat(self, team: str, presence: Presence) -> None:
         """Replace an agent's last heartbeat. Not synced: the next one comes soon."""

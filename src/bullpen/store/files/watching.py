@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -22,7 +23,9 @@ _STEP_MS = 10
 _POLL_MS = 2_000
 
 
-async def follow(paths: TeamPaths, check: Callable[[], object]) -> AsyncIterator[int]:
+async def follow(
+    paths: TeamPaths, check: Callable[[], object], every_s: float | None
+) -> AsyncIterator[int]:
     """Yield the log's number now and after every change; `check` raises when the team is gone.
 
     The watch stands before the first yield, so that nothing after it is missed. That is why this
@@ -30,6 +33,8 @@ async def follow(paths: TeamPaths, check: Callable[[], object]) -> AsyncIterator
     """
     limiter = anyio.CapacityLimiter(1)
     last: tuple[int, ...] = ()
+    wait_ms = min(_POLL_MS, round(every_s * 1000)) if every_s else _POLL_MS
+    yielded = 0.0
     while True:
         check()
         folders = _folders(paths)
@@ -37,17 +42,19 @@ async def follow(paths: TeamPaths, check: Callable[[], object]) -> AsyncIterator
         try:
             while folders == _folders(paths):
                 check()
-                if (now := _marks(paths)) != last:
-                    last = now
+                due = every_s is not None and time.monotonic() - yielded >= every_s
+                if (now := _marks(paths)) != last or due:
+                    last, yielded = now, time.monotonic()
                     yield _seq(paths)
-                    continue
-                if await _changed(watcher, paths, limiter):
+                elif await _changed(watcher, paths, limiter, wait_ms):
                     last = ()
         finally:
             watcher.close()
 
 
-async def _changed(watcher: RustNotify, paths: TeamPaths, limiter: anyio.CapacityLimiter) -> bool:
+async def _changed(
+    watcher: RustNotify, paths: TeamPaths, limiter: anyio.CapacityLimiter, wait_ms: int
+) -> bool:
     """Wait for a change, at most for the time between two looks of our own."""
     stop = threading.Event()
     try:
@@ -55,7 +62,7 @@ async def _changed(watcher: RustNotify, paths: TeamPaths, limiter: anyio.Capacit
             watcher.watch,
             _GATHER_MS,
             _STEP_MS,
-            _POLL_MS,
+            wait_ms,
             stop,
             abandon_on_cancel=True,
             limiter=limiter,

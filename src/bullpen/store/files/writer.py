@@ -34,6 +34,14 @@ class TeamFiles:
         self.records = Records(paths)
         self.lock = TeamLock(paths.head, paths.name, disk)
         self.ledger: ledger.Ledger | None = None
+        self._inboxes: dict[str, Inbox] = {}
+
+    def inbox(self, agent: str) -> Inbox:
+        """The inbox of an agent; made once, because its paths are checked and joined each time."""
+        inbox = self._inboxes.get(agent)
+        if inbox is None:
+            inbox = self._inboxes[agent] = Inbox(self.paths, agent, self.disk)
+        return inbox
 
     def ensure_own(self) -> None:
         """Make our folder in a team that another program made."""
@@ -54,7 +62,7 @@ class TeamFiles:
         """
         self.ensure_own()
         with self.lock.held(self.limits.lock_wait_s) as head_fd, disk_errors(self.paths.name):
-            os.pwrite(head_fd, owner_record(), OWNER_AT)
+            os.pwrite(head_fd, owner_record(os.getpid()), OWNER_AT)
             writer = Writer(self, Log(self.paths.events, head_fd, self.disk))
             if recover and os.path.lexists(self.paths.deleting):
                 writer.finish_delete()
@@ -131,7 +139,7 @@ class Writer:
 
     def inbox(self, agent: str) -> Inbox:
         """The inbox of an agent."""
-        return Inbox(self.paths, agent, self.disk)
+        return self.files.inbox(agent)
 
     def _carry_out(self, plan: Plan, locks: FileLocks, *, actor: str, op: str) -> None:
         observed = foreign.unlogged(self.known(), plan) if any(plan.before.values()) else []
