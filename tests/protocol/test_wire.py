@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from typing import Any
 
 import pytest
@@ -348,11 +349,25 @@ def test_a_member_is_replaced_in_its_place() -> None:
 
 
 def test_facts_of_another_program_are_not_trusted() -> None:
-    for junk in ("junk", [1], {"attempt": "many"}, {"checks": [{"name": "x"}]}, {"checks": [3]}):
+    for junk in ("junk", [1], {"attempt": "many"}, {"attempt": -1.5}):
         task = Task.parse({**REQUIRED[Task], "metadata": {"bullpen": junk, "k": "v"}})
-        assert task.facts == Facts.new()
-        assert task.facts.all_checks == ()
+        assert task.facts == Facts.new() or task.facts.raw == {}
+        assert (task.facts.attempt, task.facts.all_checks) == (0, ())
         assert task.evolve(status="completed").raw["metadata"] == {"bullpen": junk, "k": "v"}
+
+
+def test_damaged_checks_are_one_that_has_not_passed() -> None:
+    for junk in ([{"name": "x"}], [3], "none", {"passed": True}):
+        facts = {"attempt": 3, "leaseUntilMs": 9, "checks": junk}
+        task = Task.parse({**REQUIRED[Task], "metadata": {"bullpen": facts}})
+        assert (task.facts.attempt, task.facts.lease_until_ms) == (3, 9)
+        (check,) = task.facts.all_checks
+        assert not check.passed
+
+
+def test_a_record_can_be_copied_and_sent_to_another_process() -> None:
+    task = Task.parse({**REQUIRED[Task], "unknown": [1]})
+    assert copy.copy(task) == copy.deepcopy(task) == pickle.loads(pickle.dumps(task)) == task
 
 
 def test_facts_keep_their_checks_in_order() -> None:

@@ -13,7 +13,7 @@ from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Draw, Page, Row
 from bullpen.protocol.changes import Event
 from bullpen.protocol.message import DeliveryState
-from bullpen.protocol.task import Task, TaskStatus
+from bullpen.protocol.task import Check, Task, TaskStatus
 from bullpen.store.base import Entry, Finding, Mailbox, Problem
 from bullpen.team import graph, rules
 from bullpen.team.snapshot import MemberView, Snapshot
@@ -110,7 +110,7 @@ class Views:
                 ("released", facts.released or ""),
             ]
         )
-        for check in facts.checks or ():
+        for check in facts.all_checks:
             self._page.line(_check(check))
         for title, text in (("Description", task.description), ("Report", facts.report)):
             if text:
@@ -346,14 +346,13 @@ def _graph_rows(tasks: Sequence[Task]) -> list[Row]:
     ]
 
 
-def _check(check: dict[str, Any]) -> Cell:
-    word, style = "open", "muted"
-    if check.get("passed") is not None:
-        word, style = ("passed", "good") if check["passed"] is True else ("failed", "bad")
-    what = check.get("run") or check.get("path")
+def _check(check: Check) -> Cell:
+    words = {None: ("open", "muted"), True: ("passed", "good"), False: ("failed", "bad")}
+    word, style = words[check.passed]
+    what = check.run or check.path
     about = f": {what}" if what else ""
-    detail = f" ({check['detail']})" if check.get("detail") else ""
-    return Cell(f"check {check.get('name')}, {word}{about}{detail}", style)
+    detail = f" ({check.detail})" if check.detail else ""
+    return Cell(f"check {check.name}, {word}{about}{detail}", style)
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

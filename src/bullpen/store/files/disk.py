@@ -172,6 +172,20 @@ def not_a_file(path: str) -> Unreadable:
     return Unreadable(path, "it is not a regular file")
 
 
+def list_folder(path: str) -> list[str]:
+    """The names in a folder; none if there is no such folder.
+
+    Raises:
+        Unreadable: it is not a folder.
+    """
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise Unreadable(path, "it is not a folder") from None
+
+
 def read_bytes(path: str, start: int = 0) -> bytes:
     """A file's content from byte `start` on, as it was at one moment."""
     fd = open_file(path)

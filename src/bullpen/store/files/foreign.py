@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from bullpen.errors import Unreadable
+from bullpen.errors import Invalid, Unreadable
 from bullpen.protocol import names
 from bullpen.protocol.changes import (
     Change,
@@ -23,14 +24,20 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
-from bullpen.store.base import Entry
+from bullpen.store.base import Entry, StoreLimits
+from bullpen.store.checks import check_change
 from bullpen.store.files import mailbox
+from bullpen.store.files.disk import list_folder
 from bullpen.store.files.ledger import Ledger
 from bullpen.store.files.plan import Plan, make_plan
 from bullpen.store.fold import digest
 
 if TYPE_CHECKING:
     from bullpen.store.files.writer import Writer
+
+
+# What was logged was not too long then.
+_ANY_SIZE = StoreLimits(message_bytes_max=sys.maxsize)
 
 
 def unlogged(known: Ledger, plan: Plan) -> list[Change]:
@@ -108,24 +115,30 @@ def _digest(raw: dict[str, Any] | None) -> str | None:
 
 
 def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Change]:
-    agents = {names.inbox_stem(name): name for name in [*known.mail, *members]}
-    try:
-        stems = [name[:-5] for name in os.listdir(writer.paths.inboxes) if _is_inbox(name)]
-    except FileNotFoundError:
-        stems = []
+    agents = {stem: name for name in [*known.mail, *members] if (stem := _stem(name))}
+    stems = [name[:-5] for name in list_folder(writer.paths.inboxes) if _is_inbox(name)]
     found: list[Change] = []
     for stem in sorted({*stems, *agents}):
         agent = agents.get(stem, stem)
         try:
             box = mailbox.read(writer.paths, agent, after=None, history=False)
+            found += _unlogged_in(writer, agent, box.entries, known.mail.get(agent, {}))
         except Unreadable:
             continue  # `checkup` reports it; nothing is known about what is in it.
-        found += _unlogged_in(writer, agent, box.entries, known.mail.get(agent, {}))
     return found
 
 
+def _stem(name: str) -> str:
+    """The file name of an agent's inbox; empty for a name that can have none."""
+    try:
+        return names.inbox_stem(name)
+    except Invalid:
+        return ""
+
+
 def _is_inbox(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
+    """Whether a file can be somebody's inbox: its name is one that an inbox would be given."""
+    return name.endswith(".json") and _stem(name[:-5]) == name[:-5]
 
 
 def _unlogged_in(
@@ -158,12 +171,14 @@ def redo_plan(writer: Writer, raw: dict[str, Any]) -> Plan:
     """
     try:
         changes = tuple(decode(change) for change in raw["changes"])
-    except ValueError as error:
+        for change in changes:
+            check_change(change, _ANY_SIZE)
+        replaced = list(zip(changes, raw.get("base") or [None] * len(changes), strict=True))
+    except (ValueError, KeyError, TypeError, Invalid) as error:
         raise Unreadable(writer.paths.events, f"event {raw['seq']}: {error}") from None
-    base = raw.get("base") or [None] * len(changes)
     due = tuple(
         change
-        for change, before in zip(changes, base, strict=True)
+        for change, before in replaced
         if isinstance(change, Deliver) or _current(writer, change) == before
     )
     return make_plan(writer.paths, writer.records, due, high=writer.log.head.high)

@@ -52,10 +52,8 @@ class Ledger:
         digests = (self.members, self.tasks, self.requests)
         return (
             all(type(number) is int and number >= 0 for number in (self.seq, self.size))
-            and isinstance(self.fields, dict)
-            and all(map(_is_texts, digests))
-            and isinstance(self.mail, dict)
-            and all(map(_is_texts, self.mail.values()))
+            and all(isinstance(value, dict) for value in (self.fields, self.mail))
+            and all(map(_is_texts, (*digests, *self.mail.values())))
         )
 
     def _take(self, change: dict[str, Any]) -> None:
@@ -103,13 +101,14 @@ def merge_fields(fields: dict[str, Any], changes: dict[str, Any]) -> None:
             fields[key] = value
 
 
-def load(path: str, log_size: int) -> Ledger:
+def load(path: str, events: str, log_size: int) -> Ledger:
     """The ledger as last written down; an empty one if there is none that fits the log."""
     try:
         ledger = Ledger(**jsontext.loads(read_bytes(path)))
     except (FileNotFoundError, NotADirectoryError, Unreadable, ValueError, TypeError):
         return Ledger()
-    return ledger if ledger.is_sound() and ledger.size <= log_size else Ledger()
+    fits = ledger.is_sound() and ledger.size <= log_size and log.ends_line(events, ledger.size)
+    return ledger if fits else Ledger()
 
 
 def save(ledger: Ledger, path: str, disk: Disk, *, nonce: str) -> None:

@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from bullpen.errors import Unavailable
 from bullpen.store.checks import no_team
-from bullpen.store.files.disk import Disk
+from bullpen.store.files.disk import Disk, open_file, read_bytes
 
 STALE_S = 10.0
 """After so long without a refresh a foreign lock is dead; the real program uses the same."""
@@ -126,9 +126,8 @@ class TeamLock:
     def _open(self) -> None:
         if self._fd >= 0:
             return
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
         try:
-            self._fd = os.open(self._path, flags, 0o600)
+            self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
         except (FileNotFoundError, NotADirectoryError):
             raise no_team(self._team) from None
         self._fds.add(self._fd)
@@ -219,10 +218,8 @@ def owner_record(pid: int) -> bytes:
 def holder(path: str) -> str:
     """The last process that took the team lock, in words."""
     try:
-        with open(path, "rb") as file:
-            file.seek(OWNER_AT)
-            record = file.read(256).decode("utf-8", "replace").strip(" \0\n")
-    except OSError:
+        record = read_bytes(path, OWNER_AT)[:256].decode("utf-8", "replace").strip(" \0\n")
+    except (OSError, Unavailable):
         record = ""
     return record or "an unknown process"
 

@@ -11,16 +11,17 @@ given (`high`) and the number of the last event that changed records (`rev`).
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext
-from bullpen.store.files.disk import Disk, open_file, read_bytes
+from bullpen.store.files.disk import Disk, not_a_file, open_file, read_bytes
 
 _HEAD_BYTES = 255
-_NUMBER_MAX = 10**60  # A task id is a number of up to 64 digits.
+_NUMBER_MAX = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,20 @@ def read_head(path: str) -> Head | None:
 def size_of(path: str) -> int:
     """The log's length in bytes; 0 if there is none yet."""
     try:
-        return os.stat(path).st_size
+        found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return 0
+    if not stat.S_ISREG(found.st_mode):
+        raise not_a_file(path)
+    return found.st_size
+
+
+def ends_line(path: str, size: int) -> bool:
+    """Whether so many bytes of the log are whole lines."""
+    try:
+        return size == 0 or read_bytes(path, size - 1)[:1] == b"\n"
+    except FileNotFoundError:
+        return False
 
 
 class Log:
@@ -88,7 +100,7 @@ class Log:
 
     def _pending(self, size: int) -> tuple[list[dict[str, Any]], int, int]:
         """The events that may not have been carried out; the last number, and where it ends."""
-        trusted = self._found is not None and size >= self.head.size
+        trusted = self.is_trusted(size)
         start = self.head.size if trusted else 0
         events, end, seq = [], start, self.head.seq if trusted else 0
         for raw, line_end in _lines(self.path, start):
@@ -98,6 +110,11 @@ class Log:
             # The head is lost, or the log's end is: all but the last event were carried out.
             del events[:-1]
         return [raw for raw in events if not raw.get("done")], seq, end
+
+    def is_trusted(self, size: int) -> bool:
+        """Whether the head can be true of a log of that length."""
+        known = self._found is not None and size >= self.head.size
+        return known and ends_line(self.path, self.head.size)
 
     def _cut(self, size: int) -> None:
         fd = open_file(self.path, os.O_WRONLY)
@@ -134,7 +151,7 @@ class Log:
     def finish(self, head: Head) -> None:
         """Say that everything up to `head` is carried out."""
         self._disk.write_at(self._head_fd, head.encode(), 0, self.path)
-        self.head = head
+        self._found = self.head = head
 
 
 def _lines(path: str, start: int) -> Iterator[tuple[dict[str, Any], int]]:
@@ -157,7 +174,7 @@ def parse_line(line: bytes, path: str) -> dict[str, Any]:
     """One line of the log."""
     try:
         raw = jsontext.loads_line(line)
-        if not (isinstance(raw, dict) and isinstance(raw.get("seq"), int)):
+        if not (isinstance(raw, dict) and type(raw.get("seq")) is int):
             raise ValueError("not an event")
     except ValueError as error:
         raise Unreadable(path, f"a line is damaged ({error})") from None

@@ -91,7 +91,7 @@ class Inbox:
 
     def _stage_shadow(self, messages: Sequence[Message]) -> Staged | None:
         known = self._known()
-        if known is None or known.inbox.size <= 2:
+        if known is None or known.inbox.size <= 2 or known.shadow.size < 2:
             return None
         try:
             fd = open_file(self._shadow, os.O_RDWR)
@@ -144,7 +144,10 @@ class Inbox:
             self._disk.rename(staged.next_path, self.path)
             return
         if staged.next_path != self._shadow:
-            self._disk.rename(staged.next_path, self._shadow)
+            try:
+                self._disk.rename(staged.next_path, self._shadow)
+            except IsADirectoryError:
+                return  # The message is in its place; without a shadow the next one takes a copy.
         now = stamp_of(os.stat(self.path))
         self._remember(Shadow(now, staged.base, staged.unread_after))
 

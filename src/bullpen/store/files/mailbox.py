@@ -89,17 +89,28 @@ def archived(paths: TeamPaths, agent: str) -> dict[str, Message | None]:
         with open(open_file(path), "rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
-                    raw = jsontext.loads(line)
-                    if "waits" in raw:
-                        found.setdefault(raw["waits"], None)
-                    else:
-                        message = Message.parse(raw)
-                        found[message.id] = message
+                    key, message = parse_archived(line)
+                    if message or key not in found:
+                        found[key] = message
     except FileNotFoundError:
         return {}
     except ValueError as error:
         raise Unreadable(path, f"a line is damaged ({error})") from None
     return found
+
+
+def parse_archived(line: bytes) -> tuple[str, Message | None]:
+    """One line of an archive: a message with its id, or the id of one that was left behind.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    raw = jsontext.loads(line)
+    waits = raw.get("waits") if isinstance(raw, dict) else None
+    if isinstance(waits, str):
+        return waits, None
+    message = Message.parse(raw)
+    return message.id, message
 
 
 def load_injected(path: str) -> dict[str, int]:
@@ -110,7 +121,9 @@ def load_injected(path: str) -> dict[str, int]:
         return {}
     except ValueError as error:
         raise Unreadable(path, str(error)) from None
-    return dict(raw)
+    if not isinstance(raw, dict):
+        raise Unreadable(path, "it is not a JSON object")
+    return raw
 
 
 def _save_injected(path: str, injected: dict[str, int], disk: Disk) -> None:

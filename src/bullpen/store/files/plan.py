@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bullpen.errors import Unreadable
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import (
     Change,
@@ -31,7 +32,7 @@ from bullpen.protocol.wire import Wire
 from bullpen.store.checks import with_fields
 from bullpen.store.files.disk import read_bytes
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.records import Records
+from bullpen.store.files.records import Records, number_of
 from bullpen.store.fold import digest
 
 
@@ -93,8 +94,8 @@ class FileView:
     def still_true(self, kind: str, key: str) -> bool:
         """Whether a record is still what decide saw (or, unseen, may be written at all)."""
         if (kind, key) not in self.shown:
-            fresh = kind == "task" and key.isdecimal() and int(key) >= (self._next_id or 0)
-            return not (fresh and self._next_id and self._records.task_exists(int(key)))
+            fresh = kind == "task" and number_of(key) >= (self._next_id or 0)
+            return not (fresh and self._next_id and self._records.task_exists(number_of(key)))
         before = self.shown[kind, key]
         match kind:
             case "task":
@@ -164,7 +165,7 @@ def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, 
             case PutTask(task):
                 _keep(plan, "task", task.id, records.task(task.id))
                 plan.files[paths.task(task.id)] = task.dump()
-                plan.high = max(plan.high, int(task.id) if task.id.isdecimal() else 0)
+                plan.high = max(plan.high, number_of(task.id))
             case DeleteTask(task_id):
                 _keep(plan, "task", task_id, records.task(task_id))
                 plan.files[paths.task(task_id)] = None
@@ -213,6 +214,8 @@ def already_there(path: str, data: bytes | None) -> bool:
         return read_bytes(path) == data
     except FileNotFoundError:
         return data is None
+    except Unreadable:
+        return False
 
 
 def event_line(

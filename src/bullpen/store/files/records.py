@@ -19,7 +19,7 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import Problem
 from bullpen.store.checks import no_team
-from bullpen.store.files.disk import open_file, read_bytes
+from bullpen.store.files.disk import list_folder, open_file, read_bytes
 from bullpen.store.files.paths import TeamPaths
 
 _PATIENCE_S = 0.3
@@ -29,6 +29,7 @@ _JUST_NOW_S = 2.0
 _GRAIN_NS = 20_000_000
 
 R = TypeVar("R", bound=Wire)
+N = TypeVar("N", Task, Request)
 
 
 class Stamp(NamedTuple):
@@ -69,11 +70,11 @@ class Records:
 
     def task(self, task_id: str) -> Task | None:
         """One task."""
-        return self._load(self._paths.task(task_id), _task_named(task_id))
+        return self._load(self._paths.task(task_id), _named(task_id, Task))
 
     def request(self, request_id: str) -> Request | None:
         """One request."""
-        return self._load(self._paths.request(request_id), Request.parse)
+        return self._load(self._paths.request(request_id), _named(request_id, Request))
 
     def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
         """All tasks by id, in id order, and the files that are none."""
@@ -81,7 +82,7 @@ class Records:
         files, problems = self._task_files()
         for task_id, path in files:
             try:
-                task = self._remembered(path) or self._load(path, _task_named(task_id))
+                task = self._remembered(path) or self._load(path, _named(task_id, Task))
             except Unreadable as error:
                 problems.append(Problem(error.path, error.why))
                 continue
@@ -112,7 +113,7 @@ class Records:
         for stem in sorted(_stems(self._paths.requests)):
             path = os.path.join(self._paths.requests, f"{stem}.json")
             try:
-                request = self._load(path, Request.parse)
+                request = self._load(path, _named(stem, Request))
             except Unreadable as error:
                 problems.append(Problem(error.path, error.why))
                 continue
@@ -126,16 +127,15 @@ class Records:
 
     def highest_task_id(self) -> int:
         """The highest number that is or was a task's id, as far as the files tell."""
-        numbers = (int(stem) for stem in _stems(self._paths.tasks) if _is_number(stem))
-        return max([self.high_water(), *numbers])
+        return max([self.high_water(), *map(number_of, _stems(self._paths.tasks))])
 
     def high_water(self) -> int:
         """What `.highwatermark` says, which is written when tasks are deleted."""
         try:
-            text = read_bytes(self._paths.high_water)[:32].strip()
-        except (FileNotFoundError, NotADirectoryError):
+            text = read_bytes(self._paths.high_water).strip()
+        except FileNotFoundError:
             return 0
-        return int(text) if text.isdigit() else 0
+        return number_of(text.decode("ascii", "replace"))
 
     def _remembered(self, path: str) -> Any:
         """The record of a file that has not changed since it was read; None to read it."""
@@ -161,7 +161,7 @@ class Records:
             return remembered
         try:
             return self._read(path, parse)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             self._cache.pop(path, None)
             return None
         except OSError as error:
@@ -192,26 +192,27 @@ class Records:
             return record
 
 
-def _task_named(task_id: str) -> Callable[[Any], Task]:
-    def parse(raw: Any) -> Task:
-        task = Task.parse(raw)
-        if task.id != task_id:
-            raise ValueError(f"its id is {task.id!r}")
-        return task
+def _named(record_id: str, kind: type[N]) -> Callable[[Any], N]:
+    """A parser that takes a record only under its own name."""
+
+    def parse(raw: Any) -> N:
+        record = kind.parse(raw)
+        if record.id != record_id:
+            raise ValueError(f"its id is {record.id!r}")
+        return record
 
     return parse
 
 
 def _stems(folder: str) -> list[str]:
-    try:
-        return [
-            name[:-5]
-            for name in os.listdir(folder)
-            if name.endswith(".json") and not name.startswith(".")
-        ]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return [
+        name[:-5]
+        for name in list_folder(folder)
+        if name.endswith(".json") and not name.startswith(".")
+    ]
 
 
-def _is_number(stem: str) -> bool:
-    return stem.isascii() and stem.isdigit() and len(stem) < 16
+def number_of(task_id: str) -> int:
+    """The number that a task id is, for giving the next one; 0 for what nobody counts up to."""
+    counts = task_id.isascii() and task_id.isdigit() and len(task_id) < 16
+    return int(task_id) if counts else 0

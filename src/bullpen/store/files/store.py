@@ -31,7 +31,7 @@ from bullpen.store.base import (
 from bullpen.store.checks import check_config, check_message, no_team
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, watching
-from bullpen.store.files.disk import Disk, read_bytes
+from bullpen.store.files.disk import Disk, list_folder, read_bytes
 from bullpen.store.files.log import Head
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
@@ -235,10 +235,7 @@ class FileStore:
 
         def run() -> Mailbox:
             paths = self._existing(team).paths
-            try:
-                return mailbox.read(paths, agent, after=after, history=history)
-            except OSError as error:
-                raise Unavailable(f"Cannot read the mailbox of {agent!r}: {error}.") from error
+            return mailbox.read(paths, agent, after=after, history=history)
 
         return await _in_thread(run)
 
@@ -303,7 +300,14 @@ class FileStore:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    return await anyio.to_thread.run_sync(work)
+    try:
+        return await anyio.to_thread.run_sync(work)
+    except OSError as error:
+        raise Unavailable(
+            f"The files could not be used: {error.strerror or error}"
+            f" ({error.filename or 'unknown file'}).",
+            remedy="Mend the cause and try again.",
+        ) from error
 
 
 def _exists(team: str) -> Conflict:
@@ -341,11 +345,7 @@ def _decoded(path: str, after: int, stop: int, limit: int | None) -> list[Event]
 
 def _presence(paths: TeamPaths) -> Mapping[str, Presence]:
     found: dict[str, Presence] = {}
-    try:
-        names = sorted(os.listdir(paths.presence))
-    except FileNotFoundError:
-        return found
-    for name in names:
+    for name in sorted(list_folder(paths.presence)):
         if name.endswith(".json") and not name.startswith("."):
             path = os.path.join(paths.presence, name)
             try:

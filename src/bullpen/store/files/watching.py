@@ -90,7 +90,7 @@ def _marks(paths: TeamPaths) -> tuple[int, ...]:
         try:
             status = os.stat(path)
             marks += (status.st_mtime_ns, status.st_size)
-        except FileNotFoundError:
+        except OSError:
             marks += (0, 0)
     return tuple(marks)
 

@@ -23,7 +23,7 @@ from bullpen.store.files.mail import Inbox
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.plan import FileView, Plan, already_there, event_line, folders, make_plan
-from bullpen.store.files.records import Records
+from bullpen.store.files.records import Records, number_of
 
 
 class TeamFiles:
@@ -61,7 +61,7 @@ class TeamFiles:
             Unavailable: the lock cannot be had, or the disk refuses.
         """
         self.ensure_own()
-        with self.lock.held(self.limits.lock_wait_s) as head_fd, disk_errors(self.paths.name):
+        with disk_errors(self.paths.name), self.lock.held(self.limits.lock_wait_s) as head_fd:
             os.pwrite(head_fd, owner_record(os.getpid()), OWNER_AT)
             writer = Writer(self, Log(self.paths.events, head_fd, self.disk))
             if recover and os.path.lexists(self.paths.deleting):
@@ -243,7 +243,7 @@ class Writer:
         """What the log says of every record, up to now."""
         known, size = self.files.ledger, self.log.head.size
         if known is None or known.size > size:
-            known = self.files.ledger = ledger.load(self.paths.ledger, size)
+            known = self.files.ledger = ledger.load(self.paths.ledger, self.paths.events, size)
         if known.follow(self.paths.events, size) >= ledger.CHECKPOINT_EVERY:
             ledger.save(known, self.paths.ledger, self.disk, nonce=nonce())
         return known
@@ -265,11 +265,7 @@ class Writer:
         seq = self.log.head.seq + 1
         line = observed_line(seq, iso(self.files.clock()), changes)
         size = self.log.append(line, durable=False)
-        numbers = [
-            int(change.task.id)
-            for change in changes
-            if isinstance(change, PutTask) and change.task.id.isdecimal()
-        ]
+        numbers = [number_of(change.task.id) for change in changes if isinstance(change, PutTask)]
         high = max([self.log.head.high, *numbers])
         self.log.finish(replace(self.log.head, seq=seq, size=size, high=high))
 
