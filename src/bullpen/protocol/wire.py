@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -113,6 +114,12 @@ class Wire(BaseModel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).parse, (self._raw,)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return type(self).parse(copy.deepcopy(self._raw, memo))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._raw == other._raw
