@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from bullpen.errors import Invalid, NotFound, Refused
@@ -183,3 +184,16 @@ async def test_a_former_members_mailbox_is_there_even_if_all_is_archived() -> No
     await team.roster.remove("alice", by=LEAD)
     assert await texts(team, "alice") == []
     assert await texts(team, "alice", history=True) == ["x"] * 3
+
+
+async def test_a_followed_mailbox_shows_each_message_once(team: Team) -> None:
+    await team.mailbox.send("alice", "one", sender=LEAD)
+    arrivals = team.mailbox.follow("alice")
+    with anyio.fail_after(5):
+        first = await anext(arrivals)
+        await team.mailbox.mark("alice", [first.entries[0].id], "seen")
+        await team.mailbox.send("alice", "two", sender=LEAD)
+        second = await anext(arrivals)
+    texts = [entry.message.text for box in (first, second) for entry in box.entries]
+    assert texts == ["one", "two"]
+    await arrivals.aclose()

@@ -346,6 +346,9 @@ class Waker:
     def __aiter__(self) -> Waker:
         return self
 
+    async def aclose(self) -> None:
+        self.woken = 0
+
     async def __anext__(self) -> int:
         self.woken += 1
         return self.woken
@@ -394,6 +397,16 @@ async def test_leaving_the_snapshots_ends_the_watch(
     assert ended == []
     await shots.aclose()
     assert ended == ["crew"]
+
+
+async def test_followed_events_come_once_each(team: Team) -> None:
+    batches = team.follow_events(after=1)
+    with anyio.fail_after(5):
+        seqs = [event.seq for event in await anext(batches)]
+        await team.tasks.add("a", by=LEAD)
+        seqs += [event.seq for event in await anext(batches)]
+    assert seqs == list(range(2, seqs[-1] + 1))
+    await batches.aclose()
 
 
 async def test_events_can_be_read_from_a_point(team: Team) -> None:

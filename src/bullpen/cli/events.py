@@ -37,14 +37,12 @@ def events(
     """Show what changed, when, and by whom."""
 
     async def wait(team: Team) -> None:
-        last, left = after, limit
-        async with aclosing(team.snapshots()) as changes:
-            async for _ in changes:
-                fresh = await team.events(after=last, limit=left)
-                session.show.event_lines(fresh)
-                last = fresh[-1].seq if fresh else last
+        left = limit
+        async with aclosing(team.follow_events(after=after)) as batches:
+            async for batch in batches:
+                session.show.event_lines(batch[:left])
                 if left is not None:
-                    left -= len(fresh)
+                    left -= len(batch)
                     if left <= 0:
                         return
 

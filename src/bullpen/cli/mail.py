@@ -130,16 +130,11 @@ def inbox(
         await seen(team, entries)
 
     async def wait(team: Team) -> None:
-        last: str | None = None
-        async with aclosing(team.snapshots()) as changes:
-            async for _ in changes:
-                mailbox = await team.mailbox.read(
-                    owner, after=last, history=history and last is None
-                )
+        async with aclosing(team.mailbox.follow(owner, history=history)) as arrivals:
+            async for mailbox in arrivals:
                 entries = wanted(mailbox)
                 session.show.letters(mailbox, entries)
                 await seen(team, entries)
-                last = mailbox.entries[-1].id if mailbox.entries else last
 
     async def seen(team: Team, entries: tuple[Entry, ...]) -> None:
         if mark_seen and entries:

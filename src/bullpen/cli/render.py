@@ -6,7 +6,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from bullpen.cli.text import one_line, say, visible
 from bullpen.errors import BullpenError
@@ -82,12 +82,14 @@ class Page:
             *([one_line(_text(cell)).strip() or _NOTHING for cell in row] for row in rows),
         ]
         widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
+        lines = []
         for cells in grid:
             padded = [
                 cell + " " * (width - _width(cell))
                 for cell, width in zip(cells[:-1], widths[:-1], strict=True)
             ]
-            self._write("  ".join([*padded, cells[-1]]))
+            lines.append("  ".join([*padded, cells[-1]]))
+        self._write("\n".join(lines))
 
     def fields(self, rows: Sequence[tuple[str, str | Cell]]) -> None:
         """Write names and values, one pair a line; values that are empty are left out."""
@@ -119,7 +121,7 @@ class Page:
         self._write_bytes(line.encode(_encoding(), "backslashreplace"))
 
     def _write_bytes(self, line: bytes) -> None:
-        _to_output(lambda stdout: stdout.buffer.write(line + b"\n"))
+        _to_output(lambda stdout: _write_all(stdout.buffer, line + b"\n"))
 
 
 def _text(cell: str | Cell) -> str:
@@ -137,6 +139,12 @@ def _width(text: str) -> int:
 
 def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _write_all(stream: BinaryIO, data: bytes) -> None:
+    # With PYTHONUNBUFFERED the stream is the bare file, which may take a part only.
+    while data:
+        data = data[stream.write(data) :]
 
 
 def _to_output(act: Callable[[TextIO], object]) -> None:

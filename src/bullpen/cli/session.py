@@ -115,16 +115,12 @@ class Session:
         """What is damaged in the team that is meant, or anywhere in the home."""
         import anyio
 
-        from bullpen.app import doctor, open_teams, resolve_team
+        from bullpen.app import doctor, resolve_team
 
-        async def run() -> list[Finding]:
-            team = None
-            if not everything:
-                async with open_teams(self._settings) as teams:
-                    team = await resolve_team(teams, self._settings)
-            return await doctor(self._settings, team, fix)
-
-        return anyio.run(run)
+        team = None
+        if not everything:
+            team = self.with_teams(lambda teams: resolve_team(teams, self._settings))
+        return anyio.run(doctor, self._settings, team, fix)
 
     def checks(self, *, commands: Sequence[str], files: Sequence[str], report: bool) -> list[Check]:
         """The checks that options state: NAME=COMMAND, paths of files, and whether a report."""

@@ -19,6 +19,9 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` made visible, on one line."""
+    # Most texts need nothing, and a long list has many of them.
+    if text.isprintable():
+        return text.rstrip()
     return visible(text).replace("\n", " ").replace("\t", " ").rstrip()
 
 

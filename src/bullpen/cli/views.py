@@ -34,7 +34,10 @@ _MAIL_STYLES: dict[DeliveryState, str] = {
 
 
 class Views:
-    """Shows records on a page. What could not be read is always said, on standard error."""
+    """Shows records on a page.
+
+    What could not be read is always said: on standard error, and in the JSON or the picture.
+    """
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -54,8 +57,8 @@ class Views:
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """A whole team at one moment."""
-        self.problems(snapshot.problems)
         if self._page.json:
+            self.problems(snapshot.problems)
             self._page.value(_snapshot(snapshot))
         else:
             _draw_team(self._page, snapshot)

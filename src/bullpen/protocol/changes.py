@@ -114,9 +114,16 @@ def _mark(raw: dict[str, Any]) -> MarkMail:
     state, ids = _at(raw, "state", str), _at(raw, "ids", list)
     if state not in get_args(DeliveryState):
         raise TypeError(f"state {state!r} is unknown")
-    return MarkMail(
-        _at(raw, "agent", str), tuple(str(i) for i in ids), cast("DeliveryState", state)
-    )
+    if not all(isinstance(message_id, str) for message_id in ids):
+        raise TypeError("ids are not all of type str")
+    return MarkMail(_at(raw, "agent", str), tuple(ids), cast("DeliveryState", state))
+
+
+def _deliver(raw: dict[str, Any]) -> Deliver:
+    message = Message.parse(raw["message"])
+    if raw["id"] != message.id:
+        raise TypeError(f"id is not that of message {message.id!r}")
+    return Deliver(_at(raw, "to", str), message)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
@@ -125,7 +132,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
     "member": lambda raw: PutMember(Member.parse(raw["member"])),
     "member_removed": lambda raw: RemoveMember(_at(raw, "name", str)),
     "team": lambda raw: PutTeam(_at(raw, "fields", dict)),
-    "message": lambda raw: Deliver(_at(raw, "to", str), Message.parse(raw["message"])),
+    "message": _deliver,
     "request": lambda raw: PutRequest(Request.parse(raw["request"])),
     "mail_state": _mark,
 }

@@ -17,8 +17,8 @@ class Request(Wire):
 
     id: str = Field(min_length=1)
     kind: RequestKind
-    sender: str = Field(alias="from")
-    to: str
+    sender: str = Field(alias="from", min_length=1)
+    to: str = Field(min_length=1)
     created_ms: int
     deadline_ms: int | None = None
     state: RequestState = "pending"

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 from pydantic import AliasChoices, Field
 
+from bullpen.errors import Invalid
+from bullpen.protocol import names
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.wire import Wire
 
@@ -54,11 +56,19 @@ class TeamConfig(Wire):
     def _sort_rows(self) -> None:
         good: list[Member] = []
         bad: list[tuple[int, str]] = []
+        taken: set[str] = set()
         for index, row in enumerate(self.members):
             try:
-                good.append(Member.parse(row))
-            except ValueError as error:
+                member = Member.parse(row)
+                names.check_component(member.name, kind="member name")
+            except (ValueError, Invalid) as error:
                 bad.append((index, str(error)))
+                continue
+            if member.name in taken:
+                bad.append((index, f"another row has the same name {member.name!r}"))
+                continue
+            taken.add(member.name)
+            good.append(member)
         self._good, self._bad = tuple(good), tuple(bad)
 
     @property
@@ -88,14 +98,18 @@ class TeamConfig(Wire):
                 break
         else:
             rows.append(member.raw)
-        return self.evolve(members=rows)
+        return self.with_rows(rows)
 
     def without_member(self, name: str) -> Self:
         """The team without the member of that name."""
         rows = [
             row for row in self.members if not (isinstance(row, dict) and row.get("name") == name)
         ]
-        return self.evolve(members=rows)
+        return self.with_rows(rows)
+
+    def with_rows(self, rows: list[Any]) -> Self:
+        """The team with exactly these rows of its own."""
+        return self._evolved(members=rows)
 
     @property
     def header(self) -> dict[str, Any]:

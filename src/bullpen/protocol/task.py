@@ -76,7 +76,7 @@ class Task(Wire):
     def with_facts(self, **changes: Any) -> Self:
         """The task with some of Bullpen's facts changed."""
         facts = self.facts.evolve(**changes)
-        return self.evolve(metadata={**(self.metadata or {}), "bullpen": facts.raw})
+        return self._evolved(metadata={**(self.metadata or {}), "bullpen": facts.raw})
 
     @property
     def is_internal(self) -> bool:

@@ -79,10 +79,15 @@ class Wire(BaseModel):
         Raises:
             ValueError: a value has the wrong type or nests too deeply.
         """
+        for name, value in changes.items():
+            _refuse_too_deep(name, value)
+        return self._evolved(**changes)
+
+    def _evolved(self, **changes: Any) -> Self:
+        """The same for values that were in this record before, however deep they nest."""
         raw = dict(self._raw)
         for name, value in changes.items():
             key = self._keys[name]
-            _refuse_too_deep(key, value)
             if value is None:
                 raw.pop(key, None)
             elif key in raw:

@@ -7,7 +7,7 @@ Stores keep records and know no rules.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -179,7 +179,7 @@ class Store(Protocol):
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log from the first event past `after`, what others changed included."""
 
-    def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
+    def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
         """Yield the current `seq` at once, and again soon after anything about the team changed.
 
         Several changes may come as one. With `every_s` it also yields when nothing has changed

@@ -76,12 +76,6 @@ def check_config(config: TeamConfig) -> None:
             f"Row {index} of the members of team {config.name!r} is no member: {why}.",
             remedy="Correct the row.",
         )
-    if len({member.name for member in config.roster}) < len(config.roster):
-        raise Invalid(
-            f"Two members of team {config.name!r} have the same name.", remedy="Rename one."
-        )
-    for member in config.roster:
-        names.check_component(member.name, kind="member name")
 
 
 def with_fields(raw: dict[str, Any], fields: dict[str, Any]) -> TeamConfig:

@@ -7,7 +7,7 @@ changing what was put in or handed out. One event loop only.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -255,7 +255,7 @@ class MemoryStore(Store):
         end = None if limit is None else start + limit
         return [Event.decode(jsontext.loads_line(line)) for line in held.log[start:end]]
 
-    async def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
+    async def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
         held = await self._open(team)
         while not held.deleted:
             # Taken before the yield, so that no change during it is missed.

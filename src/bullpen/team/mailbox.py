@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from bullpen.errors import BullpenError, Invalid, Refused
@@ -89,7 +90,11 @@ class Mailboxes:
             for name in _others(view.team, sender):
                 ids[name] = self._keyed("broadcast", sender, name, seed)
             return [
-                Deliver(name, self._message(view.team, text, sender, message_id, now, summary))
+                Deliver(
+                    name,
+                    self._message(view.team, text, sender, message_id, now, summary),
+                    fresh=key is None,
+                )
                 for name, message_id in ids.items()
             ]
 
@@ -116,6 +121,20 @@ class Mailboxes:
             if not everything.entries:
                 member_of(await self._store.config(self._team), name)
         return mailbox
+
+    async def follow(self, name: str, *, history: bool = False) -> AsyncGenerator[Mailbox, None]:
+        """What is in a mailbox, then what arrives in it, every message once.
+
+        Messages that another program takes out again are not missed by what comes after them.
+        """
+        shown: set[str] | None = None
+        async with aclosing(self._store.watch(self._team)) as changes:
+            async for _ in changes:
+                box = await self.read(name, history=history and shown is None)
+                fresh = tuple(entry for entry in box.entries if entry.id not in (shown or ()))
+                if fresh or shown is None:
+                    yield Mailbox(fresh, box.problems)
+                shown = {entry.id for entry in box.entries}
 
     async def mark(self, name: str, ids: Sequence[str], state: Mark) -> int:
         """Record that the owner of a mailbox got messages. Returns how many went forward."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from bullpen.protocol.changes import Event
 from bullpen.store.base import Store
@@ -43,17 +44,22 @@ class Team:
         NotFound when the team is deleted.
         """
         last: Snapshot | None = None
-        changes = self._store.watch(self.name, every_s=_LOOK_EVERY_S)
-        try:
+        async with aclosing(self._store.watch(self.name, every_s=_LOOK_EVERY_S)) as changes:
             async for _ in changes:
                 current = await self.snapshot()
                 if current != last:
                     last = current
                     yield current
-        finally:
-            if isinstance(changes, AsyncGenerator):
-                await changes.aclose()
 
     async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log, from the first event past `after`."""
         return await self._store.events(self.name, after=after, limit=limit)
+
+    async def follow_events(self, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
+        """The log from the first event past `after`, then every new event, each once."""
+        async with aclosing(self._store.watch(self.name)) as changes:
+            async for _ in changes:
+                fresh = await self.events(after=after)
+                if fresh:
+                    after = fresh[-1].seq
+                    yield fresh

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,14 +21,17 @@ from bullpen.protocol.changes import Deliver, Event
 from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import Finding, Problem
-from bullpen.store.files import log, mailbox
-from bullpen.store.files.disk import TEMP_SUFFIX, Disk, read_bytes
+from bullpen.store.files import checkup_log, checkup_own, foreign, log, mailbox, quarantine
+from bullpen.store.files.disk import TEMP_SUFFIX, Disk, list_folder, read_bytes
 from bullpen.store.files.locks import OUR_MODE, STALE_S, break_if_dead
-from bullpen.store.files.mail import parse_rows, read_inbox
+from bullpen.store.files.mail import parse_rows
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.writer import TeamFiles, Writer, remove_tree
 from bullpen.store.fold import Folded, fold
+
+_TOO_DEEP_MAX = 20
+"""How often a search for messages may run into objects that nest too deeply."""
 
 
 def bad_member_rows(paths: TeamPaths, config: TeamConfig) -> tuple[Problem, ...]:
@@ -37,75 +41,32 @@ def bad_member_rows(paths: TeamPaths, config: TeamConfig) -> tuple[Problem, ...]
 
 def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
     """Everything wrong with a team's files; mended where `fix` says so."""
+    paths, disk = files.paths, files.disk
+    found = list(checkup_own.in_the_way_of_the_lock(paths, disk, fix=fix))
     try:
         if fix:
             files.ensure_own()
     except Unreadable:
         pass  # Reported below: no log of ours knows what was in it.
-    if not os.path.isdir(files.paths.own):
-        return [*_locks(files.paths, files.disk, held=False, fix=False), *_records(files, None)]
+    if not (os.path.isdir(paths.own) and (fix or not found)):
+        return [*found, *_locks(paths, disk, held=False, fix=False), *_records(files, None)]
     with files.writing(recover=False) as writer:
-        found = [*_log(writer, fix=fix), *_half_done(writer, fix=fix)]
-        found += _locks(files.paths, files.disk, held=True, fix=fix)
-        found += _temporary(files.paths, files.disk, fix=fix)
+        found += checkup_own.in_the_way(paths, disk, fix=fix)
+        has_log = not any(each.where == paths.events and not each.fixed for each in found)
+        if has_log:
+            found += checkup_log.damaged_lines(writer, fix=fix)
+        found += _locks(paths, disk, held=True, fix=fix)
+        found += _temporary(paths, disk, fix=fix)
         found += _records(files, writer if fix else None)
+        found += checkup_own.unreadable(writer, fix=fix)
+        # Only now can everything be read that a half-done commit may have to be added to.
+        if has_log:
+            found += checkup_log.half_done(writer, fix=fix)
         if fix:
             files.ledger = None
-            writer.observe()
+            with suppress(Unreadable):  # What cannot be mended is among the findings.
+                writer.observe()
     return found
-
-
-def _half_done(writer: Writer, *, fix: bool) -> Iterable[Finding]:
-    path = writer.paths.events
-    if log.size_of(path) == writer.log.head.size:
-        return
-    action = ""
-    if fix:
-        try:
-            redone = writer.log.catch_up(writer.redo)
-            action = f"carried out {redone} commit(s)" if redone else "cut off the unfinished end"
-        except Unreadable:
-            _quarantine(writer, path, read_bytes(path, writer.log.head.size))
-            writer.log.cut_off()
-            action = "moved what cannot be carried out to the quarantine"
-    what = "a process died in the middle of a commit"
-    yield Finding("half_done", path, what, fixed=fix, action=action)
-
-
-def _log(writer: Writer, *, fix: bool) -> Iterable[Finding]:
-    """Damaged lines of the log are replaced by empty events, so that its numbers have no hole."""
-    path = writer.paths.events
-    try:
-        lines = read_bytes(path)[: writer.log.head.size].splitlines(keepends=True)
-    except FileNotFoundError:
-        return
-    damaged = [index for index, line in enumerate(lines) if not _is_event(line, index + 1)]
-    if not damaged:
-        return
-    if fix:
-        for index in damaged:
-            _quarantine(writer, path, lines[index])
-            empty = {"seq": index + 1, "time": "", "actor": "doctor", "op": "damaged"}
-            lines[index] = jsontext.dumps_line({**empty, "done": True, "changes": []}) + b"\n"
-        rest = read_bytes(path, writer.log.head.size)
-        text = b"".join(lines)
-        writer.disk.replace(path, text + rest, nonce=nonce())
-        writer.log.resize(len(text))
-    yield Finding(
-        "damaged_log",
-        path,
-        f"{len(damaged)} line(s) cannot be read",
-        fixed=fix,
-        action="moved them to the quarantine" if fix else "",
-    )
-
-
-def _is_event(line: bytes, seq: int) -> bool:
-    try:
-        Event.decode(log.parse_line(line, ""))
-        return bool(jsontext.loads_line(line)["seq"] == seq)
-    except (Unreadable, ValueError, KeyError, TypeError):
-        return False
 
 
 def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[Finding]:
@@ -137,12 +98,9 @@ def _temporary(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterable[Finding]:
 
 def _entries(folders: Iterable[str]) -> Iterator[str]:
     for folder in folders:
-        try:
-            names = sorted(os.listdir(folder))
-        except FileNotFoundError:
-            continue
-        for name in names:
-            yield os.path.join(folder, name)
+        # What is no folder is reported as being in the way.
+        with suppress(Unreadable):
+            yield from (os.path.join(folder, name) for name in sorted(list_folder(folder)))
 
 
 def _records(files: TeamFiles, writer: Writer | None) -> Iterable[Finding]:
@@ -153,17 +111,21 @@ def _records(files: TeamFiles, writer: Writer | None) -> Iterable[Finding]:
         yield from _bad_rows(files, files.records.config(), writer)
     except Unreadable as error:
         yield _restore(writer, paths.config, error.why, known.config)
-    _, problems = files.records.tasks()
-    for problem in problems:
+    for problem in _problems(files.records.tasks):
         task_id = os.path.basename(problem.where)[:-5]
         yield _restore(writer, problem.where, problem.why, partial(known.task, task_id))
-    _, problems = files.records.requests()
-    for problem in problems:
+    for problem in _problems(files.records.requests):
         request_id = os.path.basename(problem.where)[:-5]
         yield _restore(writer, problem.where, problem.why, partial(known.request, request_id))
     for path in _entries((paths.inboxes,)):
-        if path.endswith(".json") and not os.path.basename(path).startswith("."):
+        if foreign.is_inbox(os.path.basename(path)):
             yield from _inbox(path, writer, known)
+
+
+def _problems(read: Callable[[], tuple[object, tuple[Problem, ...]]]) -> tuple[Problem, ...]:
+    with suppress(Unreadable):
+        return read()[1]
+    return ()  # The folder is none, which is reported as being in the way.
 
 
 class _Known:
@@ -185,7 +147,10 @@ class _Known:
     def config(self) -> bytes | None:
         folded = self._fold()
         raw = {**folded.team, "members": list(folded.members.values())}
-        return TeamConfig.parse(raw).dump() if folded.team else None
+        try:
+            return TeamConfig.parse(raw).dump()
+        except ValueError:
+            return None
 
     def task(self, task_id: str) -> bytes | None:
         raw = self._fold().tasks.get(task_id)
@@ -198,13 +163,12 @@ class _Known:
     def unread(self, path: str) -> list[Message]:
         """The messages that the log says lie unread in an inbox."""
         folded = self._fold()
-        assert self._writer is not None
         return [
             change.message
             for event in self._events
             for change in event.changes
             if isinstance(change, Deliver)
-            and self._writer.paths.inbox(change.to) == path
+            and os.path.basename(path) == f"{foreign.stem_of(change.to)}.json"
             and folded.mail.get(change.to, {}).get(change.message.id) in ("stored", "injected")
         ]
 
@@ -218,7 +182,10 @@ def _restore(
     if text is None and path == writer.paths.config:
         return Finding("unreadable", path, f"{why}; the log does not know this team either")
     with writer.file_locks([path]):
-        _quarantine(writer, path, _bytes(path))
+        if quarantine.is_file(path):
+            quarantine.keep(writer.paths, writer.disk, path, read_bytes(path))
+        else:
+            quarantine.move(writer.paths, writer.disk, path)
         if text is None:
             writer.disk.unlink(path)
         else:
@@ -238,11 +205,10 @@ def _bad_rows(files: TeamFiles, config: TeamConfig, writer: Writer | None) -> It
             config = files.records.config()
             bad = {index for index, _ in config.bad_rows}
             rows = list(config.members)
-            _quarantine(
-                writer, files.paths.config, jsontext.dumps([rows[index] for index in sorted(bad)])
-            )
+            taken = jsontext.dumps([rows[index] for index in sorted(bad)])
+            quarantine.keep(files.paths, writer.disk, files.paths.config, taken)
             kept = [row for index, row in enumerate(rows) if index not in bad]
-            text = config.evolve(members=kept).dump()
+            text = config.with_rows(kept).dump()
             writer.disk.replace(files.paths.config, text, nonce=nonce())
             writer.disk.sync_dir(files.paths.root)
     for problem in bad_member_rows(files.paths, config):
@@ -265,14 +231,7 @@ def _inbox(path: str, writer: Writer | None, known: _Known) -> Iterable[Finding]
         yield Finding(kind, path, what)
         return
     with writer.file_locks([path]):
-        data = read_inbox(path)
-        try:
-            rows = parse_rows(data, path)
-            _quarantine(writer, path, jsontext.dumps([row for row in rows if not _is_message(row)]))
-        except Unreadable:
-            _quarantine(writer, path, data)
-            rows = _salvaged(data)
-        good = [row for row in rows if _is_message(row)]
+        good = _taken_apart(path, writer)
         here = {Message.parse(row).id for row in good}
         lost = [m for m in known.unread(path) if m.id not in here] if kind == "unreadable" else []
         rows = [*good, *(message.raw for message in lost)]
@@ -284,39 +243,48 @@ def _inbox(path: str, writer: Writer | None, known: _Known) -> Iterable[Finding]
     yield Finding(kind, path, what, fixed=True, action=action)
 
 
+def _taken_apart(path: str, writer: Writer) -> list[Any]:
+    """The messages of an inbox; all the rest of it is in the quarantine then."""
+    if not quarantine.is_file(path):
+        quarantine.move(writer.paths, writer.disk, path)
+        return []
+    data = read_bytes(path)
+    try:
+        rows = parse_rows(data, path)
+    except Unreadable:
+        quarantine.keep(writer.paths, writer.disk, path, data)
+        return _salvaged(data)
+    bad = [row for row in rows if not _is_message(row)]
+    quarantine.keep(writer.paths, writer.disk, path, jsontext.dumps(bad))
+    return [row for row in rows if _is_message(row)]
+
+
 def _is_message(row: Any) -> bool:
     try:
         Message.parse(row)
     except ValueError:
         return False
-    return True
+    return not jsontext.too_deep(row, jsontext.DEPTH_MAX - 1)
 
 
 def _salvaged(data: bytes) -> list[Any]:
-    """Every whole object that can still be found in a damaged array."""
+    """Every whole message that can still be found in a damaged array."""
     text = data.decode("utf-8", "replace")
-    decoder, rows, at = json.JSONDecoder(), [], 0
-    while (at := text.find("{", at)) >= 0:
+    decoder, rows, at, too_deep = json.JSONDecoder(), [], 0, 0
+    while (at := text.find("{", at)) >= 0 and too_deep < _TOO_DEEP_MAX:
         try:
-            row, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+            row, end = decoder.raw_decode(text, at)
+        except ValueError:
             at += 1
+        except RecursionError:
+            # Nobody nests messages: go on where the first of all these objects ends.
+            too_deep += 1
+            at = text.find("}", at) if "}" in text[at:] else len(text)
         else:
-            rows.append(row)
+            if _is_message(row):
+                rows.append(row)
+            at = end if _is_message(row) else at + 1
     return rows
-
-
-def _quarantine(writer: Writer, path: str, data: bytes) -> None:
-    writer.disk.ensure_dir(writer.paths.quarantine)
-    name = f"{os.path.basename(path)}.{nonce()}"
-    writer.disk.write_new(os.path.join(writer.paths.quarantine, name), data)
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        return read_bytes(path)
-    except OSError as error:
-        return f"could not be read: {error}".encode()
 
 
 def leftovers(home: str, disk: Disk, *, fix: bool) -> list[Finding]:

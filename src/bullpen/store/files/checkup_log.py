@@ -30,21 +30,23 @@ def damaged_lines(writer: Writer, *, fix: bool) -> Iterable[Finding]:
     with suppress(FileNotFoundError):
         data = read_bytes(path)
     trusted = writer.log.is_trusted(len(data))
-    # Without a head that can be true, all whole lines count as carried out but the last.
-    size = head.size if trusted else data.rfind(b"\n", 0, data.rfind(b"\n")) + 1
+    size = head.size if trusted else data.rfind(b"\n") + 1
     lines = [line + b"\n" for line in data[:size].split(b"\n")[:-1]]
     kept, gone = mended(lines, last=head.seq if trusted else 0)
-    if kept == lines and (not trusted or head.seq == len(lines)):
-        return
-    if fix:
+    # Without a head that can be true, all whole lines count as carried out but the last.
+    done = kept if trusted else kept[:-1]
+    sound = kept == lines
+    if fix and not sound:
         if gone:
             quarantine.keep(writer.paths, writer.disk, path, b"".join(gone))
-        text = b"".join(kept)
-        writer.disk.replace(path, text + data[size:], nonce=nonce())
-        writer.log.finish(replace(head, seq=len(kept), size=len(text)))
+        writer.disk.replace(path, b"".join(kept) + data[size:], nonce=nonce())
         # It counts the bytes of the log as it was.
         writer.disk.unlink(writer.paths.ledger)
         writer.files.ledger = None
+    if fix:
+        writer.log.finish(replace(head, seq=len(done), size=sum(map(len, done))))
+    if sound and (not trusted or head.seq == len(kept)):
+        return
     yield Finding(
         "damaged_log",
         path,

@@ -115,8 +115,8 @@ def _digest(raw: dict[str, Any] | None) -> str | None:
 
 
 def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Change]:
-    agents = {stem: name for name in [*known.mail, *members] if (stem := _stem(name))}
-    stems = [name[:-5] for name in list_folder(writer.paths.inboxes) if _is_inbox(name)]
+    agents = {stem: name for name in [*known.mail, *members] if (stem := stem_of(name))}
+    stems = [name[:-5] for name in list_folder(writer.paths.inboxes) if is_inbox(name)]
     found: list[Change] = []
     for stem in sorted({*stems, *agents}):
         agent = agents.get(stem, stem)
@@ -128,7 +128,7 @@ def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Ch
     return found
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """The file name of an agent's inbox; empty for a name that can have none."""
     try:
         return names.inbox_stem(name)
@@ -136,9 +136,10 @@ def _stem(name: str) -> str:
         return ""
 
 
-def _is_inbox(name: str) -> bool:
+def is_inbox(name: str) -> bool:
     """Whether a file can be somebody's inbox: its name is one that an inbox would be given."""
-    return name.endswith(".json") and _stem(name[:-5]) == name[:-5]
+    stem = name.removesuffix(".json")
+    return stem not in ("", name) and stem_of(stem) == stem
 
 
 def _unlogged_in(

@@ -72,9 +72,17 @@ def size_of(path: str) -> int:
 def ends_line(path: str, size: int) -> bool:
     """Whether so many bytes of the log are whole lines."""
     try:
-        return size == 0 or read_bytes(path, size - 1)[:1] == b"\n"
+        fd = open_file(path)
     except FileNotFoundError:
-        return False
+        return size == 0
+    try:
+        return _ends_line(fd, size)
+    finally:
+        os.close(fd)
+
+
+def _ends_line(fd: int, size: int) -> bool:
+    return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
 
 
 class Log:
@@ -104,6 +112,8 @@ class Log:
         start = self.head.size if trusted else 0
         events, end, seq = [], start, self.head.seq if trusted else 0
         for raw, line_end in _lines(self.path, start):
+            if raw["seq"] != seq + 1:
+                raise Unreadable(self.path, f"event {raw['seq']} cannot follow event {seq}")
             events.append(raw)
             seq, end = raw["seq"], line_end
         if not trusted:
@@ -126,8 +136,10 @@ class Log:
 
     def append(self, lines: bytes, *, durable: bool) -> int:
         """Add whole lines; the log's length after them."""
-        fd = open_file(self.path, os.O_WRONLY | os.O_CREAT)
+        fd = open_file(self.path, os.O_RDWR | os.O_CREAT)
         try:
+            if not _ends_line(fd, self.head.size):
+                raise Unreadable(self.path, "its last line is damaged")
             try:
                 self._disk.write_at(fd, lines, self.head.size, self.path)
                 if durable:

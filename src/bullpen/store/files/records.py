@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from bullpen.errors import Invalid, Unavailable, Unreadable
 from bullpen.protocol import jsontext, names
+from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
@@ -202,6 +203,14 @@ def _named(record_id: str, kind: type[N]) -> Callable[[Any], N]:
         return record
 
     return parse
+
+
+def read_presence(path: str) -> Presence:
+    """The last heartbeat of an agent."""
+    try:
+        return Presence.parse(jsontext.loads(read_bytes(path)))
+    except ValueError as error:
+        raise Unreadable(path, str(error)) from None
 
 
 def _stems(folder: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -31,11 +31,12 @@ from bullpen.store.base import (
 from bullpen.store.checks import check_config, check_message, no_team
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, watching
-from bullpen.store.files.disk import Disk, list_folder, read_bytes
+from bullpen.store.files.disk import Disk, list_folder
 from bullpen.store.files.log import Head
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.plan import event_line
+from bullpen.store.files.records import read_presence
 from bullpen.store.files.writer import TeamFiles, disk_errors, remove_tree
 
 T = TypeVar("T")
@@ -262,7 +263,7 @@ class FileStore:
 
         return await _in_thread(run)
 
-    def watch(self, team: str, *, every_s: float | None = None) -> AsyncIterator[int]:
+    def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
         """Follow a team's files."""
         files = self._existing(team)
         return watching.follow(files.paths, lambda: self._existing(team), every_s)
@@ -347,12 +348,7 @@ def _presence(paths: TeamPaths) -> Mapping[str, Presence]:
     found: dict[str, Presence] = {}
     for name in sorted(list_folder(paths.presence)):
         if name.endswith(".json") and not name.startswith("."):
-            path = os.path.join(paths.presence, name)
-            try:
-                presence = Presence.parse(jsontext.loads(read_bytes(path)))
-            except FileNotFoundError:
-                continue
-            except ValueError as error:
-                raise Unreadable(path, str(error)) from None
-            found[presence.agent] = presence
+            with suppress(FileNotFoundError):
+                presence = read_presence(os.path.join(paths.presence, name))
+                found[presence.agent] = presence
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import anyio
@@ -25,7 +25,7 @@ _POLL_MS = 2_000
 
 async def follow(
     paths: TeamPaths, check: Callable[[], object], every_s: float | None
-) -> AsyncIterator[int]:
+) -> AsyncGenerator[int, None]:
     """Yield the log's number now and after every change; `check` raises when the team is gone.
 
     The watch stands before the first yield, so that nothing after it is missed. That is why this

@@ -1,0 +1,293 @@
+"""How `bullpen` fails: exit codes, what it says, and that it never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from bullpen.cli.main import report
+from bullpen.errors import (
+    BullpenError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unreadable,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (BullpenError("m"), "failed", 1),
+        (Refused("m", reason="r"), "refused", 2),
+        (Invalid("m"), "refused", 2),
+        (typer.BadParameter("m"), "usage", 2),
+        (NotFound("m"), "not_found", 3),
+        (Conflict("m"), "conflict", 4),
+        (Unavailable("m"), "unavailable", 5),
+        (Unreadable("p", "w"), "unavailable", 5),
+        (KeyError("m"), "bug", 1),
+        (ExceptionGroup("g", [NotFound("m")]), "not_found", 3),
+    ],
+)
+def test_every_error_has_its_kind_and_exit_code(
+    error: Exception, kind: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(error, ["--json"]) == code
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"]["kind"] == kind
+    assert err.startswith("error: ")
+
+
+def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    report(Refused("No.", reason="why", remedy="Do that."), [])
+    assert capsys.readouterr() == ("", "error: No.\n  hint: Do that.\n")
+
+    report(Refused("No.", reason="why", remedy="Do that."), ["--json"])
+    assert json.loads(capsys.readouterr().out) == {
+        "error": {"kind": "refused", "message": "No.", "remedy": "Do that.", "reason": "why"}
+    }
+
+
+def test_an_error_without_a_remedy_has_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    report(NotFound("No."), [])
+
+    assert capsys.readouterr().err == "error: No.\n"
+
+
+def test_an_error_cannot_steer_the_terminal_nor_fill_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report(NotFound("\x1b[31m\nerror: fake" + "x" * 100_000), [])
+
+    said = capsys.readouterr().err
+    assert said.startswith("error: \\x1b[31m error: fakexxx")
+    assert len(said) < 2100
+
+
+def test_a_bug_is_one_line_unless_debugging(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = KeyError("lost")
+    report(error, [])
+    said = capsys.readouterr().err
+    assert said.startswith("error: This is a bug in bullpen: KeyError: 'lost'")
+    assert "Traceback" not in said
+
+    monkeypatch.setenv("BULLPEN_DEBUG", "1")
+    report(error, [])
+    assert "KeyError: 'lost'\n" in capsys.readouterr().err
+
+
+def test_a_bug_inside_a_command_is_reported_not_raised(
+    run: Callable[..., Any], team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("bullpen.app.open_teams", broken)
+    result = run("task", "list", "--json")
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["kind"] == "bug"
+    assert "ZeroDivisionError: oops" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nosuch"],
+        ["task", "nosuch"],
+        ["task", "show"],
+        ["task", "show", "1", "2"],
+        ["task", "list", "--nosuch"],
+        ["task", "list", "--status", "nosuch"],
+        ["events", "--limit", "0"],
+        ["events", "--after", "x"],
+    ],
+)
+def test_a_usage_error_exits_with_two_and_points_to_the_help(
+    run: Callable[..., Any], words: list[str]
+) -> None:
+    plain, programs = run(*words), run(*words, "--json")
+
+    assert plain.exit_code == programs.exit_code == 2
+    assert plain.stdout == ""
+    assert "hint: Try: bullpen " in plain.stderr
+    assert json.loads(programs.stdout)["error"]["kind"] == "usage"
+
+
+def test_a_misspelt_command_is_answered_with_a_guess(run: Callable[..., Any]) -> None:
+    assert "Did you mean 'claim'" in run("task", "clami").stderr
+
+
+def test_no_command_shows_the_help(run: Callable[..., Any]) -> None:
+    for words in ([], ["task"]):
+        result = run(*words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Usage: bullpen" in result.stderr
+
+
+def test_a_store_that_cannot_be_read_exits_with_five(
+    run: Callable[..., Any], team: str, home: Path
+) -> None:
+    (home / "teams/alpha/config.json").write_text("{", encoding="utf-8")
+
+    result = run("task", "list", "--json")
+
+    assert result.exit_code == 5
+    assert "config.json" in json.loads(result.stdout)["error"]["message"]
+
+
+def test_a_home_that_is_a_file_is_an_error_not_an_empty_home(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    for words in (["team", "list"], ["team", "create", "alpha"]):
+        result = run(*words, "--home", str(tmp_path / "file"))
+        assert result.exit_code == 5, result.output
+
+
+HOSTILE = [
+    "", "-", "--", "-x", "\0", "a\0b", "\udcff", "\x1b[31m", "../../etc", "a" * 100_000, "９",
+    "1e9", "-5", "9" * 5000, "@team", "@0", ".", "\u202e", "{}", "[/red]", "%s", "\n", "💩" * 999,
+]  # fmt: skip
+PLACES = [
+    "team create", "team show", "team delete --yes", "member add", "member remove", "task add",
+    "task show", "task claim", "task done", "task release", "task delete", "task edit --subject",
+    "task edit 1 --subject", "task done 1 --attempt", "task add s --blocked-by",
+    "task add s --owner", "task add s --check", "task add s --check-file",
+    "task add s --description", "task list --status", "task list --owner", "send alice", "send",
+    "inbox", "events --after", "events --limit", "doctor -t", "task list --home",
+    "member add c --cwd", "member add d --prompt", "task list -t", "task list --as",
+    "task add s --as", "send alice hi --as", "send alice hi --key", "send alice hi --reply-to",
+    "task check 1", "task check 1 --passed", "task depend 1", "task undepend 1", "--home",
+]  # fmt: skip
+
+
+def test_hostile_words_never_give_a_traceback_or_leave_the_home(
+    run: Callable[..., Any],
+    team: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    pairs = [(place, word) for place in PLACES for word in HOSTILE]
+
+    for place, word in random.Random(7).sample(pairs, 250):
+        result = run(*place.split(), word, "--json", typed=b"\xff")
+        assert result.exit_code in {0, 2, 3, 4, 5}, (place, word[:50], result.output)
+        assert "Traceback" not in result.output
+        assert "bug" not in result.stderr, (place, word[:50], result.stderr)
+        if word != "--":
+            json.loads(result.stdout)
+    assert not list((tmp_path / "here").iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"here", "home"}
+    assert run("doctor", "--all").exit_code == 0
+
+
+def test_arguments_that_are_not_utf8_are_kept(spawn: Callable[..., Any], team: str) -> None:
+    added = spawn("task", "add", b"bad \xff byte")
+    assert (added.returncode, added.stdout) == (0, "Added task 4: bad \\udcff byte\n")
+
+    assert json.loads(spawn("task", "show", "4", "--json").stdout)["subject"] == "bad \udcff byte"
+    assert spawn("member", "add", b"\xff").returncode == 2
+    assert spawn("task", "list", "--home", b"/nonexistent/\xff").returncode == 3
+
+
+def _shell(script: str) -> subprocess.CompletedProcess[str]:
+    script = script.replace("bullpen", f"{sys.executable} -m bullpen")
+    return subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", ["events", "events --json", "task list", "--help"])
+def test_a_reader_that_goes_away_ends_the_command_quietly(team: str, words: str) -> None:
+    result = _shell(f"bullpen {words} | true; exit ${{PIPESTATUS[0]}}")
+
+    assert result.stderr == ""
+    assert result.returncode in {0, 1, 141}
+
+
+def test_a_reader_of_a_long_answer_that_goes_away_ends_the_command_quietly(
+    run: Callable[..., Any], team: str
+) -> None:
+    run("task", "add", "long", "--description", "-", typed=b"x\n" * 200_000)
+
+    result = _shell("bullpen task show 4 | head -1; exit ${PIPESTATUS[0]}")
+
+    assert (result.returncode, result.stderr) == (141, "")
+    assert result.stdout == "task:     4\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("json_option", ["", "--json"])
+def test_an_answer_that_cannot_be_written_is_an_error(team: str, json_option: str) -> None:
+    result = _shell(f"bullpen task list {json_option} > /dev/full")
+
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0] == (
+        "error: Cannot write the output: No space left on device."
+    )
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_closed_streams_change_nothing_but_the_text(team: str) -> None:
+    assert _shell("bullpen task show 1 >&-").returncode == 0
+    failed = _shell("bullpen task show 99 --json 2>&-")
+    assert failed.returncode == 3
+    assert set(json.loads(failed.stdout)) == {"error"}
+    assert _shell("bullpen send alice - <&-").returncode == 2
+    assert _shell("bullpen task list <&-").returncode == 0
+
+
+def test_a_removed_directory_is_an_error_with_a_remedy(team: str, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    result = _shell(f"cd {gone} && rmdir {gone} && bullpen member add carol")
+
+    assert result.returncode == 2
+    assert "Name another one with --cwd." in result.stderr
+
+
+def test_options_before_and_after_the_command_are_the_same(
+    run: Callable[..., Any], team: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BULLPEN_HOME", "/nonexistent")
+    options = ["--home", str(home), "-t", team, "--json"]
+
+    answers = [
+        run(*options, "task", "list").stdout,
+        run("task", *options, "list").stdout,
+        run("task", "list", *options).stdout,
+    ]
+
+    assert len(set(answers)) == 1
+    assert len(json.loads(answers[0])["tasks"]) == 3
+
+
+def test_the_option_nearest_to_the_command_wins(run: Callable[..., Any], team: str) -> None:
+    result = run("--as", "alice", "task", "--as", "team-lead", "claim", "1", "--as", "bob")
+
+    assert result.stdout == "bob has task 1: Write the parser\n"

@@ -1,0 +1,212 @@
+"""What reaches a terminal, a pipe and a program, and what must never reach a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from bullpen.cli.render import Cell, Page
+from bullpen.cli.text import one_line, say, visible
+from bullpen.cli.views import Views
+from bullpen.store.memory import MemoryStore
+from bullpen.team.snapshot import Snapshot
+from bullpen.team.teams import Teams
+
+EVIL = "\x1b]0;owned\x07\x1b[2J[bold]x[/bold] [/red]\u202e\x9b31m\r\nnext"
+
+
+def test_everything_that_could_steer_a_terminal_becomes_visible() -> None:
+    assert visible("\x1b[31m\x07\x9b\x7f\r") == "\\x1b[31m\\x07\\x9b\\x7f\\x0d"
+    assert visible("\u202e\u2066\u2028\ud800") == "\\u202e\\u2066\\u2028\\ud800"
+
+
+def test_harmless_text_stays_as_it_is() -> None:
+    assert visible("naïve ☃ 👩‍🚀 שלום\n\tx\r\ny") == "naïve ☃ 👩‍🚀 שלום\n\tx\ny"
+    assert one_line("a\tb\nc \n") == "a b c"
+
+
+def test_columns_are_aligned_and_never_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Page(json=False)
+    page.table(("id", "waits for", "text"), [("1", "", "a\nb"), ("22", Cell("日本", "bad"), " ")])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "ID  WAITS-FOR  TEXT",
+        "1   -          a b",
+        "22  日本       -",
+    ]
+
+
+def test_saying_something_without_standard_error_is_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    say("lost")
+
+    assert capsys.readouterr().out == ""
+
+
+def test_hostile_text_is_neutralised_everywhere_without_a_terminal(
+    run: Callable[..., Any], team: str
+) -> None:
+    run("task", "add", EVIL, "--description", EVIL)
+    run("send", "alice", EVIL, "--summary", EVIL)
+
+    for words in (
+        ["task", "list"], ["task", "show", "4"], ["task", "graph"], ["task", "graph", "--mermaid"],
+        ["inbox", "alice"], ["events"], ["team", "show"],
+    ):  # fmt: skip
+        shown = run(*words).stdout
+        assert not set(shown) & set("\x1b\x07\x9b\u202e\r"), words
+
+
+def test_hostile_text_is_neutralised_everywhere_at_a_terminal(
+    run: Callable[..., Any], at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    run("task", "add", EVIL, "--description", EVIL)
+    run("send", "alice", EVIL, "--summary", EVIL)
+
+    for words in (["task", "list"], ["task", "show", "4"], ["task", "graph"], ["inbox", "alice"]):
+        code, shown = at_terminal(*words, NO_COLOR="1")
+        assert code == 0
+        assert not set(shown) & set("\x1b\x07\x9b\u202e"), words
+        assert "[bold]x[/bold]" in shown, "markup is shown, not carried out"
+
+
+def test_a_terminal_gets_tables_and_colours(
+    at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    code, shown = at_terminal("team", "show")
+
+    assert code == 0
+    assert "──" in shown
+    assert "\x1b[34malice" in shown
+
+
+def test_no_color_is_honoured(at_terminal: Callable[..., tuple[int, str]], team: str) -> None:
+    code, shown = at_terminal("team", "show", NO_COLOR="1")
+
+    assert code == 0
+    assert "alice" in shown
+    assert "\x1b" not in shown
+
+
+def test_a_dumb_terminal_gets_plain_text(
+    at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    code, shown = at_terminal("task", "list", TERM="dumb")
+
+    assert code == 0
+    assert shown.startswith("ID  STATUS")
+
+
+def test_json_at_a_terminal_is_plain_json(
+    at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    code, shown = at_terminal("task", "list", "--json")
+
+    assert code == 0
+    assert len(json.loads(shown)["tasks"]) == 3
+
+
+def test_one_long_subject_does_not_fill_a_terminal(
+    run: Callable[..., Any], at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    run("task", "add", "x" * 50_000)
+
+    assert len(at_terminal("task", "list")[1]) < 5000
+    assert "x" * 50_000 in run("task", "list").stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_that_lacks_characters_loses_nothing(
+    run: Callable[..., Any], team: str, encoding: str
+) -> None:
+    run("task", "add", "naïve ☃")
+
+    def bytes_of(*words: str) -> bytes:
+        return subprocess.run(
+            [sys.executable, "-m", "bullpen", *words],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        ).stdout
+
+    shown = bytes_of("task", "show", "4").decode(encoding)
+    assert "na\\xefve \\u2603" in shown or "naïve \\u2603" in shown
+    assert json.loads(bytes_of("task", "show", "4", "--json"))["subject"] == "naïve ☃"
+
+
+def test_a_terminal_that_lacks_characters_loses_nothing(
+    run: Callable[..., Any], at_terminal: Callable[..., tuple[int, str]], team: str
+) -> None:
+    run("task", "add", "naïve ☃")
+
+    code, shown = at_terminal("task", "list", PYTHONIOENCODING="ascii")
+
+    assert code == 0
+    assert "na\\xefve \\u2603" in shown
+
+
+def test_a_bare_file_that_takes_a_part_only_gets_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Grudging(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:3])
+
+    grudging = Grudging()
+    stdout = io.TextIOWrapper(grudging, encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    Page(json=True).json_line(["all of it"])
+
+    assert grudging.getvalue() == b'["all of it"]\n'
+    stdout.detach()
+
+
+def test_json_is_the_only_thing_on_standard_output(run: Callable[..., Any], team: str) -> None:
+    for words in (
+        ["team", "list"], ["team", "show"], ["member", "list"], ["task", "list"],
+        ["task", "show", "1"], ["task", "graph"], ["inbox", "alice"], ["events"], ["doctor"],
+        ["task", "claim", "1", "--as", "bob"], ["task", "done", "1"], ["send", "bob", "x"],
+    ):  # fmt: skip
+        result = run(*words, "--json")
+        json.loads(result.stdout)
+        assert result.stderr == "", words
+
+
+async def _pending_snapshot() -> Snapshot:
+    async with Teams(MemoryStore()) as teams:
+        await teams.create("alpha")
+        team = teams.open("alpha")
+        await team.roster.join("bob", by="team-lead")
+        await team.approvals.ask_plan("Step one", by="bob")
+        await team.approvals.ask_permission("Bash", {"c": "ls"}, by="bob", description="list")
+        await team.approvals.ask_shutdown("bob", by="team-lead", reason="finished")
+        return await team.snapshot()
+
+
+def test_what_waits_for_an_answer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    Views(Page(json=False)).snapshot(anyio.run(_pending_snapshot))
+
+    shown = capsys.readouterr().out
+    assert "waiting for an answer:  3" in shown
+    assert "Step one" in shown
+    assert "Bash: list" in shown
+    assert "finished" in shown
+
+
+def test_what_waits_for_an_answer_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    Views(Page(json=True)).snapshot(anyio.run(_pending_snapshot))
+
+    pending = json.loads(capsys.readouterr().out)["pending"]
+    assert {request["kind"] for request in pending} == {"plan", "permission", "shutdown"}
