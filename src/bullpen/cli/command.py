@@ -72,6 +72,8 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line, if there are any."""
         if not args and not ctx.resilient_parsing:
+            if ctx.parent is not None and Session.of(ctx.parent).json:
+                raise typer.BadParameter("no command is named.", ctx=ctx)
             typer.echo(ctx.get_help(), err=True)
             raise typer.Exit(2)
         return super().parse_args(ctx, args)

@@ -368,5 +368,5 @@ def _event_row(event: Event) -> tuple[str, ...]:
 
 def _finding_row(finding: Finding) -> Row:
     done = Cell("fixed", "good") if finding.fixed else Cell("open", "attention")
-    action = f" {finding.action}" if finding.action else ""
+    action = f": {finding.action}" if finding.action else ""
     return (done, finding.kind, finding.where, finding.what + action)

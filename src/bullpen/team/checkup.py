@@ -25,7 +25,7 @@ async def checkup(store: Store, team: str, *, fix: bool, by: str) -> list[Findin
         examination = _Examination.of(view, team)
         findings = list(examination.findings())
         if not fix:
-            return [replace(finding, fixed=False) for finding in findings], ()
+            return [_unmended(finding) for finding in findings], ()
         return findings, examination.changes()
 
     return await settle(store, team, decide, by=by, op="doctor")
@@ -54,7 +54,7 @@ class _Examination:
         yield from self._unknown_ends()
         for walk in graph.circles(self.after.values()):
             shown = " -> ".join([*walk, walk[0]])
-            yield Finding("cycle", self._where(walk[0]), f"Tasks wait in a circle: {shown}.")
+            yield Finding("cycle", self._where(walk[0]), f"tasks wait in a circle: {shown}")
         yield from self._half_edges()
         yield from self._owners()
 
@@ -70,9 +70,9 @@ class _Examination:
                 yield Finding(
                     "unknown_edge",
                     self._where(task.id),
-                    f"Task {task.id!r} {verb} {other!r}, which does not exist.",
+                    f"task {task.id!r} {verb} {other!r}, which does not exist",
                     fixed=True,
-                    action=f"Remove the reference to {other!r}.",
+                    action=f"removed the reference to {other!r}",
                 )
             self.after[task.id] = edges.without_references(task, gone)
 
@@ -99,9 +99,9 @@ class _Examination:
                 yield Finding(
                     "one_ended_edge",
                     self._where(waiter_id if blocker_id in waiter.blocked_by else blocker_id),
-                    f"Only one of both tasks says that {waiter_id!r} waits for {blocker_id!r}.",
+                    f"only one of both tasks says that {waiter_id!r} waits for {blocker_id!r}",
                     fixed=mends,
-                    action="Note it in both." if mends else "Break up the circle first.",
+                    action="noted it in both" if mends else "break up the circle first",
                 )
 
     def _owners(self) -> Iterator[Finding]:
@@ -111,15 +111,20 @@ class _Examination:
                 continue
             owner = owner_of(task, self.view.team.name)
             if owner is None and task.status == "in_progress":
-                kind, what = "no_owner", f"Task {task.id!r} is in progress and nobody's."
+                kind, what = "no_owner", f"task {task.id!r} is in progress and nobody's"
             elif owner is not None and owner not in members:
-                kind, what = "unknown_owner", f"Task {task.id!r} belongs to {owner!r}, no member."
+                kind, what = "unknown_owner", f"task {task.id!r} belongs to {owner!r}, no member"
             else:
                 continue
             self.after[task.id] = rules.released(task, "released by doctor")
             yield Finding(
-                kind, self._where(task.id), what, fixed=True, action="Make it pending again."
+                kind, self._where(task.id), what, fixed=True, action="made it pending again"
             )
+
+
+def _unmended(finding: Finding) -> Finding:
+    """What was found, when nothing shall be done about it."""
+    return replace(finding, fixed=False, action="") if finding.fixed else finding
 
 
 def _names(team: TeamConfig) -> set[str]:

@@ -187,10 +187,19 @@ class Records:
                 if fresh and time.monotonic() < deadline:
                     time.sleep(0.01)
                     continue
-                why = "it is empty" if not data.strip() else str(error)
-                raise Unreadable(path, why) from None
+                raise Unreadable(path, _why(data, error)) from None
             self._cache[path] = _Cached(stamp_of(status), read_ns, record)
             return record
+
+
+def _why(data: bytes, error: ValueError) -> str:
+    if not data.strip():
+        return "it is empty"
+    try:
+        jsontext.loads(data)
+    except ValueError:
+        return f"it is not JSON ({error})"
+    return str(error)
 
 
 def _named(record_id: str, kind: type[N]) -> Callable[[Any], N]:

@@ -56,7 +56,13 @@ class FileStore:
         fsync: bool = True,
         disk: Disk | None = None,
     ) -> None:
-        self.home = os.path.abspath(home)
+        try:
+            self.home = os.path.abspath(home)
+        except FileNotFoundError:
+            raise Unavailable(
+                f"{str(home)!r} lies in the current directory, which was removed.",
+                remedy="Go to another directory, or give the home's full path.",
+            ) from None
         self._clock, self._limits = clock, limits
         self._disk = disk or Disk(fsync=fsync)
         self._teams: dict[str, TeamFiles] = {}
