@@ -133,7 +133,7 @@ class Inbox:
         """The inbox. Whoever makes one opens it first, and writes its `[]` an instant later."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            base, data = stamp_of(os.stat(self.path)), read_bytes(self.path)
+            base, data = stamp_of(os.lstat(self.path)), read_bytes(self.path)
             if data or time.monotonic() > deadline:
                 return base, data
             time.sleep(0.005)

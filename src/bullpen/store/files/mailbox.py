@@ -36,7 +36,7 @@ def read_rows(path: str) -> list[Any]:
 
 def _touched_just_now(path: str) -> bool:
     try:
-        return time.time() - os.stat(path).st_mtime < 2.0
+        return time.time() - os.lstat(path).st_mtime < 2.0
     except FileNotFoundError:
         return True
 
