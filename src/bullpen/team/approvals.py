@@ -16,11 +16,9 @@ from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import Change, Deliver, PutRequest
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request, RequestKind
-from bullpen.store.base import Store, View
-from bullpen.store.clock import Clock, now_ms
+from bullpen.store.base import View
 from bullpen.team import request_rules
-from bullpen.team.decision import settle
-from bullpen.team.ids import NewId, new_id
+from bullpen.team.decision import Part
 from bullpen.team.lookup import among
 from bullpen.team.notices import notice
 from bullpen.team.rules import lease_until
@@ -38,16 +36,8 @@ class _Question:
     deadline_ms: int | None
 
 
-class Approvals:
+class Approvals(Part):
     """The requests of one team."""
-
-    def __init__(
-        self, store: Store, team: str, *, clock: Clock = now_ms, new_id: NewId = new_id
-    ) -> None:
-        self._store = store
-        self._team = team
-        self._clock = clock
-        self._new_id = new_id
 
     async def ask_shutdown(
         self, member: str, *, by: str, reason: str | None = None, deadline_s: float | None = None
@@ -154,7 +144,7 @@ class Approvals:
             )
             return request, [PutRequest(request), Deliver(asked.to, message, fresh=True)]
 
-        return await settle(self._store, self._team, decide, by=by, op=f"request.{asked.kind}")
+        return await self._settle(decide, by=by, op=f"request.{asked.kind}")
 
     async def answer(
         self,
@@ -198,7 +188,7 @@ class Approvals:
                 )
             return request, _told(view, request, by, message_id, now)
 
-        request = await settle(self._store, self._team, decide, by=by, op="request.answer")
+        request = await self._settle(decide, by=by, op="request.answer")
         if request.state == "expired":
             raise request_rules.too_late(request)
         return request
@@ -231,7 +221,7 @@ class Approvals:
                 changes += _told(view, request, request.to, _expiry_id(request), now)
             return late, changes
 
-        return await settle(self._store, self._team, decide, by=CLOCKWORK, op="request.expire")
+        return await self._settle(decide, by=CLOCKWORK, op="request.expire")
 
 
 def open_requests(

@@ -14,9 +14,8 @@ from bullpen.protocol.changes import Change, Deliver
 from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.times import iso
-from bullpen.store.base import Mailbox, Mark, Store, View
-from bullpen.store.clock import Clock, now_ms
-from bullpen.team.ids import NewId, new_id
+from bullpen.store.base import Mailbox, Mark, View
+from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 from bullpen.team.mailcount import Count, count_mail, unread
 from bullpen.team.notices import color_of
@@ -35,16 +34,8 @@ class Sent:
     duplicate: bool
 
 
-class Mailboxes:
+class Mailboxes(Part):
     """The mailboxes of one team."""
-
-    def __init__(
-        self, store: Store, team: str, *, clock: Clock = now_ms, new_id: NewId = new_id
-    ) -> None:
-        self._store = store
-        self._team = team
-        self._clock = clock
-        self._new_id = new_id
 
     async def send(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bullpen.protocol import names
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Payload, PlanApprovalRequest, TaskAssignment
 from bullpen.protocol.roster import TeamConfig
@@ -19,6 +20,7 @@ def notice(
     payload: Payload, *, team: TeamConfig, sender: str, message_id: str, now_ms: int
 ) -> Message:
     """The message that carries a payload."""
+    names.check_component(sender, kind="member name")
     # The real program leaves the colour out of this one kind.
     plain = isinstance(payload, PlanApprovalRequest)
     return Message.new(

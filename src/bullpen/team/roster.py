@@ -9,10 +9,9 @@ from bullpen.protocol import names
 from bullpen.protocol.changes import Change, PutMember, PutTask, RemoveMember
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.store.base import Store, View
-from bullpen.store.clock import Clock, now_ms
+from bullpen.store.base import View
 from bullpen.team import rules
-from bullpen.team.decision import settle
+from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 
 
@@ -24,13 +23,8 @@ class Removal:
     released: tuple[Task, ...]
 
 
-class Roster:
+class Roster(Part):
     """The members of one team."""
-
-    def __init__(self, store: Store, team: str, *, clock: Clock = now_ms) -> None:
-        self._store = store
-        self._team = team
-        self._clock = clock
 
     async def join(
         self,
@@ -71,7 +65,7 @@ class Roster:
             )
             return member, [PutMember(member)]
 
-        return await settle(self._store, self._team, decide, by=by, op="member.join")
+        return await self._settle(decide, by=by, op="member.join")
 
     async def remove(self, name: str, *, by: str) -> Removal:
         """Remove a teammate; its unfinished tasks are pending again in the same commit.
@@ -93,7 +87,7 @@ class Roster:
             changes: list[Change] = [RemoveMember(name), *(PutTask(task) for task in tasks)]
             return Removal(member, tuple(tasks)), changes
 
-        return await settle(self._store, self._team, decide, by=by, op="member.remove")
+        return await self._settle(decide, by=by, op="member.remove")
 
     async def list(self) -> list[Member]:
         """All members in join order, the lead first."""

@@ -8,12 +8,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
 from bullpen.protocol.task import Check, Task
-from bullpen.store.base import Problem, Store, View
-from bullpen.store.clock import Clock, now_ms
+from bullpen.store.base import Problem, View
 from bullpen.team import edges, rules
-from bullpen.team.decision import settle
+from bullpen.team.decision import Part
 from bullpen.team.drafts import Draft, drafted
-from bullpen.team.ids import NewId, new_id
 from bullpen.team.lookup import no_task
 from bullpen.team.notices import assignment
 from bullpen.team.rules import Done
@@ -31,16 +29,8 @@ class Listing:
     problems: tuple[Problem, ...]
 
 
-class Tasks:
+class Tasks(Part):
     """The tasks of one team. `by` is the name of the member who acts."""
-
-    def __init__(
-        self, store: Store, team: str, *, clock: Clock = now_ms, new_id: NewId = new_id
-    ) -> None:
-        self._store = store
-        self._team = team
-        self._clock = clock
-        self._new_id = new_id
 
     async def add(
         self,
@@ -253,11 +243,6 @@ class Tasks:
             return task, _changed(view, task)
 
         return await self._settle(decide, by=by, op=op)
-
-    async def _settle(
-        self, decide: Callable[[View], tuple[T, Sequence[Change]]], *, by: str, op: str
-    ) -> T:
-        return await settle(self._store, self._team, decide, by=by, op=op)
 
 
 def _several(ids: str | Sequence[str]) -> Sequence[str]:
