@@ -30,8 +30,9 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
     found = []
     for fsync in (False, True):
         found += await _small(folder / f"small-{fsync}", counts, fsync=fsync)
+    await _make_history(folder / "old", counts)
     for fsync in (False, True):
-        found += await _big(folder / f"big-{fsync}", counts, fsync=fsync)
+        found += await _big(folder / f"big-{fsync}", folder / "old", counts, fsync=fsync)
     return found
 
 
@@ -153,13 +154,12 @@ async def _small(folder: Path, counts: Counts, *, fsync: bool) -> list[Row]:
     ]
 
 
-async def _big(folder: Path, counts: Counts, *, fsync: bool) -> list[Row]:
+async def _big(folder: Path, old: Path, counts: Counts, *, fsync: bool) -> list[Row]:
     """Ours against ours, and the others, whose writes would disturb ours, after them."""
-    old = await _with_history(folder / "old", counts, fsync=fsync)
     boxes = {
         "small": await make_inbox(folder / "small", SMALL, fsync=fsync),
         "big": await make_inbox(folder / "big", counts.unread, fsync=fsync),
-        "old": old,
+        "old": FileStore(old, fsync=fsync),
     }
     ours = {name: through_store(store) for name, store in boxes.items()}
     p50 = await _repeated(counts.repeats, lambda _: alternate(ours, counts.sends))
@@ -207,7 +207,7 @@ async def _slow_paths(
     return [*found, Row(2, work, milliseconds(times["ours"]), NO_GOAL)]
 
 
-async def _with_history(home: Path, counts: Counts, *, fsync: bool) -> FileStore:
+async def _make_history(home: Path, counts: Counts) -> None:
     """An inbox most of whose messages were seen and went to the archive."""
     store = await make_inbox(home, 1, fsync=False)
     messages = [message() for _ in range(counts.history)]
@@ -217,7 +217,6 @@ async def _with_history(home: Path, counts: Counts, *, fsync: bool) -> FileStore
     await store.acknowledge(TEAM, READER, seen, "seen", actor=READER)
     await store.aclose()
     os.sync()
-    return FileStore(home, fsync=fsync)
 
 
 def _on(fsync: bool) -> str:

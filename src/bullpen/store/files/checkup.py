@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -160,17 +160,19 @@ class _Known:
         raw = self._fold().requests.get(request_id)
         return jsontext.dumps(raw) if raw is not None else None
 
-    def unread(self, path: str) -> list[Message]:
-        """The messages that the log says lie unread in an inbox."""
+    def mail(self, path: str) -> dict[str, tuple[Message, bool]]:
+        """The messages that were ever delivered to an inbox, and whether they lie there unread."""
         folded = self._fold()
-        return [
-            change.message
+        return {
+            change.message.id: (
+                change.message,
+                folded.mail.get(change.to, {}).get(change.message.id) in ("stored", "injected"),
+            )
             for event in self._events
             for change in event.changes
             if isinstance(change, Deliver)
             and os.path.basename(path) == f"{foreign.stem_of(change.to)}.json"
-            and folded.mail.get(change.to, {}).get(change.message.id) in ("stored", "injected")
-        ]
+        }
 
 
 def _restore(
@@ -233,7 +235,9 @@ def _inbox(path: str, writer: Writer | None, known: _Known) -> Iterable[Finding]
     with writer.file_locks([path]):
         good = _taken_apart(path, writer)
         here = {Message.parse(row).id for row in good}
-        lost = [m for m in known.unread(path) if m.id not in here] if kind == "unreadable" else []
+        logged = known.mail(path) if kind == "unreadable" else {}
+        good = [_unspoilt(row, logged) for row in good]
+        lost = [m for m, unread in logged.values() if unread and m.id not in here]
         rows = [*good, *(message.raw for message in lost)]
         writer.disk.replace(path, jsontext.dumps(rows), nonce=nonce())
         writer.disk.sync_dir(os.path.dirname(path))
@@ -241,6 +245,13 @@ def _inbox(path: str, writer: Writer | None, known: _Known) -> Iterable[Finding]
     if lost:
         action += f", restored {len(lost)} unread message(s) from the log"
     yield Finding(kind, path, what, fixed=True, action=action)
+
+
+def _unspoilt(row: dict[str, Any], logged: Mapping[str, tuple[Message, bool]]) -> dict[str, Any]:
+    """A message out of a damaged file, with the words that the log has of it."""
+    message = Message.parse(row)
+    known = logged.get(message.id)
+    return row if known is None else known[0].evolve(read=message.read).raw
 
 
 def _taken_apart(path: str, writer: Writer) -> list[Any]:

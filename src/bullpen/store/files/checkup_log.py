@@ -33,8 +33,8 @@ def damaged_lines(writer: Writer, *, fix: bool) -> Iterable[Finding]:
     size = head.size if trusted else data.rfind(b"\n") + 1
     lines = [line + b"\n" for line in data[:size].split(b"\n")[:-1]]
     kept, gone = mended(lines, last=head.seq if trusted else 0)
-    # Without a head that can be true, all whole lines count as carried out but the last.
-    done = kept if trusted else kept[:-1]
+    # Without a head that can be true, the last line may be a commit that was not carried out.
+    done = kept if trusted or not kept or _is_done(kept[-1]) else kept[:-1]
     sound = kept == lines
     if fix and not sound:
         if gone:
@@ -84,6 +84,10 @@ def _number(line: bytes) -> int | None:
         return Event.decode(log.parse_line(line, "")).seq
     except (Unreadable, ValueError):
         return None
+
+
+def _is_done(line: bytes) -> bool:
+    return bool(log.parse_line(line, "").get("done"))
 
 
 def _empty(seq: int) -> bytes:

@@ -24,6 +24,7 @@ def in_the_way(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterator[Finding]:
     """What is no folder where a folder should be, and no file where a file of ours should be."""
     ours = (paths.presence, paths.archive, paths.mail)
     folders = [paths.quarantine, paths.inboxes, paths.tasks, paths.requests, *ours]
+    folders.append(paths.spare_locks)
     yield from _moved(paths, disk, folders=folders, files=[], fix=fix)
     files = [paths.events, paths.ledger, paths.high_water, *(path for path in _inside(ours))]
     yield from _moved(paths, disk, folders=[], files=files, fix=fix)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from bullpen.errors import Unreadable
 
 _AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 
 
@@ -91,18 +92,26 @@ class Disk:
 
     def exchange(self, one: str, other: str) -> bool:
         """Swap two names in one step. False where the system or file system cannot."""
+        return self._renameat2("exchange", one, other, _RENAME_EXCHANGE)
+
+    def rename_new(self, old: str, new: str) -> bool:
+        """Give a file or directory a name that is free. False where the system cannot.
+
+        Raises:
+            FileExistsError: the name is taken.
+        """
+        return self._renameat2("rename", old, new, _RENAME_NOREPLACE)
+
+    def _renameat2(self, what: str, old: str, new: str, flag: int) -> bool:
         if _renameat2 is None:
             return False
-        self.step("exchange", other)
-        result = _renameat2(
-            _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
-        )
-        if result == 0:
+        self.step(what, new)
+        if _renameat2(_AT_FDCWD, os.fsencode(old), _AT_FDCWD, os.fsencode(new), flag) == 0:
             return True
         code = ctypes.get_errno()
         if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
             return False
-        raise OSError(code, os.strerror(code), other)
+        raise OSError(code, os.strerror(code), new)
 
     def unlink(self, path: str) -> None:
         """Remove a file; not there is fine."""

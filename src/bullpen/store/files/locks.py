@@ -240,10 +240,15 @@ def _is_there(path: str, mark: _Mark) -> bool:
 
 
 class FileLocks:
-    """Claude Code's locks on some files, taken in the order given and held together."""
+    """Claude Code's locks on some files, taken in the order given and held together.
 
-    def __init__(self, disk: Disk, wait_s: float) -> None:
-        self._disk, self._wait_s = disk, wait_s
+    A lock directory is not made and removed each time, which costs an inode: spare ones lie in a
+    folder of ours, are given the lock's name while it is held, and get their own back. Where the
+    system cannot rename to a free name only, the directory is made and removed.
+    """
+
+    def __init__(self, disk: Disk, spares: str, wait_s: float) -> None:
+        self._disk, self._spares, self._wait_s = disk, spares, wait_s
         self._held: list[tuple[str, _Mark]] = []
         self._since = 0.0
 
@@ -264,7 +269,7 @@ class FileLocks:
         pause_s = 0.005
         while True:
             try:
-                self._disk.mkdir(path, OUR_MODE)
+                self._place(path)
                 return _mark(os.lstat(path))
             except FileExistsError:
                 pass
@@ -280,6 +285,21 @@ class FileLocks:
                 )
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 1.5, 0.05)
+
+    def _place(self, path: str) -> None:
+        """Put a lock directory there. Raises FileExistsError if there is one."""
+        spare = self._spare(len(self._held))
+        try:
+            os.utime(spare)
+        except FileNotFoundError:
+            self._disk.ensure_dir(self._spares)
+            self._disk.mkdir(spare, OUR_MODE)
+        if not self._disk.rename_new(spare, path):
+            self._disk.mkdir(path, OUR_MODE)
+
+    def _spare(self, index: int) -> str:
+        # The team lock is held: nobody else uses these names now.
+        return os.path.join(self._spares, f"{index}.lock")
 
     def refresh(self) -> None:
         """Keep the locks from looking stale, and make sure that they are still ours.
@@ -302,10 +322,10 @@ class FileLocks:
         self._since = time.monotonic()
 
     def _release(self) -> None:
-        for path, mark in reversed(self._held):
+        for index, (path, mark) in reversed(list(enumerate(self._held))):
             try:
                 if _is_there(path, mark):
-                    self._disk.rmdir(path)
+                    self._disk.rename(path, self._spare(index))
             except OSError:
                 # Gone, or somebody put a file into it: not ours to mend here. Doctor reports it.
                 continue

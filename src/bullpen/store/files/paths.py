@@ -31,6 +31,7 @@ class TeamPaths:
         self.presence = os.path.join(self.own, "presence")
         self.archive = os.path.join(self.own, "archive")
         self.mail = os.path.join(self.own, "mail")
+        self.spare_locks = os.path.join(self.own, "locks")
         self.quarantine = os.path.join(self.own, "quarantine")
 
     def task(self, task_id: str) -> str:

@@ -121,16 +121,6 @@ class Plan:
     high: int = 0
 
     @property
-    def locks(self) -> list[str]:
-        """The files whose locks the plan needs, in the order every program takes them."""
-        tasks = sorted((key for kind, key in self.before if kind == "task"), key=names.task_order)
-        found = [self.paths.tasks_lock_file] if tasks else []
-        found += [self.paths.task(task_id) for task_id in tasks]
-        if self.paths.config in self.files:
-            found.append(self.paths.config)
-        return found + sorted(self.paths.inbox(agent) for agent in self.mail)
-
-    @property
     def base(self) -> list[str | None]:
         """For every change the digest of what it replaced, so that it can be repeated safely."""
         return [self.before.get(_record_of(change)) for change in self.changes]
@@ -156,6 +146,22 @@ def _record_of(change: Change) -> tuple[str, str]:
             return ("mail", f"{agent}/{ids}")
 
 
+def lock_files(paths: TeamPaths, changes: Sequence[Change]) -> list[str]:
+    """The files whose locks these changes need, in the order every program takes them.
+
+    A task that is not there yet needs none of its own: the lock of the list keeps others from
+    making it.
+    """
+    touched = {_record_of(change) for change in changes}
+    tasks = sorted((key for kind, key in touched if kind == "task"), key=names.task_order)
+    found = [paths.tasks_lock_file] if tasks else []
+    found += [path for path in map(paths.task, tasks) if os.path.lexists(path)]
+    if any(kind in ("member", "team") for kind, _ in touched):
+        found.append(paths.config)
+    agents = {change.to for change in changes if isinstance(change, Deliver)}
+    return found + sorted({paths.inbox(agent) for agent in agents})
+
+
 def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, high: int) -> Plan:
     """What these changes mean for files, given what the files hold now."""
     plan = Plan(paths, tuple(changes), high=high)
@@ -176,7 +182,8 @@ def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, 
                 _keep(plan, "request", request.id, records.request(request.id))
                 plan.files[paths.request(request.id)] = request.dump()
             case Deliver(to, message):
-                plan.mail.setdefault(to, []).append(message)
+                # Names that another program gave can share a mailbox.
+                plan.mail.setdefault(names.inbox_stem(to), []).append(message)
             case PutMember() | RemoveMember() | PutTeam():
                 config = _change_config(plan, config or records.config(), change)
             case MarkMail():

@@ -22,7 +22,15 @@ from bullpen.store.files.log import Log
 from bullpen.store.files.mail import Inbox
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.plan import FileView, Plan, already_there, event_line, folders, make_plan
+from bullpen.store.files.plan import (
+    FileView,
+    Plan,
+    already_there,
+    event_line,
+    folders,
+    lock_files,
+    make_plan,
+)
 from bullpen.store.files.records import Records, number_of
 
 
@@ -102,10 +110,13 @@ class Writer:
                 return Committed(self.log.head.seq, ())
             for change in changes:
                 check_change(change, self.files.limits)
-            plan = make_plan(self.paths, self.records, changes, high=self.log.head.high)
-            for agent in plan.mail:
-                self.inbox(agent).ensure()
-            with self.file_locks(plan.locks) as locks:
+            for change in changes:
+                if isinstance(change, Deliver):
+                    self.inbox(change.to).ensure()
+            files = lock_files(self.paths, changes)
+            with self.file_locks(files) as locks:
+                if lock_files(self.paths, changes) != files:
+                    continue  # Another program made a task that we thought new.
                 changes = self._without_repeats(changes)
                 if not changes:
                     return Committed(self.log.head.seq, ())
@@ -135,7 +146,9 @@ class Writer:
 
     def file_locks(self, files: Sequence[str]) -> AbstractContextManager[FileLocks]:
         """Other programs' locks on some files."""
-        return FileLocks(self.disk, self.files.limits.lock_wait_s).held(files)
+        return FileLocks(self.disk, self.paths.spare_locks, self.files.limits.lock_wait_s).held(
+            files
+        )
 
     def inbox(self, agent: str) -> Inbox:
         """The inbox of an agent."""
@@ -276,7 +289,7 @@ class Writer:
         program since: it stays, and is observed later.
         """
         redo = foreign.redo_plan(self, raw)
-        with self.file_locks(redo.locks):
+        with self.file_locks(lock_files(self.paths, redo.changes)):
             for path, data in redo.files.items():
                 if already_there(path, data):
                     continue
