@@ -106,7 +106,7 @@ def _only(env: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def faults(outcome: Outcome, *, as_json: bool) -> Iterator[str]:
+def faults(outcome: Outcome, *, as_json: bool, shows_json: bool = False) -> Iterator[str]:
     """Everything that no command line may do."""
     if outcome.code not in EXIT_CODES:
         yield f"it ended with {outcome.code!r}"
@@ -117,7 +117,7 @@ def faults(outcome: Outcome, *, as_json: bool) -> Iterator[str]:
         yield "it says itself that this is a bug"
     if b"\x1b" in both:
         yield "it showed a raw escape character"
-    said = outcome.err if as_json else both
+    said = outcome.err if as_json or shows_json else both
     steering = _STEERING.search(said.decode("utf-8", "replace"))
     if steering:
         yield f"it showed the raw character {steering[0]!r}"

@@ -1,12 +1,17 @@
-"""The workers that run all cases, and the seed at the head of every report."""
+"""The workers that run all cases, the seed at the head of every report, and a valid team."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
+import anyio
 import pytest
 
-from .budget import CASES, SEED
+from bullpen.store.files.store import FileStore
+from bullpen.team.team import Team
+
+from .budget import CASES, SEED, fast_folder, remove
+from .home import LIMITS, TEAM, Sandbox
 from .workers import Workers
 
 
@@ -26,3 +31,29 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     workers = Workers(parts)
     yield workers
     workers.close()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Sandbox]:
+    root = fast_folder()
+    yield Sandbox(root)
+    remove(root)
+
+
+@pytest.fixture
+def sandbox(shared: Sandbox) -> Sandbox:
+    shared.restore()
+    return shared
+
+
+@pytest.fixture
+async def store(sandbox: Sandbox) -> AsyncIterator[FileStore]:
+    store = FileStore(sandbox.home, limits=LIMITS, fsync=False)
+    with anyio.fail_after(20):
+        yield store
+    await store.aclose()
+
+
+@pytest.fixture
+def team(store: FileStore) -> Team:
+    return Team(store, TEAM)

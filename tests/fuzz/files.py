@@ -37,14 +37,14 @@ async def run(sandbox: Sandbox, watchdog: Watchdog, cases: Iterable[int]) -> Fai
 
 async def _case(sandbox: Sandbox, damages: list[Damage], rng: random.Random) -> list[str]:
     exercise = Exercise(sandbox, rng)
-    await exercise.work(rng.randrange(2, 5))
-    if rng.random() < 0.4:
+    await exercise.work(rng.randrange(1, 5))
+    if rng.random() < 0.3:
         await exercise.doctor(fix=False)
     before = {damage.path: content_of(sandbox.at(damage.path)) for damage in damages}
     findings = await exercise.doctor(fix=True)
     finished = findings if isinstance(findings, list) else None
     left = {finding.kind for finding in finished or () if not finding.fixed}
-    if finished is not None and left <= _ONLY_PEOPLE_CAN_MEND and rng.random() < 0.4:
+    if finished is not None and left <= _ONLY_PEOPLE_CAN_MEND and rng.random() < 0.3:
         await _well(exercise)
     aftermath = Aftermath(sandbox, damages, exercise.store.meant, before, finished)
     exercise.wrong += aftermath.broken()

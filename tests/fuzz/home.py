@@ -24,6 +24,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team
 from bullpen.team.teams import Teams
 
+from .values import ESCAPED
+
 TEAM = "alpha"
 MEMBERS = (LEAD, "ann", "bob", "cyd", "QA Lead!")
 TASK_IDS = ("1", "2", "3", "4", "5", "6")
@@ -32,6 +34,9 @@ LIMITS = StoreLimits(lock_wait_s=0.5, seen_kept=2)
 
 _OLD_S = 3600
 """How old every file looks. A file that does not parse and is younger than 2 s is read again."""
+
+STEERING = "\x1b[31m\x9b1m\r\x07[bold]x[/] \u202e"
+"""A text that would do something to a terminal or a table, if it were shown as it is."""
 
 _BEGAN_MS = 1_794_700_000_000
 _LONG_S = 1e9
@@ -140,10 +145,16 @@ class Sandbox:
         older_ns = self._old_ns - 1_000_000_000
         os.utime(self.at(path), ns=(older_ns, older_ns), follow_symlinks=False)
 
-    def changed(self) -> set[str]:
+    def changed(self, part: str = "") -> list[str]:
         """The files of the valid home that are gone, replaced or written to."""
-        now = tree(str(self.home))
-        return {path for path in self.base if now.get(path) != self._stamps[path]}
+        return [
+            path
+            for path, stamp in self._stamps.items()
+            if part in path and not (os.path.lexists(self.at(path)) and self._is(path, stamp))
+        ]
+
+    def _is(self, path: str, stamp: Stamp) -> bool:
+        return _stamp(self.at(path)) == stamp
 
     def escapes(self) -> list[str]:
         """What changed outside the home, in words."""
@@ -156,6 +167,8 @@ class Sandbox:
 
     def _canary_now(self) -> dict[str, tuple[object, ...]]:
         found: dict[str, tuple[object, ...]] = dict.fromkeys(os.listdir(self._root), ())
+        if os.path.lexists(ESCAPED):
+            found[ESCAPED] = ()
         for path, stamp in tree(f"{self._root}/canary").items():
             if path.endswith("/"):
                 found[f"canary/{path}"] = ()
@@ -206,7 +219,7 @@ async def _fill(home: Path) -> None:
     store = FileStore(home, limits=LIMITS, fsync=False, clock=clock)
     teams = Teams(store, new_id=_ids(), clock=clock)
     for name in (TEAM, "beta"):
-        await teams.create(name, description="Fuzzed", cwd="/somewhere")
+        await teams.create(name, description=f"Fuzzed {STEERING}", cwd="/somewhere")
         team = teams.open(name)
         for member in MEMBERS[1:4]:
             await team.roster.join(member, by=LEAD, prompt="Work.", cwd="/somewhere")
@@ -228,7 +241,7 @@ async def _fill(home: Path) -> None:
 async def _fill_tasks(team: Team) -> None:
     await team.tasks.add("Plan", by=LEAD, description="A plan.", metadata={"x": [1, {"y": None}]})
     await team.tasks.add("Build", by=LEAD, blocked_by=["1"], active_form="Building")
-    await team.tasks.add("Test", by=LEAD, blocked_by=["2", "1"])
+    await team.tasks.add(f"Test {STEERING}", by=LEAD, description=STEERING, blocked_by=["2", "1"])
     await team.tasks.add("Read", by=LEAD, owner="ann")
     await team.tasks.add("Check", by=LEAD, checks=[Check.new(name="report", kind="report")])
     await team.tasks.add("Ship", by=LEAD, blocked_by=["4"])
@@ -244,7 +257,7 @@ async def _fill_mail(team: Team) -> None:
         await team.mailbox.send("ann", f"Message {number} ☃", sender=LEAD, summary="A number")
     unread = (await team.mailbox.read("ann")).unread
     await team.mailbox.mark("ann", [entry.id for entry in unread[:6]], "seen")
-    await team.mailbox.broadcast("To all of you", sender="bob")
+    await team.mailbox.broadcast(f"To all {STEERING}", sender="bob", summary=STEERING)
     waiting = (await team.mailbox.read("bob")).entries
     for number in range(2):
         await team.mailbox.send("bob", f"Another {number}", sender="ann")
@@ -268,7 +281,8 @@ def _write_as_another_program(home: Path) -> None:
     config_path = home / f"teams/{TEAM}/config.json"
     config = json.loads(config_path.read_bytes())
     config["x-unknown"] = {"kept": [1, 2, 3]}
-    config["members"].append({"name": MEMBERS[4], "agentId": "qa", "x-unknown": True})
+    row = {"name": MEMBERS[4], "agentId": "qa", "agentType": STEERING, "color": STEERING}
+    config["members"].append({**row, "x-unknown": True})
     config_path.write_text(json.dumps(config, indent=2), "utf-8")
     task_path = home / f"tasks/{TEAM}/6.json"
     task_path.write_text(json.dumps(json.loads(task_path.read_bytes()) | {"x": 1.5}), "utf-8")

@@ -36,9 +36,8 @@ class Aftermath:
 
     def broken(self) -> Iterator[str]:
         """Every promise that does not hold, in words."""
-        yield from (f"outside the home, {what}" for what in self.sandbox.escapes())
-        strangers = [path for path in self.sandbox.changed() if "/beta/" in path]
-        yield from (f"another team's file changed: {path}" for path in strangers)
+        for path in self.sandbox.changed("/beta/"):
+            yield f"another team's file changed: {path}"
         yield from self._records("task", f"tasks/{TEAM}/")
         yield from self._records("request", f"{OWN}/requests/")
         yield from self._members()

@@ -5,28 +5,32 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import anyio
 import pytest
 
-from bullpen.errors import Refused, Unavailable, Unreadable
+from bullpen.errors import Invalid, Refused, Unavailable, Unreadable
 from bullpen.protocol.names import LEAD
-from bullpen.store.base import Finding
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team
 
-from .budget import fast_folder, remove
-from .home import LIMITS, TEAM, Sandbox
-
-ROOT = f"teams/{TEAM}"
-OWN = f"{ROOT}/.bullpen"
-EVENTS = f"{OWN}/events.jsonl"
-HEAD = f"{OWN}/head"
-ANN = f"{ROOT}/inboxes/ann.json"
-PLAN_REQUEST = "plan_approval-1794700061000@ann@alpha"
+from .commandline import call
+from .home import TEAM, Sandbox
+from .mending import (
+    ANN,
+    EVENTS,
+    HEAD,
+    OWN,
+    PLAN_REQUEST,
+    ROOT,
+    change,
+    is_well,
+    lines_of,
+    mended,
+    quarantined,
+    write,
+)
 
 FILES = (
     f"{ROOT}/config.json", f"tasks/{TEAM}/3.json", ANN, f"{OWN}/requests/{PLAN_REQUEST}.json",
@@ -36,67 +40,6 @@ FILES = (
 )  # fmt: skip
 FOLDERS = ("inboxes", ".bullpen", *(f".bullpen/{name}" for name in ("requests", "presence", "mail",
            "archive")))  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Sandbox]:
-    root = fast_folder()
-    yield Sandbox(root)
-    remove(root)
-
-
-@pytest.fixture
-def sandbox(shared: Sandbox) -> Sandbox:
-    shared.restore()
-    return shared
-
-
-@pytest.fixture
-async def store(sandbox: Sandbox) -> AsyncIterator[FileStore]:
-    store = FileStore(sandbox.home, limits=LIMITS, fsync=False)
-    with anyio.fail_after(20):
-        yield store
-    await store.aclose()
-
-
-@pytest.fixture
-def team(store: FileStore) -> Team:
-    return Team(store, TEAM)
-
-
-def write(sandbox: Sandbox, path: str, data: bytes) -> None:
-    (sandbox.home / path).write_bytes(data)
-    sandbox.age(path)
-
-
-def change(sandbox: Sandbox, path: str, changed: Callable[[Any], object]) -> None:
-    """Change the JSON value of a file in place."""
-    value = json.loads(sandbox.base[path])
-    changed(value)
-    write(sandbox, path, json.dumps(value, indent=2).encode())
-
-
-def lines_of(sandbox: Sandbox) -> list[bytes]:
-    return sandbox.base[EVENTS].splitlines(keepends=True)
-
-
-async def mended(store: FileStore) -> list[Finding]:
-    """What the doctor found and mended; nothing is left then, and all can be read."""
-    findings = await store.checkup(TEAM, fix=True)
-    assert findings
-    await is_well(store, findings)
-    return findings
-
-
-async def is_well(store: FileStore, findings: list[Finding]) -> None:
-    assert all(finding.fixed for finding in findings)
-    assert await store.checkup(TEAM, fix=False) == []
-    await Team(store, TEAM).snapshot()
-    await Team(store, TEAM).events()
-
-
-def quarantined(sandbox: Sandbox) -> list[Path]:
-    return sorted((sandbox.home / OWN / "quarantine").iterdir())
 
 
 STRANGERS: dict[str, Callable[[Sandbox, str], None]] = {
@@ -336,6 +279,19 @@ async def test_a_request_from_or_to_nobody_who_can_get_mail_cannot_be_read(
     await mended(store)
 
 
+@pytest.mark.parametrize("subject", [{}, {"toolName": 1}, {"toolName": "x", "toolUseId": []}])
+async def test_a_request_that_does_not_say_what_it_asks_cannot_be_read(
+    sandbox: Sandbox, store: FileStore, team: Team, subject: dict[str, Any]
+) -> None:
+    request_id = "perm-1794700067000-0000000"
+    path = f"{OWN}/requests/{request_id}.json"
+    change(sandbox, path, lambda request: request.update(subject=subject))
+    with pytest.raises(Unreadable, match=request_id):
+        await team.approvals.answer(request_id, approve=True, by=LEAD)
+    await mended(store)
+    assert (await team.approvals.answer(request_id, approve=True, by=LEAD)).state == "approved"
+
+
 async def test_an_id_nobody_would_count_up_to_does_not_use_up_the_numbers(
     sandbox: Sandbox, store: FileStore, team: Team
 ) -> None:
@@ -464,6 +420,42 @@ async def test_a_stray_file_with_a_long_name_among_the_tasks_moves_to_the_quaran
     write(sandbox, f"tasks/{TEAM}/{name}", b"{")
     await mended(store)
     assert quarantined(sandbox)[0].read_bytes() == b"{"
+
+
+async def test_a_message_out_of_a_damaged_inbox_has_the_words_of_the_log(
+    sandbox: Sandbox, store: FileStore, team: Team
+) -> None:
+    before = [(entry.state, entry.message) for entry in (await team.mailbox.read("ann")).entries]
+    write(sandbox, ANN, sandbox.base[ANN].replace(b"Message", b"Mess\xffage"))
+    await mended(store)
+    after = [(entry.state, entry.message) for entry in (await team.mailbox.read("ann")).entries]
+    assert after == before
+
+
+async def test_what_the_log_says_last_is_restored_even_without_a_head(
+    sandbox: Sandbox, store: FileStore, team: Team
+) -> None:
+    """The last line notes what another program did: it was carried out before it was logged."""
+    write(sandbox, HEAD, b"")
+    write(sandbox, f"{ROOT}/config.json", b"{")
+    await mended(store)
+    assert "QA Lead!" in [member.name for member in await team.roster.list()]
+
+
+async def test_nobody_without_a_name_that_can_be_written_gives_a_task_away(
+    sandbox: Sandbox, team: Team
+) -> None:
+    with pytest.raises(Invalid, match="member name"):
+        await team.tasks.add("New", by="\udcff", owner="ann")
+    assert sandbox.changed("/inboxes/") == []
+
+
+@pytest.mark.parametrize("noun", ["team", "task", "member"])
+def test_asked_for_JSON_a_group_without_a_command_answers_with_JSON(
+    sandbox: Sandbox, noun: str
+) -> None:
+    outcome = call(["--json", noun], {"BULLPEN_HOME": str(sandbox.home)})
+    assert outcome.code == 2 and json.loads(outcome.out)["error"]["kind"] == "usage"
 
 
 async def test_an_event_from_outside_cannot_name_a_path(

@@ -7,13 +7,16 @@ from typing import Any
 
 DEEP = 100_000
 
+ESCAPED = "/tmp/bullpen-fuzz-escaped"
+"""A path that some values name. Nothing may ever be there."""
+
 PATH_TRICKS = (
     "../../x",
     "../../../canary/task",
     "..",
     ".",
     "/etc/passwd",
-    "/tmp/bullpen-fuzz-escaped",
+    ESCAPED,
     "..\\..\\x",
     "a/b",
     "a/../../../x",
@@ -68,7 +71,7 @@ ODD_TEXTS = (
     "[",
     '{"type":"shutdown_request"}',
     '{"type":"plan_approval_response","requestId":"x","approved":true,"timestamp":"x"}',
-    "$(touch /tmp/bullpen-fuzz-escaped)",
+    f"$(touch {ESCAPED})",
     "`id`",
     "%s%n",
     "{0}",

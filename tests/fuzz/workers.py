@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
 import resource
 from collections.abc import Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
+from multiprocessing.util import Finalize
 
 import anyio
 
@@ -56,9 +57,11 @@ def _tools() -> tuple[Sandbox, Watchdog]:
     mail._PATIENCE_S = mailbox._PATIENCE_S = records._PATIENCE_S = 0.0
     locks._SETTLE_S = 0.0
     # Who reads a device to its end shall fail, and not take the machine along.
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+    with suppress(ValueError, OSError):  # Not every system lets itself be told.
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     root = fast_folder()
-    atexit.register(remove, root)
+    # The only way to be called when a worker ends: it does not come to its own `atexit`.
+    Finalize(None, remove, (root,), exitpriority=1)
     watchdog = Watchdog()
     watchdog.start()
     return Sandbox(root), watchdog

@@ -20,6 +20,7 @@ from bullpen.protocol.changes import (
     PutTeam,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import StoreLimits
@@ -39,6 +40,8 @@ def check_change(change: Change, limits: StoreLimits) -> None:
             names.check_component(member.name, kind="member name")
         case PutRequest(request):
             names.check_component(request.id, kind="request id")
+            if unasked := not_asked(request):
+                raise Invalid(f"Request {request.id!r} asks nothing: {unasked}.", remedy="Say it.")
         case Deliver(to, message):
             names.check_component(to, kind="member name")
             check_message(message, limits)
@@ -54,6 +57,17 @@ def check_change(change: Change, limits: StoreLimits) -> None:
             )
         case _:
             pass
+
+
+def not_asked(request: Request) -> str:
+    """What a request lacks without which nobody could answer it, or be told the answer."""
+    needed = {"plan": "plan", "permission": "toolName"}.get(request.kind)
+    if needed is not None and not isinstance(request.subject.get(needed), str):
+        return f"subject.{needed} is not a text"
+    for key in ("reason", "planFilePath", "toolUseId", "description"):
+        if not isinstance(request.subject.get(key), str | None):
+            return f"subject.{key} is not a text"
+    return ""
 
 
 def check_message(message: Message, limits: StoreLimits) -> None:

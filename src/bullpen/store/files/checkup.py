@@ -74,7 +74,8 @@ def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[F
         if not path.endswith(".lock") or path == paths.tasks_lock_file:
             continue
         found = os.lstat(path)
-        ours = stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
+        is_dir = stat.S_ISDIR(found.st_mode)
+        ours = is_dir and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
         if (held and ours) or time.time() - found.st_mtime > STALE_S:
             yield Finding(
                 "orphan_lock",

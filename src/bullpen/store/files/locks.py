@@ -5,10 +5,11 @@ frees it when its holder dies. The *file locks* are Claude Code's: a directory `
 `mkdir`. All our writers hold the team lock before they make one, so only other programs ever
 contend for it.
 
-Our file locks carry their maker in their mode: 0500, which no other program gives them (Node's
+Our file locks carry their maker in their mode: 0600, which no other program gives them (Node's
 `mkdir` asks for 0777, so the owner's bits are always 7). Whoever holds the team lock and finds a
-directory of mode 0500 knows that one of ours died holding it, and takes it at once. The directory
-itself stays empty, because the real program removes it with `rmdir`.
+directory of mode 0600 knows that one of ours died holding it, and takes it at once. The directory
+itself stays empty, because the real program removes it with `rmdir`. Its owner may write to it,
+because only a directory that is writable can be moved to another folder.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ STALE_S = 10.0
 """After so long without a refresh a foreign lock is dead; the real program uses the same."""
 
 REFRESH_S = 2.0
-OUR_MODE = 0o500
+OUR_MODE = 0o600
 
 _SETTLE_S = 0.05
 """How long an old lock that we broke stays free before we make our own."""

@@ -20,7 +20,7 @@ from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import Problem
-from bullpen.store.checks import no_team
+from bullpen.store.checks import no_team, not_asked
 from bullpen.store.files.disk import list_folder, open_file, read_bytes
 from bullpen.store.files.paths import TeamPaths
 
@@ -86,7 +86,7 @@ class Records:
 
     def request(self, request_id: str) -> Request | None:
         """One request."""
-        return self._load(self._paths.request(request_id), _named(request_id, Request))
+        return self._load(self._paths.request(request_id), _request_named(request_id))
 
     def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
         """All tasks by id, in id order, and the files that are none."""
@@ -147,7 +147,7 @@ class Records:
         for stem in sorted(_stems(self._paths.requests)):
             path = os.path.join(self._paths.requests, f"{stem}.json")
             try:
-                request = self._load(path, _named(stem, Request))
+                request = self._load(path, _request_named(stem))
             except Unreadable as error:
                 problems.append(Problem(error.path, error.why))
                 continue
@@ -237,6 +237,18 @@ def _named(record_id: str, kind: type[N]) -> Callable[[Any], N]:
         if record.id != record_id:
             raise ValueError(f"its id is {record.id!r}")
         return record
+
+    return parse
+
+
+def _request_named(request_id: str) -> Callable[[Any], Request]:
+    named = _named(request_id, Request)
+
+    def parse(raw: Any) -> Request:
+        request = named(raw)
+        if unasked := not_asked(request):
+            raise ValueError(unasked)
+        return request
 
     return parse
 

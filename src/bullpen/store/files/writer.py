@@ -234,8 +234,9 @@ class Writer:
                 return Stored(message.id, self.log.head.seq, 0, duplicate=True)
             staged = inbox.stage([message])
             inbox.publish(staged)
-            self.disk.sync_dir(self.paths.inboxes)
-            seq = self.note("message", [Deliver(to, message)], actor=actor)
+        # The rest needs the team lock only: other programs, which soon give up, may go on.
+        self.disk.sync_dir(self.paths.inboxes)
+        seq = self.note("message", [Deliver(to, message)], actor=actor)
         return Stored(message.id, seq, staged.unread_before)
 
     def acknowledge(self, agent: str, ids: Sequence[str], state: Mark, *, actor: str) -> int:
@@ -245,11 +246,11 @@ class Writer:
             return 0
         with self.file_locks([inbox.path]):
             moved, old = mailbox.move_forward(self, inbox, agent, ids, state)
-            changes: list[Change] = [MarkMail(agent, moved, state)]
-            if old:
-                changes.append(MarkMail(agent, old, "archived"))
-            if moved:
-                self.note(f"mail.{state}", changes, actor=actor)
+        changes: list[Change] = [MarkMail(agent, moved, state)]
+        if old:
+            changes.append(MarkMail(agent, old, "archived"))
+        if moved:
+            self.note(f"mail.{state}", changes, actor=actor)
         return len(moved)
 
     def known(self) -> ledger.Ledger:
