@@ -14,8 +14,9 @@ import anyio
 import pytest
 
 from bullpen.cli.render import Cell, Page
-from bullpen.cli.text import one_line, say, visible
+from bullpen.cli.text import json_text, one_line, say, visible
 from bullpen.cli.views import Views
+from bullpen.protocol import jsontext
 from bullpen.store.memory import MemoryStore
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.teams import Teams
@@ -210,3 +211,11 @@ def test_what_waits_for_an_answer_is_in_the_json(capsys: pytest.CaptureFixture[s
 
     pending = json.loads(capsys.readouterr().out)["pending"]
     assert {request["kind"] for request in pending} == {"plan", "permission", "shutdown"}
+
+
+def test_json_holds_steering_characters_as_escapes() -> None:
+    value = {"text": "a\u009b31m \u202eevil \x1b[0m é\n"}
+    text = json_text(jsontext.dumps(value))
+    assert json.loads(text) == value
+    assert not any(bad in text.decode() for bad in "\u009b\u202e\x1b")
+    assert "é" in text.decode()

@@ -19,7 +19,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.base import StoreLimits, View
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.store import FileStore
-from bullpen.testing.records import member, message, put, task
+from bullpen.testing.records import config, member, message, put, task
 
 from .peers import INBOX, TEAM
 
@@ -158,6 +158,38 @@ class ForksWhileItHolds:
             found = "was kept out"
         with self.answer.open("a", encoding="utf-8") as file:
             file.write(f"{who} {found}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class WritesWithoutRights:
+    """Writes to a team of its own as an ordinary user, whoever runs the tests."""
+
+    home: Path
+    user: int = 65_534
+
+    def __call__(self) -> None:
+        anyio.run(self._make_and_write, self.home / "warm-up")  # So that all is imported.
+        own = self.home / "own"
+        own.mkdir()
+        if os.getuid() == 0:
+            os.chown(own, self.user, self.user)
+            os.setgroups([])
+            os.setgid(self.user)
+            os.setuid(self.user)
+        anyio.run(self._make_and_write, own)
+
+    async def _make_and_write(self, home: Path) -> None:
+        store = FileStore(home)
+        await store.create(TEAM, config(TEAM), actor=LEAD)
+        for number in range(3):
+            await put(
+                store,
+                PutTask(task("1", subject=str(number))),
+                PutMember(member("cleo")),
+                Deliver(INBOX, message(f"m{number}")),
+            )
+        await store.acknowledge(TEAM, INBOX, ["m1"], "seen", actor=INBOX)
+        await store.aclose()
 
 
 def _write(store: FileStore) -> None:

@@ -490,12 +490,14 @@ async def test_a_torn_config_of_a_team_that_our_log_does_not_know_is_reported_no
     await store.aclose()
 
 
+@pytest.mark.parametrize("indent", [2, None], ids=["indented", "on-one-line"])
 async def test_rows_that_are_no_messages_are_reported_and_kept_until_doctor_moves_them(
-    store: FileStore, files: Files
+    store: FileStore, files: Files, indent: int | None
 ) -> None:
     await fill(store, "m1")
     bad: list[Any] = [{"text": "from nobody", "read": False}, {"from": "x", "read": False}, "?", 7]
-    files.edit(files.inbox(), lambda rows: rows.extend([*bad, theirs("t1", read=False)]))
+    rows = [*files.read(files.inbox()), *bad, theirs("t1", read=False)]
+    files.inbox().write_text(json.dumps(rows, indent=indent), encoding="utf-8")
     await fill(store, "m2", "m3", "m4")
     await store.acknowledge(TEAM, INBOX, ["m2"], "seen", actor=INBOX)
     await put(store, Deliver(INBOX, message("m5", text="m5")))

@@ -174,7 +174,7 @@ async def test_a_row_that_is_no_member_moves_to_the_quarantine(
 
 
 async def test_a_lock_of_ours_without_a_holder_is_removed(store: FileStore, tasks: Path) -> None:
-    (tasks / "1.json.lock").mkdir(mode=0o500)
+    (tasks / "1.json.lock").mkdir(mode=0o600)
     await found_and_fixed(store, "orphan_lock")
     assert not (tasks / "1.json.lock").exists()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from bullpen.cli.text import one_line, say, visible
+from bullpen.cli.text import json_text, one_line, say, visible
 from bullpen.errors import BullpenError
 from bullpen.protocol import jsontext
 
@@ -41,11 +41,11 @@ class Page:
 
     def value(self, value: Any) -> None:
         """Write one JSON value, indented as the files are."""
-        self._write_bytes(jsontext.dumps(value))
+        self._write_bytes(json_text(jsontext.dumps(value)))
 
     def json_line(self, value: Any) -> None:
         """Write one JSON value on a line of its own, at once."""
-        self._write_bytes(jsontext.dumps_line(value))
+        self._write_bytes(json_text(jsontext.dumps_line(value)))
         self.flush()
 
     def result(self, value: Any, *lines: str | Cell) -> None:

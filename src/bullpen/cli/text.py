@@ -17,6 +17,16 @@ def visible(text: str) -> str:
     return _STEERING.sub(_escape, text.replace("\r\n", "\n"))
 
 
+def json_text(data: bytes) -> bytes:
+    """JSON with the same characters as JSON escapes: the same value, harmless on a terminal.
+
+    Only strings can hold them, and what is below a space is escaped there already.
+    """
+    if data.isascii():
+        return data
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", data.decode("utf-8")).encode()
+
+
 def one_line(text: str) -> str:
     """`text` made visible, on one line."""
     # Most texts need nothing, and a long list has many of them.
