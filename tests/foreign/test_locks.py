@@ -270,6 +270,18 @@ async def test_a_process_of_ours_killed_with_locks_in_hand_delays_the_next_by_no
     await assert_replay_is_live(store)
 
 
+@pytest.mark.parametrize("point", ["write events.jsonl", "place 1.json", "place 1.lock"])
+async def test_the_next_of_ours_removes_all_locks_of_a_killed_one_whatever_it_does_itself(
+    tmp_path: Path, store: FileStore, files: Files, point: str
+) -> None:
+    """Another program gives up on an inbox after 0.9 s, and takes a lock over after 10 s only."""
+    await put(store, PutTask(task("1")), Deliver(INBOX, message("first")))
+    holders.run_until_killed(holders.DiesHoldingLocks(tmp_path, point, "dying"))
+    assert files.locks() != []
+    await store.append(TEAM, "bob", message("m"), actor=LEAD)
+    assert files.locks() == []
+
+
 @pytest.fixture
 def held(tmp_path: Path, store: FileStore) -> Iterator[BaseProcess]:
     """A process of ours holds the team, and is stopped."""

@@ -21,7 +21,7 @@ from bullpen.protocol.changes import (
     decode,
 )
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import Member
+from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.base import Entry, StoreLimits
@@ -87,12 +87,8 @@ def all_unlogged(writer: Writer) -> list[Change]:
     """Everything on disk that is not what the log says."""
     known, records = writer.known(), writer.records
     config = records.config()
-    found = _header_change(known.fields, config.header)
-    members = {member.name: member for member in config.roster}
-    for name in members.keys() | known.members.keys():
-        raw = members[name].raw if name in members else None
-        found += _member_change(name, _digest(raw), known.members.get(name), raw)
-    found.sort(key=lambda change: _member_order(change, list(members)))
+    found = _config_changes(known.fields, known.members, config)
+    members = [member.name for member in config.roster]
     tasks, problems = records.tasks()
     broken = {os.path.basename(problem.where)[:-5] for problem in problems}
     for task_id in [*tasks, *(known.tasks.keys() - tasks.keys() - broken)]:
@@ -101,7 +97,25 @@ def all_unlogged(writer: Writer) -> list[Change]:
     for request_id, request in records.requests()[0].items():
         if digest(request.raw) != known.requests.get(request_id):
             found.append(PutRequest(request))
-    return found + _unlogged_mail(writer, known, list(members))
+    return found + _unlogged_mail(writer, known, members)
+
+
+def config_changes(before: TeamConfig, after: TeamConfig) -> list[Change]:
+    """What became of a team and its members."""
+    rows = {member.name: digest(member.raw) for member in before.roster}
+    return _config_changes(before.header, rows, after)
+
+
+def _config_changes(
+    fields: dict[str, Any], rows: dict[str, str], config: TeamConfig
+) -> list[Change]:
+    found = _header_change(fields, config.header)
+    members = {member.name: member for member in config.roster}
+    for name in members.keys() | rows.keys():
+        raw = members[name].raw if name in members else None
+        found += _member_change(name, _digest(raw), rows.get(name), raw)
+    found.sort(key=lambda change: _member_order(change, list(members)))
+    return found
 
 
 def _member_order(change: Change, names_in_order: list[str]) -> int:

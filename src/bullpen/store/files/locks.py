@@ -216,6 +216,18 @@ def owner_record(pid: int) -> bytes:
     return f"pid {pid} ({program})".encode("utf-8", "replace")[:200].ljust(256)
 
 
+def take_note(head_fd: int) -> bool:
+    """Write into the head who holds the lock now; whether the last holder died with it."""
+    died = os.pread(head_fd, 1, OWNER_AT) == b"p"
+    os.pwrite(head_fd, owner_record(os.getpid()), OWNER_AT)
+    return died
+
+
+def strike_out(head_fd: int) -> None:
+    """Write into the head that its holder let go of the lock by itself."""
+    os.pwrite(head_fd, b"-", OWNER_AT)
+
+
 def holder(path: str) -> str:
     """The last process that took the team lock, in words."""
     try:
@@ -333,15 +345,28 @@ class FileLocks:
         self._held.clear()
 
 
+def sweep(folders: Sequence[str], disk: Disk) -> None:
+    """Remove the file locks that dead processes of ours left. The caller holds the team lock."""
+    for folder in folders:
+        with suppress(FileNotFoundError):
+            for name in os.listdir(folder):
+                path = os.path.join(folder, name)
+                if name.endswith(".lock") and _is_ours(os.lstat(path)):
+                    break_if_dead(path, disk)
+
+
+def _is_ours(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
+
+
 def break_if_dead(path: str, disk: Disk) -> bool:
     """Remove a lock whose holder is dead; True if it is gone. The caller holds the team lock."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
         return True
-    ours = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
     age_s = time.time() - found.st_mtime
-    if not ours and age_s < STALE_S:
+    if not _is_ours(found) and age_s < STALE_S:
         return False
     # A rename has one winner, where stat and rmdir could take a fresh lock of somebody else.
     grave = f"{path}.{os.getpid()}-{time.monotonic_ns()}"

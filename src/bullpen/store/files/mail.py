@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ class Staged:
     base: Stamp
     unread_before: int
     unread_after: int
+    messages: tuple[Message, ...]
 
 
 def rows_text(messages: Sequence[Message]) -> bytes:
@@ -111,11 +113,17 @@ class Inbox:
             os.close(fd)
         added = _unread(messages)
         return Staged(
-            self._agent, self.path, self._shadow, known.inbox, known.unread, known.unread + added
+            self._agent,
+            self.path,
+            self._shadow,
+            known.inbox,
+            known.unread,
+            known.unread + added,
+            tuple(messages),
         )
 
-    def _stage_copy(self, messages: Sequence[Message]) -> Staged:
-        base, data = self._settled()
+    def _stage_copy(self, messages: Sequence[Message], source: str | None = None) -> Staged:
+        base, data = self._settled(source or self.path)
         rows = rows_text(messages)
         if data.endswith(_END) and data.startswith(b"[\n  {"):
             text, unread = data[:-2] + b"," + rows + b"\n]", data.count(_UNREAD)
@@ -127,21 +135,30 @@ class Inbox:
         self._disk.unlink(path)
         self._disk.write_new(path, text)
         after = unread + _unread(messages)
-        return Staged(self._agent, self.path, path, base, unread, after)
+        return Staged(self._agent, self.path, path, base, unread, after, tuple(messages))
 
-    def _settled(self) -> tuple[Stamp, bytes]:
+    def _settled(self, source: str) -> tuple[Stamp, bytes]:
         """The inbox. Whoever makes one opens it first, and writes its `[]` an instant later."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            base, data = stamp_of(os.lstat(self.path)), read_bytes(self.path)
+            base, data = stamp_of(os.lstat(self.path)), read_bytes(source)
             if data or time.monotonic() > deadline:
                 return base, data
             time.sleep(0.005)
 
     def publish(self, staged: Staged) -> None:
-        """Put the prepared content in the inbox's place; durable after a sync of its folder."""
+        """Put the prepared content in the inbox's place; durable after a sync of its folder.
+
+        What came out must be what it was prepared from. If it is not, another program wrote it
+        without a lock since: then the messages are added to what that program wrote.
+        """
         if not self._disk.exchange(staged.next_path, self.path):
             self._disk.rename(staged.next_path, self.path)
+            return
+        if stamp_of(os.stat(staged.next_path)) != staged.base:
+            with suppress(Unreadable):  # Half a file, of a program that died over it.
+                self.publish(self._stage_copy(staged.messages, staged.next_path))
+            self._disk.unlink(self._state)  # What was put away is not what the inbox began with.
             return
         if staged.next_path != self._shadow:
             try:

@@ -117,6 +117,8 @@ class Plan:
     # Per record that is written its digest before, by (kind, key); None if it was not there.
     before: dict[tuple[str, str], str | None] = field(default_factory=dict)
     old: dict[tuple[str, str], dict[str, Any] | None] = field(default_factory=dict)
+    # Per file that other programs write too what it holds now; None if it is not there.
+    expected: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     mail: dict[str, list[Message]] = field(default_factory=dict)
     high: int = 0
 
@@ -185,11 +187,17 @@ def make_plan(paths: TeamPaths, records: Records, changes: Sequence[Change], *, 
                 # Names that another program gave can share a mailbox.
                 plan.mail.setdefault(names.inbox_stem(to), []).append(message)
             case PutMember() | RemoveMember() | PutTeam():
-                config = _change_config(plan, config or records.config(), change)
+                if config is None:
+                    config = records.config()
+                    plan.expected[paths.config] = config.raw
+                config = change_config(plan, config, change)
             case MarkMail():
                 pass  # Logged only when it has happened already.
     if config is not None:
         plan.files[paths.config] = config.dump()
+    for (kind, key), old in plan.old.items():
+        if kind == "task":
+            plan.expected[paths.task(key)] = old
     return plan
 
 
@@ -199,9 +207,10 @@ def _keep(plan: Plan, kind: str, key: str, record: Wire | None) -> None:
         plan.old[kind, key] = record.raw if record else None
 
 
-def _change_config(
+def change_config(
     plan: Plan, config: TeamConfig, change: PutMember | RemoveMember | PutTeam
 ) -> TeamConfig:
+    """The team with one change made; the plan takes note of what that replaces."""
     match change:
         case PutMember(member):
             _keep(plan, "member", member.name, config.member(member.name))

@@ -15,9 +15,9 @@ from bullpen.protocol.times import iso
 from bullpen.store.base import Committed, Decide, Mark, Stored, StoreLimits
 from bullpen.store.checks import check_change
 from bullpen.store.clock import Clock
-from bullpen.store.files import foreign, ledger, mailbox
+from bullpen.store.files import foreign, ledger, mailbox, place
 from bullpen.store.files.disk import Disk, temp_of
-from bullpen.store.files.locks import OWNER_AT, FileLocks, TeamLock, owner_record
+from bullpen.store.files.locks import FileLocks, TeamLock, strike_out, sweep, take_note
 from bullpen.store.files.log import Log
 from bullpen.store.files.mail import Inbox
 from bullpen.store.files.nonce import nonce
@@ -70,14 +70,21 @@ class TeamFiles:
         """
         self.ensure_own()
         with disk_errors(self.paths.name), self.lock.held(self.limits.lock_wait_s) as head_fd:
-            os.pwrite(head_fd, owner_record(os.getpid()), OWNER_AT)
+            died = take_note(head_fd)
             writer = Writer(self, Log(self.paths.events, head_fd, self.disk))
             if recover and os.path.lexists(self.paths.deleting):
                 writer.finish_delete()
                 self.records.config()
             if recover:
+                if died:
+                    # Other programs would wait for 10 s, or give up, at a lock that it left.
+                    sweep((self.paths.root, self.paths.inboxes, self.paths.tasks), self.disk)
                 writer.redone = writer.log.catch_up(writer.redo)
-            yield writer
+            try:
+                yield writer
+            finally:
+                with suppress(OSError):
+                    strike_out(head_fd)
 
 
 @contextmanager
@@ -176,17 +183,31 @@ class Writer:
                     os.unlink(path)
             raise
         # From here on the commit has happened.
+        surprises = []
         for path, data in plan.files.items():
             locks.refresh()
-            if data is None:
-                self.disk.unlink(path)
+            temp = temp_of(path, mark)
+            if path in plan.expected:
+                found = place.swap(self.disk, temp, path, keep=data is not None)
+                surprises.append(place.surprise(plan, path, found))
             else:
-                self.disk.rename(temp_of(path, mark), path)
+                self.disk.rename(temp, path)
         for inbox, ready in mail:
             locks.refresh()
             inbox.publish(ready)
         self._sync([*plan.files, *(inbox.path for inbox, _ in mail)])
         self.log.finish(replace(self.log.head, seq=seq, size=size, high=plan.high, rev=seq))
+        for each in filter(None, surprises):
+            self._reconcile(each, actor=actor, op=op)
+
+    def _reconcile(self, surprise: place.Surprise, *, actor: str, op: str) -> None:
+        """Log what another program wrote while we did, and make the best of both."""
+        for path, data in surprise.files.items():
+            self.disk.replace(path, data, nonce=nonce())
+        self._sync(list(surprise.files))
+        self._log_observed(surprise.theirs)
+        seq = self.note(op, surprise.ours, actor=actor)
+        self.log.finish(replace(self.log.head, rev=seq))
 
     def _lines(
         self, plan: Plan, observed: list[Change], *, actor: str, op: str
