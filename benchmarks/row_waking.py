@@ -65,7 +65,7 @@ def watch(pipe: Connection, approach: str, home: Path) -> None:
         anyio.run(_watch_ours, pipe, home)
         return
     path = str(inbox_path(home))
-    wait = _inotify(os.path.dirname(path)) if approach == "bare" else _polling(path)
+    wait = _inotify(path) if approach == "bare" else _polling(path)
     pipe.send(0.0)
     while pipe.recv():
         wait()
@@ -81,12 +81,20 @@ async def _watch_ours(pipe: Connection, home: Path) -> None:
             pipe.send(time.perf_counter())
 
 
-def _inotify(folder: str) -> Any:
+def _inotify(path: str) -> Any:
+    folder, name = os.path.split(path)
     libc = ctypes.CDLL(None, use_errno=True)
     fd = libc.inotify_init1(os.O_CLOEXEC)
     if fd < 0 or libc.inotify_add_watch(fd, os.fsencode(folder), _IN_MOVED_TO) < 0:
         raise OSError(ctypes.get_errno(), "inotify")
-    return lambda: os.read(fd, 65_536)
+    wanted = os.fsencode(name) + b"\0"
+
+    def wait() -> None:
+        # A lock moves there too, before the inbox does.
+        while wanted not in os.read(fd, 65_536):
+            pass
+
+    return wait
 
 
 def _polling(path: str) -> Any:
@@ -149,7 +157,7 @@ def wait_idle(index: int, start: Start, approach: str, home: Path, idle_s: float
         return anyio.run(_idle_ours, start, home, idle_s)
     path = str(inbox_path(home))
     if approach == "bare":
-        _inotify(os.path.dirname(path))
+        _inotify(path)
     start()
     begin, deadline = _cpu_s(), time.monotonic() + idle_s
     while (left := deadline - time.monotonic()) > 0:

@@ -64,7 +64,6 @@ class FileView:
         """All tasks that can be read; looked at once, as one moment."""
         if self._tasks is None:
             self._tasks, _ = self._records.tasks()
-            self.shown.update({("task", task_id): task for task_id, task in self._tasks.items()})
         return self._tasks
 
     def request(self, request_id: str) -> Request | None:
@@ -93,6 +92,9 @@ class FileView:
 
     def still_true(self, kind: str, key: str) -> bool:
         """Whether a record is still what decide saw (or, unseen, may be written at all)."""
+        if kind == "task" and self._tasks is not None and key in self._tasks:
+            now = self._records.task(key)
+            return now == self._tasks[key] == self.shown.get((kind, key), now)
         if (kind, key) not in self.shown:
             fresh = kind == "task" and number_of(key) >= (self._next_id or 0)
             return not (fresh and self._next_id and self._records.task_exists(number_of(key)))

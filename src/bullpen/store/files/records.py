@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bullpen.errors import Invalid, Unavailable, Unreadable
@@ -112,14 +111,18 @@ class Records:
         except OSError:
             return {}
         found: dict[str, Task] = {}
+        remembered, look = self._cache.get, os.stat
         try:
             for task_id, path in files:
-                cached = self._cache.get(path)
-                if cached is not None:
-                    with suppress(OSError):
-                        now = os.stat(f"{task_id}.json", dir_fd=folder)
-                        if cached.is_good(now):
-                            found[task_id] = cached.record
+                cached = remembered(path)
+                if cached is None:
+                    continue
+                try:
+                    now = look(task_id + ".json", dir_fd=folder)
+                except OSError:
+                    continue
+                if cached.is_good(now):
+                    found[task_id] = cached.record
         finally:
             os.close(folder)
         return found

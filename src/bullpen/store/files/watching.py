@@ -18,7 +18,8 @@ from bullpen.store.files.paths import TeamPaths
 
 # Changes come in flocks, one for each file of a commit: gather them for a moment, no longer.
 _GATHER_MS = 50
-_STEP_MS = 10
+# The notifier wakes every step, also when nothing happens: shorter costs an idle team its sleep.
+_STEP_MS = 25
 # Watching can miss changes on network mounts: look by ourselves every so often.
 _POLL_MS = 2_000
 
