@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from bullpen.protocol.changes import Event
 from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.task import Check, Task, TaskStatus
 from bullpen.store.base import Entry, Finding, Mailbox, Problem
+from bullpen.store.clock import now_ms
 from bullpen.team import graph, rules
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks import Listing
@@ -165,7 +165,7 @@ class Views:
             self._page.flush()
 
     def _letters(self, entries: Sequence[Entry]) -> None:
-        now = _now_ms()
+        now = now_ms()
         for entry in entries:
             message = entry.message
             sent = sentences.age(sentences.sent_ms(message), now)
@@ -215,10 +215,6 @@ class Views:
         """What is there but could not be read."""
         for problem in problems:
             self._page.warn(f"cannot read {problem.where}: {problem.why}")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _draw_team(page: Page, snapshot: Snapshot) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import Finding, Problem
 from bullpen.store.files import checkup_log, checkup_own, foreign, log, mailbox, quarantine
 from bullpen.store.files.disk import TEMP_SUFFIX, Disk, list_folder, read_bytes
-from bullpen.store.files.locks import OUR_MODE, STALE_S, break_if_dead
+from bullpen.store.files.locks import STALE_S, break_if_dead, is_ours
 from bullpen.store.files.mail import parse_rows
 from bullpen.store.files.nonce import nonce
 from bullpen.store.files.paths import TeamPaths
@@ -74,9 +73,7 @@ def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[F
         if not path.endswith(".lock") or path == paths.tasks_lock_file:
             continue
         found = os.lstat(path)
-        is_dir = stat.S_ISDIR(found.st_mode)
-        ours = is_dir and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
-        if (held and ours) or time.time() - found.st_mtime > STALE_S:
+        if (held and is_ours(found)) or time.time() - found.st_mtime > STALE_S:
             yield Finding(
                 "orphan_lock",
                 path,

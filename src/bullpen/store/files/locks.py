@@ -75,17 +75,12 @@ else:
 class TeamLock:
     """The team lock. One per store and team; threads of one process queue on it too."""
 
-    def __init__(self, path: str, team: str, disk: Disk) -> None:
-        self._path, self._team, self._disk = path, team, disk
+    def __init__(self, path: str, team: str) -> None:
+        self._path, self._team = path, team
         self._threads = threading.Lock()
         self._fd = -1
         self._fds: set[int] = set()
         _all_locks.add(self)
-
-    @property
-    def fd(self) -> int:
-        """The locked file's descriptor, for its holder only."""
-        return self._fd
 
     @contextmanager
     def held(self, wait_s: float) -> Iterator[int]:
@@ -351,11 +346,12 @@ def sweep(folders: Sequence[str], disk: Disk) -> None:
         with suppress(FileNotFoundError):
             for name in os.listdir(folder):
                 path = os.path.join(folder, name)
-                if name.endswith(".lock") and _is_ours(os.lstat(path)):
+                if name.endswith(".lock") and is_ours(os.lstat(path)):
                     break_if_dead(path, disk)
 
 
-def _is_ours(found: os.stat_result) -> bool:
+def is_ours(found: os.stat_result) -> bool:
+    """Whether a lock was made by Bullpen."""
     return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
 
 
@@ -366,7 +362,7 @@ def break_if_dead(path: str, disk: Disk) -> bool:
     except FileNotFoundError:
         return True
     age_s = time.time() - found.st_mtime
-    if not _is_ours(found) and age_s < STALE_S:
+    if not is_ours(found) and age_s < STALE_S:
         return False
     # A rename has one winner, where stat and rmdir could take a fresh lock of somebody else.
     grave = f"{path}.{os.getpid()}-{time.monotonic_ns()}"

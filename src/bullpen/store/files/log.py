@@ -156,10 +156,6 @@ class Log:
         """Drop what lies past the head."""
         self._cut(self.head.size)
 
-    def resize(self, size: int) -> None:
-        """Say that what was carried out has another length now, because lines were mended."""
-        self.finish(replace(self.head, size=size))
-
     def finish(self, head: Head) -> None:
         """Say that everything up to `head` is carried out."""
         self._disk.write_at(self._head_fd, head.encode(), 0, self.path)

@@ -40,7 +40,7 @@ class TeamFiles:
     def __init__(self, paths: TeamPaths, disk: Disk, clock: Clock, limits: StoreLimits) -> None:
         self.paths, self.disk, self.clock, self.limits = paths, disk, clock, limits
         self.records = Records(paths)
-        self.lock = TeamLock(paths.head, paths.name, disk)
+        self.lock = TeamLock(paths.head, paths.name)
         self.ledger: ledger.Ledger | None = None
         self._inboxes: dict[str, Inbox] = {}
 
