@@ -208,6 +208,16 @@ KNOWN: dict[str, tuple[type[Payload], dict[str, Any]]] = {
             "timestamp": ISO,
         },
     ),
+    "control": (
+        payloads.Control,
+        {
+            "type": "bullpen_control",
+            "action": "stop",
+            "from": "team-lead",
+            "reason": "the goal changed",
+            "timestamp": ISO,
+        },
+    ),
     "mode": (
         payloads.ModeSetRequest,
         {"type": "mode_set_request", "mode": "plan", "from": "team-lead", "timestamp": ISO},

@@ -12,6 +12,16 @@ import anyio.to_thread
 import pytest
 
 from bullpen.protocol import jsontext
+from bullpen.protocol.agent import (
+    AgentFacts,
+    AgentSpec,
+    Finished,
+    LeadLease,
+    Limits,
+    ProcessRecord,
+    TeamFacts,
+    Usage,
+)
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Known, Payload
 from bullpen.protocol.presence import Presence
@@ -52,7 +62,25 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [TeamConfig, Member, Message, Task, Facts, Check, Request, Presence, *Known.__args__],
+    [
+        TeamConfig,
+        Member,
+        Message,
+        Task,
+        Facts,
+        Check,
+        Request,
+        Presence,
+        AgentFacts,
+        AgentSpec,
+        ProcessRecord,
+        Usage,
+        TeamFacts,
+        Limits,
+        LeadLease,
+        Finished,
+        *Known.__args__,
+    ],
     ids=lambda record: record.__name__,
 )
 def test_every_field_is_on_the_page(record: type[Wire]) -> None:

@@ -66,6 +66,8 @@ def _payload(payload: payloads.Payload, message: Message) -> str:
             return f"{payload.sender} goes on working{_because(payload.reason)}"
         case payloads.ModeSetRequest():
             return f"{payload.sender} sets your permission mode to {payload.mode}."
+        case payloads.Control():
+            return f"{payload.sender} orders: {payload.action}{_because(payload.reason)}"
         case payloads.TeammateTerminated():
             return payload.message
         case _:

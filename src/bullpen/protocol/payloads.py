@@ -170,6 +170,16 @@ class ModeSetRequest(Payload):
     timestamp: str | None = None
 
 
+class Control(Payload):
+    """An order that the receiver's runner obeys at once, without asking the model. Ours."""
+
+    type: Literal["bullpen_control"] = "bullpen_control"
+    action: Literal["stop", "pause", "resume", "cancel"]
+    sender: str = Field(alias="from")
+    reason: str | None = None
+    timestamp: str | None = None
+
+
 class TeammateTerminated(Payload):
     """A teammate's process is gone. Injected into the lead as from "system", never in a file."""
 
@@ -189,6 +199,7 @@ Known: TypeAlias = (
     | PermissionResponse
     | TaskCompleted
     | ModeSetRequest
+    | Control
     | TeammateTerminated
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from bullpen.protocol.wire import Wire
 
@@ -21,6 +21,12 @@ class Presence(Wire):
     host: str | None = None
     pid: int | None = None
     start: str | None = None
+    # The launch that sends it: a heartbeat of an earlier one proves nothing about this one.
+    nonce: str | None = None
+    # What it does at the moment, and what it did last.
+    tool: str | None = None
+    actions: list[str] | None = None
+    usage: dict[str, Any] | None = None
 
     def alive(self, now_ms: int) -> bool:
         """Whether the last heartbeat is young enough to be believed."""

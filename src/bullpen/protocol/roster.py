@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field
 
 from bullpen.errors import Invalid
 from bullpen.protocol import names
+from bullpen.protocol.agent import AgentFacts, TeamFacts
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.wire import Wire
 
@@ -32,6 +33,20 @@ class Member(Wire):
     worktree_path: str | None = None
     allowed_tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
+    bullpen: Any = None
+
+    @property
+    def agent(self) -> AgentFacts | None:
+        """Our facts about it, if it is an agent of ours.
+
+        Facts that were damaged are none: what is not surely ours is never stopped or replaced.
+        """
+        try:
+            facts = AgentFacts.parse(self.bullpen)
+            _ = facts.asked, facts.place, facts.used
+        except ValueError:
+            return None
+        return facts
 
     @property
     def is_lead(self) -> bool:
@@ -48,6 +63,7 @@ class TeamConfig(Wire):
     lead_agent_id: str | None = None
     lead_session_id: str | None = None
     lead_process: dict[str, Any] | None = None
+    bullpen: Any = None
     members: list[Any] = Field(default_factory=list)
 
     _good: tuple[Member, ...] | None = None
@@ -110,6 +126,16 @@ class TeamConfig(Wire):
     def with_rows(self, rows: list[Any]) -> Self:
         """The team with exactly these rows of its own."""
         return self._evolved(members=rows)
+
+    @property
+    def facts(self) -> TeamFacts:
+        """Our facts about the team; all at their defaults for one that another program made."""
+        try:
+            facts = TeamFacts.parse(self.bullpen or {})
+            _ = facts.bounds, facts.lead_lease, facts.result
+        except ValueError:
+            return TeamFacts.new()
+        return facts
 
     @property
     def header(self) -> dict[str, Any]:

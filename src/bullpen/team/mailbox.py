@@ -15,6 +15,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.times import iso
 from bullpen.store.base import Mailbox, Mark, View
+from bullpen.team.agent_rules import check_addressable
 from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 from bullpen.team.mailcount import Count, count_mail, unread
@@ -53,13 +54,14 @@ class Mailboxes(Part):
 
         Raises:
             NotFound: sender or receiver is no member; the error names those there are.
+            Refused: the receiver has ended (member_ended).
         """
         _check_text(text)
         now = self._clock()
         message_id = self._new_id() if key is None else self._keyed("send", sender, to, key)
         team = await self._store.config(self._team)
         member_of(team, sender)
-        member_of(team, to)
+        check_addressable(member_of(team, to))
         message = self._message(team, text, sender, message_id, now, summary, in_reply_to)
         stored = await self._store.append(self._team, to, message, actor=sender, fresh=key is None)
         return Sent(stored.id, to, stored.seq, stored.ahead, stored.duplicate)

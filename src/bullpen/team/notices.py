@@ -45,3 +45,17 @@ def assignment(task: Task, *, team: TeamConfig, by: str, message_id: str, now_ms
         timestamp=iso(now_ms),
     )
     return notice(payload, team=team, sender=by, message_id=message_id, now_ms=now_ms)
+
+
+def prompt(text: str, *, team: TeamConfig, by: str, message_id: str, now_ms: int) -> Message:
+    """The message that holds what an agent was spawned for."""
+    return Message.new(
+        sender=by,
+        text=text,
+        timestamp=iso(now_ms),
+        color=color_of(team, by),
+        msg_v=1,
+        msg_id=message_id,
+        type="message",
+        read=False,
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol import names
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.changes import Change, PutMember, PutTask, RemoveMember
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
@@ -48,19 +50,15 @@ class Roster(Part):
         now = self._clock()
 
         def decide(view: View) -> tuple[Member, list[Change]]:
-            _refuse_taken(view.team, name)
-            member = Member.new(
-                agent_id=names.agent_id(name, view.team.name),
-                name=name,
+            member = _joining(
+                view.team,
+                name,
+                now,
                 agent_type=agent_type,
                 model=model,
                 prompt=prompt,
-                color=names.color_for(_teammates(view.team)),
                 plan_mode_required=plan_mode_required,
-                joined_at=now,
-                tmux_pane_id="",
                 cwd=cwd,
-                subscriptions=[],
                 backend_type=backend_type,
             )
             return member, [PutMember(member)]
@@ -96,6 +94,35 @@ class Roster(Part):
     async def get(self, name: str) -> Member:
         """One member. Raises NotFound, naming those there are."""
         return member_of(await self._store.config(self._team), name)
+
+
+def new_member(team: TeamConfig, name: str, spec: AgentSpec, *, now_ms: int) -> Member:
+    """The row of an agent that joins. Raises Conflict if the name is taken."""
+    return _joining(
+        team,
+        name,
+        now_ms,
+        agent_type=spec.role or "general-purpose",
+        model=spec.model,
+        prompt=spec.prompt,
+        plan_mode_required=spec.mode == "plan",
+        cwd=spec.cwd,
+        backend_type=spec.backend,
+        mode=spec.mode,
+    )
+
+
+def _joining(team: TeamConfig, name: str, now_ms: int, **fields: Any) -> Member:
+    _refuse_taken(team, name)
+    return Member.new(
+        agent_id=names.agent_id(name, team.name),
+        name=name,
+        color=names.color_for(_teammates(team)),
+        joined_at=now_ms,
+        tmux_pane_id="",
+        subscriptions=[],
+        **fields,
+    )
 
 
 def _teammates(team: TeamConfig) -> int:

@@ -1,4 +1,4 @@
-"""One team: the four parts of it, and what it looks like."""
+"""One team: the five parts of it, and what it looks like."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import aclosing
 from bullpen.protocol.changes import Event
 from bullpen.store.base import Store
 from bullpen.store.clock import Clock, now_ms
+from bullpen.team.agents import Agents
 from bullpen.team.approvals import Approvals
 from bullpen.team.ids import NewId, new_id
 from bullpen.team.mailbox import Mailboxes
@@ -30,6 +31,7 @@ class Team:
         self.mailbox = Mailboxes(store, name, clock=clock, new_id=new_id)
         self.tasks = Tasks(store, name, clock=clock, new_id=new_id)
         self.approvals = Approvals(store, name, clock=clock, new_id=new_id)
+        self.agents = Agents(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
 

@@ -1,0 +1,1 @@
+"""Which program takes an agent's turns."""

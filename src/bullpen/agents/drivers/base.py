@@ -1,0 +1,185 @@
+"""The driver contract: which program takes an agent's turns, and what the runner gives it.
+
+A driver takes one turn at a time. During it, it looks for mail between two tool calls if it can,
+says which mail was in a model request that succeeded, and records what it does and what it used.
+It decides nothing about the team. `bullpen.testing.driver_contract` is what every one must pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bullpen.errors import BullpenError
+from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.team.team import Team
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do. A request that it cannot honour is an error at spawn."""
+
+    mid_turn: bool = False
+    permissions: bool = False
+    plan_mode: bool = False
+    resume: bool = False
+    usage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """Messages as the model gets them: framed and escaped. `ids` are theirs."""
+
+    text: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInput:
+    """What a turn begins with: the state of the team, mail, and why there is a turn at all."""
+
+    text: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How a turn ended: the last thing the model said, whole."""
+
+    text: str
+
+
+class TurnFailed(BullpenError):
+    """A turn that broke off. `partial` is what was said before; mail it held may be unseen."""
+
+    def __init__(self, message: str, *, remedy: str = "", partial: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.partial = partial
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A teammate that an agent asks for. What is None is as the agent's own."""
+
+    name: str
+    prompt: str
+    role: str | None = None
+    model: str | None = None
+    driver: str | None = None
+    backend: str | None = None
+    cwd: str | None = None
+    mode: str | None = None
+
+
+class Colleagues(Protocol):
+    """What an agent may do about other agents, if it may: the supervisor behind a narrow door."""
+
+    async def spawn(self, wanted: Wanted) -> str:
+        """Start a teammate and say so in a sentence. The name is the key: asking twice is once."""
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        """Stop a teammate that the asker leads, and say so in a sentence."""
+
+
+class Desk(Protocol):
+    """What the runner gives a driver: who it is, its mail, and where to report."""
+
+    @property
+    def agent(self) -> str:
+        """The name it speaks under. There is no way to speak under another."""
+
+    @property
+    def is_lead(self) -> bool:
+        """Whether it leads the team."""
+
+    @property
+    def team(self) -> Team:
+        """The team; every operation on it is called with `by=desk.agent`."""
+
+    @property
+    def spec(self) -> AgentSpec:
+        """What was asked for at spawn."""
+
+    @property
+    def folder(self) -> Path:
+        """A directory of its own that outlives the process: history, output of commands."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment for whatever it starts."""
+
+    @property
+    def attempts(self) -> MutableMapping[str, int]:
+        """The attempt of every task that this runner claimed: what proves that it still owns it."""
+
+    @property
+    def colleagues(self) -> Colleagues | None:
+        """How to spawn and stop teammates, if it may."""
+
+    async def take_mail(self) -> Mail | None:
+        """The mail that came since, recorded as injected: put it into the next model request.
+
+        Call it right before each model request of a turn but the first. None if there is none.
+        """
+
+    async def seen(self, ids: Sequence[str]) -> None:
+        """Record that a model request which held these messages succeeded. Call it at once."""
+
+    def doing(self, tool: str | None, detail: str = "") -> None:
+        """Report what it does now: a tool with a few words on what with, or None for thinking."""
+
+    def waiting(self, on: str) -> AbstractContextManager[None]:
+        """Report that it waits for somebody, as long as the context lasts."""
+
+    def record(self, kind: str, **data: Any) -> None:
+        """Add a line to the transcript; durable soon, never lost by a later crash of the model."""
+
+    def used(self, usage: Usage) -> None:
+        """Report what one model request used."""
+
+    def peer_message(self, to: str, summary: str) -> None:
+        """Report that it wrote to a colleague: the lead reads the summary in the idle notice."""
+
+    def wake_later(self, seconds: float, note: str) -> None:
+        """Give this agent another turn in so many seconds, which begins with the note."""
+
+    def wake(self, note: str) -> None:
+        """Give this agent another turn soon, which begins with the note: a job has ended."""
+
+    def leave(self, reason: str) -> None:
+        """End this agent for good when its turn is over: it agreed to a shutdown."""
+
+
+class Driver(Protocol):
+    """A program that takes turns for one agent, from `start` to `aclose`."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: native, scripted."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    async def start(self, desk: Desk) -> None:
+        """Get ready to take turns: load the history, check model and credentials.
+
+        Raises:
+            Unavailable: it cannot work; the text says what is missing.
+        """
+
+    def remembers(self, message_id: str) -> bool:
+        """Whether a message is in the history of this driver already, from before a restart."""
+
+    async def turn(self, given: TurnInput, desk: Desk) -> TurnResult:
+        """Take one turn. Cancelling it ends at once whatever it started, and keeps the history.
+
+        Raises:
+            TurnFailed: the model or its API failed for good; the cause is in the text.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of everything."""

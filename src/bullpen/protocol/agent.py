@@ -1,0 +1,164 @@
+"""What Bullpen knows of a member that it runs, and of a team that it runs: our own facts.
+
+They live under the key `bullpen` of a member's row and of the team itself, where other programs
+keep what they do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from bullpen.protocol.wire import Wire
+
+Phase = Literal["starting", "running", "ended"]
+"""`starting` is registered and perhaps started; `running` has proved that it can receive."""
+
+End = Literal["stopped", "finished", "failed", "lost"]
+"""How an agent ended: somebody stopped it, it agreed to end, it broke, or it fell silent."""
+
+
+class AgentSpec(Wire):
+    """What was asked for at spawn: all that is needed to start the agent, and to start it again."""
+
+    driver: str
+    backend: str
+    cwd: str
+    prompt: str | None = None
+    model: str | None = None
+    # The agent definition it was made from, and the instructions and tools that this gave.
+    role: str | None = None
+    instructions: str | None = None
+    tools: list[str] | None = None
+    disallowed_tools: list[str] | None = None
+    mode: str | None = None
+    # Whether the runner takes ready tasks for it when it is idle.
+    claims: bool = False
+    script: str | None = None
+    turns_max: int | None = None
+    # The names of the environment variables it gets; values are never stored.
+    env: list[str] = Field(default_factory=list)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProcessRecord(Wire):
+    """A place where an agent runs. `pid` and `start` together name a process for good."""
+
+    backend: str
+    host: str
+    pid: int | None = None
+    start: str | None = None
+    group: int | None = None
+    # tmux: the server's socket and the pane.
+    server: str | None = None
+    pane: str | None = None
+    # Where what it prints goes.
+    log: str | None = None
+
+
+class Usage(Wire):
+    """What turns cost. `unpriced` counts the requests whose price is not known."""
+
+    turns: int = 0
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def plus(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage.new(
+            **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields}
+        )
+
+
+class AgentFacts(Wire):
+    """A member that is an agent of ours: how it was made, where it runs, how it ended."""
+
+    spec: dict[str, Any]
+    key: str | None = None
+    parent: str | None = None
+    depth: int = 1
+    # The message with its prompt, until that is in its mailbox.
+    prompt_id: str | None = None
+    # Each start is a launch with a nonce of its own; only the newest may act.
+    launch: int = 1
+    nonce: str
+    phase: Phase = "starting"
+    since_ms: int
+    process: dict[str, Any] | None = None
+    end: End | None = None
+    cause: str | None = None
+    usage: dict[str, Any] | None = None
+
+    @property
+    def asked(self) -> AgentSpec:
+        """What was asked for."""
+        return AgentSpec.parse(self.spec)
+
+    @property
+    def place(self) -> ProcessRecord | None:
+        """Where it runs or ran."""
+        return None if self.process is None else ProcessRecord.parse(self.process)
+
+    @property
+    def used(self) -> Usage:
+        """What it has used so far, all launches together."""
+        return Usage.new() if self.usage is None else Usage.parse(self.usage)
+
+
+class Limits(Wire):
+    """Hard limits of a team, checked before each spawn and each turn."""
+
+    agents: int = 50
+    depth: int = 2
+    spawns_per_minute: int = 60
+    turns: int = 500
+
+
+class LeadLease(Wire):
+    """Who leads at the moment: a process, for a time. Another may take over when it is over."""
+
+    nonce: str
+    until_ms: int
+    host: str | None = None
+    pid: int | None = None
+    start: str | None = None
+
+
+class Finished(Wire):
+    """The lead's word that the goal is reached. `override` says why in spite of open tasks."""
+
+    by: str
+    at_ms: int
+    summary: str
+    override: str | None = None
+
+
+class TeamFacts(Wire):
+    """Our facts about the team itself."""
+
+    limits: dict[str, Any] | None = None
+    lead: dict[str, Any] | None = None
+    finished: dict[str, Any] | None = None
+    # When agents were spawned of late, for the limit on their rate.
+    spawned_ms: list[int] = Field(default_factory=list)
+
+    @property
+    def bounds(self) -> Limits:
+        """The limits, each at its default unless set."""
+        return Limits.parse(self.limits or {})
+
+    @property
+    def lead_lease(self) -> LeadLease | None:
+        """The lease of the lead, if anybody ever took it."""
+        return None if self.lead is None else LeadLease.parse(self.lead)
+
+    @property
+    def result(self) -> Finished | None:
+        """How the lead finished, if it did."""
+        return None if self.finished is None else Finished.parse(self.finished)
