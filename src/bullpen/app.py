@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bullpen.agents.backends.base import NONCE
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.store.base import Finding, Store
@@ -48,11 +49,21 @@ def settings_from(
 ) -> Settings:
     """The settings: options first, then the environment, then the defaults.
 
-    An empty value counts as none.
+    An empty value counts as none. A process that was started as an agent, or by one, speaks as
+    that agent only.
+
+    Raises:
+        Refused: an agent would speak as somebody else (other_identity).
     """
     home_text, home_source = _chosen(str(home) if home is not None else None, env.get(HOME))
     team_text, team_source = _chosen(team, env.get(TEAM))
     agent_text, agent_source = _chosen(agent, env.get(AGENT))
+    if env.get(NONCE) and env.get(AGENT) and agent_text != env[AGENT]:
+        raise Refused(
+            f"This process belongs to agent {env[AGENT]!r} and cannot act as {agent_text!r}.",
+            reason="other_identity",
+            remedy=f"Leave --as out: you are {env[AGENT]}.",
+        )
     return Settings(
         home=_home(home_text or "~/.bullpen", env),
         team=team_text,

@@ -15,8 +15,9 @@ from bullpen.protocol.wire import Wire
 Phase = Literal["starting", "running", "ended"]
 """`starting` is registered and perhaps started; `running` has proved that it can receive."""
 
-End = Literal["stopped", "finished", "failed", "lost"]
-"""How an agent ended: somebody stopped it, it agreed to end, it broke, or it fell silent."""
+End = Literal["stopped", "suspended", "finished", "failed", "lost"]
+"""How an agent ended: somebody stopped it, it was stopped with its team and goes on with it, it
+agreed to end, it broke, or it fell silent."""
 
 
 class AgentSpec(Wire):

@@ -193,8 +193,10 @@ def check_turn(team: TeamConfig, agent: AgentFacts) -> None:
 
 
 def ended(agent: AgentFacts, end: End, cause: str | None, now_ms: int) -> AgentFacts:
-    """The facts of an agent that has ended."""
-    return agent.evolve(phase="ended", end=end, cause=cause, since_ms=now_ms)
+    """The facts of an agent that has ended: as it was told to, if it was."""
+    return agent.evolve(
+        phase="ended", end=agent.end or end, cause=agent.cause or cause, since_ms=now_ms
+    )
 
 
 def check_addressable(member: Member) -> None:
@@ -215,6 +217,7 @@ def check_addressable(member: Member) -> None:
 
 _ENDS: dict[End, str] = {
     "stopped": "was stopped",
+    "suspended": "was stopped with its team",
     "finished": "finished",
     "failed": "failed",
     "lost": "was lost",

@@ -5,7 +5,7 @@ Who starts and stops processes is `bullpen.agents.supervisor`; here is only what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bullpen.protocol import names
@@ -23,7 +23,8 @@ from bullpen.protocol.agent import (
 from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam, RemoveMember
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
-from bullpen.protocol.roster import Member
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.times import iso
 from bullpen.store.base import View
@@ -220,13 +221,27 @@ class Agents(Part):
 
         return await self._settle(decide, by=name, op="agent.idle")
 
+    async def ending(self, name: str, end: End, *, by: str, nonce: str, cause: str) -> None:
+        """Record how a launch is about to end, before it is told to: its own word comes second."""
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            member = view.team.member(name)
+            agent = member.agent if member is not None else None
+            if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
+                return None, []
+            after = agent.evolve(end=end, cause=cause)
+            return None, [PutMember(member.evolve(bullpen=after.raw))]
+
+        await self._settle(decide, by=by, op="agent.ending")
+
     async def end(
         self, name: str, end: End, *, by: str, nonce: str, cause: str | None = None
     ) -> Ending | None:
         """Record that a launch has ended; its unfinished tasks are pending again, fenced off.
 
-        The lead is told of an agent that failed or was lost, in the same commit. None if another
-        launch has taken its place, or it had ended before.
+        An agent that is suspended keeps its tasks: it goes on with them. The lead is told of an
+        agent that failed or was lost, in the same commit. None if another launch has taken its
+        place, or it had ended before.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -236,17 +251,20 @@ class Agents(Part):
             if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
                 return None, []
             after = agent_rules.ended(agent, end, cause, now)
-            tasks = rules.released_from(view, name, reason=f"{name} {end}: {cause or 'no cause'}")
+            how, why = after.end, after.cause or "no cause is known"
+            reason = f"{name} {how}: {why}"
+            keeps = how == "suspended"
+            tasks = [] if keeps else rules.released_from(view, name, reason=reason)
             changes: list[Change] = [
                 PutMember(member.evolve(is_active=False, bullpen=after.raw)),
                 *(PutTask(task) for task in tasks),
             ]
-            if end in ("failed", "lost") and not member.is_lead:
+            if how in ("failed", "lost") and not member.is_lead:
                 payload = IdleNotification.new(
                     sender=name,
                     timestamp=iso(now),
                     idle_reason="failed",
-                    failure_reason=f"{name} is {end}: {cause or 'no cause is known'}",
+                    failure_reason=f"{name} is {how}: {why}",
                 )
                 message = notice(
                     payload, team=view.team, sender=name, message_id=message_id, now_ms=now
@@ -264,6 +282,18 @@ class Agents(Part):
         """The agents that have not ended, as far as the team knows."""
         config = await self._store.config(self._team)
         return [agent_rules.agent_of(config, m.name) for m in agent_rules.living(config)]
+
+    async def beat(self, presence: Presence) -> None:
+        """Record a heartbeat."""
+        await self._store.beat(self._team, presence)
+
+    async def presence(self) -> Mapping[str, Presence]:
+        """The last heartbeat of everybody who ever sent one."""
+        return await self._store.presence(self._team)
+
+    async def config(self) -> TeamConfig:
+        """The team and its members, with our facts about them."""
+        return await self._store.config(self._team)
 
     async def limits(self) -> Limits:
         """The limits of the team."""

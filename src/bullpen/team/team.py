@@ -53,6 +53,10 @@ class Team:
                     last = current
                     yield current
 
+    def changes(self) -> AsyncGenerator[int, None]:
+        """A number now, and again soon after anything about the team but a heartbeat changed."""
+        return self._store.watch(self.name)
+
     async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log, from the first event past `after`."""
         return await self._store.events(self.name, after=after, limit=limit)

@@ -65,10 +65,10 @@ class Backend(Protocol):
     def attach(self, place: ProcessRecord) -> list[str] | None:
         """The command that shows it in this terminal, or None if there is nothing to see."""
 
-    async def leftovers(self, known: Mapping[str, ProcessRecord]) -> list[ProcessRecord]:
-        """Places of this backend that run though no launch in `known` (by nonce) accounts for it.
+    async def places(self) -> dict[str, ProcessRecord]:
+        """What this backend started and is still there, by nonce; a dead pane too.
 
-        Only what surely was started by this backend is ever listed.
+        Only what surely was started by this backend is ever listed, whoever asked for it.
         """
 
     async def aclose(self) -> None:

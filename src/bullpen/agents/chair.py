@@ -1,0 +1,62 @@
+"""The chair of the lead: a role that one process holds for a time, and another can take over."""
+
+from __future__ import annotations
+
+from bullpen.agents import processes
+from bullpen.errors import Conflict
+from bullpen.protocol.agent import LeadLease, ProcessRecord
+from bullpen.protocol.names import LEAD
+from bullpen.store.clock import Clock
+from bullpen.team.team import Team
+
+_LEASE_S = 60.0
+_RENEW_S = 20.0
+
+
+class Chair:
+    """One launch's hold on the lead of a team."""
+
+    def __init__(self, team: Team, *, nonce: str, place: ProcessRecord, clock: Clock) -> None:
+        self._agents = team.agents
+        self._nonce = nonce
+        self._place = place
+        self._clock = clock
+        self._taken_s: float | None = None
+
+    async def take(self) -> None:
+        """Lead from now on. Raises Conflict while another process leads that is alive."""
+        held = await self._agents.leader()
+        gone = (
+            held is not None
+            and held.host == self._place.host
+            and held.pid is not None
+            and held.start is not None
+            and not processes.is_alive(held.pid, held.start)
+        )
+        await self._agents.take_lead(self._lease(), by=LEAD, holder_gone=gone)
+        self._taken_s = self._clock() / 1000
+
+    async def renew(self) -> None:
+        """Keep the lead, if this process has it. Raises Conflict if another took it over."""
+        now = self._clock() / 1000
+        if self._taken_s is None or now - self._taken_s < _RENEW_S:
+            return
+        held = await self._agents.leader()
+        if held is None or held.nonce != self._nonce:
+            raise Conflict("Another process leads this team now.", remedy="Nothing to do: it ends.")
+        await self._agents.take_lead(self._lease(), by=LEAD)
+        self._taken_s = now
+
+    async def leave(self) -> None:
+        """Lead no longer."""
+        if self._taken_s is not None:
+            await self._agents.drop_lead(self._nonce, by=LEAD)
+
+    def _lease(self) -> LeadLease:
+        return LeadLease.new(
+            nonce=self._nonce,
+            until_ms=self._clock() + round(_LEASE_S * 1000),
+            host=self._place.host,
+            pid=self._place.pid,
+            start=self._place.start,
+        )

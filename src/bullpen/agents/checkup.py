@@ -1,0 +1,129 @@
+"""Looking for agents that are gone, and for processes and panes that nobody accounts for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bullpen.agents import processes
+from bullpen.agents.backends.base import Backend
+from bullpen.agents.rollcall import RollCall
+from bullpen.agents.supervisor import home_mark
+from bullpen.errors import BullpenError
+from bullpen.protocol.agent import AgentFacts, ProcessRecord
+from bullpen.store.base import Finding
+from bullpen.team.team import Team
+
+_GRACE_S = 2.0
+
+
+async def examine_team(team: Team, *, fix: bool, by: str) -> list[Finding]:
+    """Agents whose processes are gone, and a lead's lease that a dead process holds."""
+    roll = RollCall(team)
+    findings = []
+    gone = [
+        (member.name, why)
+        for member, agent in await team.agents.living()
+        if (why := roll.dead(agent))
+    ]
+    given_up = await roll.tend(by=by) if fix and gone else []
+    for name, why in gone:
+        fixed = name in given_up
+        findings.append(
+            Finding(
+                "lost_agent",
+                f"teams/{team.name}",
+                f"{name} is recorded as running, but {why}.",
+                fixed=fixed,
+                action="its tasks are pending again" if fixed else "",
+            )
+        )
+    return [*findings, *await _examine_lead(team, fix=fix, by=by)]
+
+
+async def _examine_lead(team: Team, *, fix: bool, by: str) -> list[Finding]:
+    held = await team.agents.leader()
+    if held is None or held.pid is None or held.start is None:
+        return []
+    if held.host != processes.host_name() or processes.is_alive(held.pid, held.start):
+        return []
+    if fix:
+        await team.agents.drop_lead(held.nonce, by=by)
+    return [
+        Finding(
+            "dead_lead",
+            f"teams/{team.name}",
+            f"Process {held.pid} leads it, but is gone.",
+            fixed=fix,
+            action="the lead is free" if fix else "",
+        )
+    ]
+
+
+async def launches(team: Team) -> dict[str, AgentFacts]:
+    """Every launch that a team accounts for, by nonce."""
+    agents = (member.agent for member in (await team.agents.config()).roster)
+    return {agent.nonce: agent for agent in agents if agent is not None}
+
+
+async def examine_machine(
+    home: Path,
+    known: Mapping[str, AgentFacts],
+    backends: Iterable[Backend],
+    *,
+    complete: bool,
+    fix: bool,
+) -> list[Finding]:
+    """Processes and panes of launches of this home that have ended or that no team knows.
+
+    Nothing else is ever touched: each carries a nonce of this home. Unless `known` is `complete`,
+    a launch that it lacks may be one that is at work, and is left alone.
+    """
+
+    def is_orphan(nonce: str) -> bool:
+        agent = known.get(nonce)
+        if agent is None:
+            return complete and nonce.startswith(f"{home_mark(home)}-")
+        return agent.phase == "ended"
+
+    findings = []
+    orphans: dict[str, list[int]] = {}
+    for pid, nonce in processes.marked().items():
+        if pid != os.getpid() and is_orphan(nonce):
+            orphans.setdefault(nonce, []).append(pid)
+    for nonce, pids in orphans.items():
+        findings.append(await _end_orphans(nonce, pids, fix=fix))
+    for backend in backends:
+        try:
+            places = await backend.places()
+        except BullpenError as error:
+            findings.append(Finding("unusable", backend.name, error.message, action=error.remedy))
+            continue
+        for nonce, place in places.items():
+            if is_orphan(nonce):
+                findings.append(await _remove(backend, nonce, place, fix=fix))
+    return findings
+
+
+async def _end_orphans(nonce: str, pids: list[int], *, fix: bool) -> Finding:
+    what = f"Processes of an agent that has ended: {', '.join(map(str, sorted(pids)))}."
+    if not fix:
+        return Finding("orphan_process", "processes", what)
+    try:
+        await processes.end(None, None, None, nonce, _GRACE_S)
+    except BullpenError as error:
+        return Finding("orphan_process", "processes", what, action=error.message)
+    return Finding("orphan_process", "processes", what, fixed=True, action="ended")
+
+
+async def _remove(backend: Backend, nonce: str, place: ProcessRecord, *, fix: bool) -> Finding:
+    where = f"pane {place.pane}" if place.pane else f"process {place.pid}"
+    what = f"{where} belongs to an agent that has ended."
+    if not fix:
+        return Finding("orphan_place", backend.name, what)
+    try:
+        await backend.stop(place, nonce, grace_s=_GRACE_S)
+    except BullpenError as error:
+        return Finding("orphan_place", backend.name, what, action=error.message)
+    return Finding("orphan_place", backend.name, what, fixed=True, action="removed")

@@ -1,0 +1,50 @@
+"""What an agent may do about other agents: the supervisor, with the agent's own name in it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from bullpen.agents.drivers.base import Wanted
+from bullpen.agents.supervisor import Supervisor
+from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+
+MakeSpec = Callable[[Wanted, AgentSpec], Awaitable[AgentSpec]]
+"""The spec of a teammate, from what was asked for and the spec of whoever asks."""
+
+
+class TeamColleagues:
+    """Spawning and stopping on behalf of one agent."""
+
+    def __init__(
+        self, supervisor: Supervisor, team: Team, *, agent: str, spec: AgentSpec, make: MakeSpec
+    ) -> None:
+        self._supervisor = supervisor
+        self._team = team
+        self._agent = agent
+        self._spec = spec
+        self._make = make
+
+    async def spawn(self, wanted: Wanted) -> str:
+        """Start a teammate. The name is the key, so that asking twice is once."""
+        spec = await self._make(wanted, self._spec)
+        key = f"{self._agent}/{wanted.name}"
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        if not made.fresh:
+            return f"{made.name} is there already; it was not started again."
+        where = f"{made.driver}, {made.backend}"
+        return f"{made.name} is ready ({where}). Its prompt is its first message."
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        """Stop a teammate that this agent leads or spawned."""
+        _, agent = await self._team.agents.get(name)
+        if self._agent not in (LEAD, agent.parent) or name == self._agent:
+            raise Refused(
+                f"{self._agent!r} may not stop {name!r}.",
+                reason="not_lead",
+                remedy="Ask the lead to.",
+            )
+        stopped = await self._supervisor.stop(name, by=self._agent, reason=reason)
+        return f"{name} is stopped." if stopped.was_alive else f"{name} had ended already."

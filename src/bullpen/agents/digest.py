@@ -1,0 +1,88 @@
+"""The state of the team as a model reads it at the start of every turn. Pure.
+
+With it a compacted, restarted or replaced context knows at once who it is and what it owes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bullpen.agents.frame import harmless
+from bullpen.protocol.request import Request
+from bullpen.protocol.task import Task
+from bullpen.protocol.times import iso
+from bullpen.team.lookup import owner_of
+from bullpen.team.snapshot import MemberView, Snapshot
+
+_MEMBERS_MAX = 60
+_TASKS_MAX = 40
+_SUBJECT_MAX = 100
+
+
+def digest(snapshot: Snapshot, agent: str) -> str:
+    """Who the reader is, who else there is, what is to be done, and what waits."""
+    team = snapshot.team
+    mine = next((view for view in snapshot.members if view.member.name == agent), None)
+    role = "its lead" if mine is not None and mine.member.is_lead else "a teammate"
+    lines = [
+        "<team-digest>",
+        f"You are {agent}, {role} of team {_one_line(team.name)}. It is {iso(snapshot.taken_ms)}.",
+        "Members:",
+        *_bounded((_member(view, agent) for view in snapshot.members), _MEMBERS_MAX, "members"),
+    ]
+    own = [task for task in snapshot.tasks if owner_of(task, team.name) == agent]
+    open_own = [task for task in own if task.status != "completed"]
+    lines.append("Your open tasks:" if open_own else "You have no open task.")
+    lines += _bounded((_task(task, team.name) for task in open_own), _TASKS_MAX, "tasks")
+    others = [task for task in snapshot.tasks if task not in own and task.status != "completed"]
+    done = sum(task.status == "completed" for task in snapshot.tasks)
+    if snapshot.tasks:
+        lines.append(f"Other open tasks ({done} of {len(snapshot.tasks)} tasks are completed):")
+        lines += _bounded((_task(task, team.name) for task in others), _TASKS_MAX, "tasks")
+    if mine is not None and mine.unread:
+        lines.append(f"Unread messages for you: {mine.unread}.")
+    for_you = [request for request in snapshot.pending if request.to == agent]
+    from_you = [request for request in snapshot.pending if request.sender == agent]
+    if for_you:
+        lines.append("Waiting for your answer:")
+        lines += [_request(request, f"from {_one_line(request.sender)}") for request in for_you]
+    if from_you:
+        lines.append("You wait for an answer:")
+        lines += [_request(request, f"by {_one_line(request.to)}") for request in from_you]
+    lines.append("</team-digest>")
+    return "\n".join(lines)
+
+
+def _member(view: MemberView, agent: str) -> str:
+    you = " (you)" if view.member.name == agent else ""
+    role = f", {_one_line(view.member.agent_type)}" if view.member.agent_type else ""
+    detail = f": {_one_line(view.detail)}" if view.detail and view.state != "working" else ""
+    tasks = f", on task {', '.join('#' + task for task in view.tasks)}" if view.tasks else ""
+    return f"- {_one_line(view.member.name)}{you}{role}: {view.state}{detail}{tasks}"
+
+
+def _task(task: Task, team: str) -> str:
+    owner = owner_of(task, team)
+    parts = [task.status.replace("_", " ")]
+    if owner:
+        parts.append(_one_line(owner))
+    if task.blocked_by:
+        parts.append("after " + ", ".join(f"#{_one_line(blocker)}" for blocker in task.blocked_by))
+    return f"- #{task.id} {_one_line(task.subject)} ({'; '.join(parts)})"
+
+
+def _request(request: Request, who: str) -> str:
+    return f"- {request.kind} request {_one_line(request.id)} {who}"
+
+
+def _one_line(text: str) -> str:
+    """Words of others, unable to end the line or the digest."""
+    flat = harmless(" ".join(text.split()))
+    return flat if len(flat) <= _SUBJECT_MAX else f"{flat[: _SUBJECT_MAX - 1]}…"
+
+
+def _bounded(lines: Iterable[str], most: int, what: str) -> list[str]:
+    shown = list(lines)
+    if len(shown) <= most:
+        return shown
+    return [*shown[:most], f"- and {len(shown) - most} more {what}"]

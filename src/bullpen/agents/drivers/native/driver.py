@@ -1,0 +1,288 @@
+"""The native driver: the turns of an agent whose model we ask ourselves.
+
+The loop is ours and not the model library's, because its steps are promises: what is in a request,
+when it is on disk, when mail counts as seen, and what is left when it is cancelled in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+
+from bullpen.agents.drivers.base import (
+    Capabilities,
+    Desk,
+    Mail,
+    TurnFailed,
+    TurnInput,
+    TurnResult,
+)
+from bullpen.agents.drivers.native import history as histories
+from bullpen.agents.drivers.native.choice import choose, same_model
+from bullpen.agents.drivers.native.compaction import (
+    ASK_FOR_SUMMARY,
+    COMPACT_AT,
+    forgotten,
+    newer_half,
+    summed_up,
+)
+from bullpen.agents.drivers.native.history import History
+from bullpen.agents.drivers.native.instructions import system_text
+from bullpen.agents.drivers.native.model import Ask, Connection, effort_of, usage_of
+from bullpen.agents.limiter import Limiter, RequestFailed
+from bullpen.agents.tools.base import Tool
+from bullpen.agents.tools.box import call as call_tool
+from bullpen.agents.tools.box import toolbox
+from bullpen.errors import Invalid, Unavailable
+from bullpen.protocol.agent import AgentSpec
+
+_CUT_OFF = "(The answer was cut off at the limit of its length.)"
+
+
+class Native:
+    """An agent of our own on a model of Anthropic or OpenAI."""
+
+    name = "native"
+    capabilities = Capabilities(mid_turn=True, plan_mode=True, resume=True, usage=True)
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        env: Mapping[str, str],
+        *,
+        limits: Path | None = None,
+        tools: Callable[[Desk], list[Tool]] = toolbox,
+    ) -> None:
+        self._spec = spec
+        self._env = env
+        self._limits = limits
+        self._tools = tools
+        self._history = History()
+        self._model_checked = False
+        self._connection: Connection | None = None
+        self._limiter: Limiter | None = None
+        self._ask = Ask(system="", tools=())
+        self._window = 0
+
+    async def start(self, desk: Desk) -> None:
+        """Load the history, check the model and its key."""
+        env = {**desk.env, **self._env}
+        choice = choose(self._spec.model, env)
+        effort = effort_of(self._spec.options.get("effort"))
+        self._tools(desk)
+        self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
+        if damage is not None:
+            desk.record("trouble", text=damage)
+        system = await anyio.to_thread.run_sync(
+            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec
+        )
+        self._ask = Ask(system=system, tools=(), effort=effort)
+        self._limiter = Limiter(self._limits or _limits_in(env, desk), choice.key)
+        self._connection = Connection(choice)
+        self._window = _window(self._spec, self._connection)
+        await self._connection.open()
+        desk.record("note", text=f"The model is {choice}, with room for {self._window} tokens.")
+
+    def remembers(self, message_id: str) -> bool:
+        """Whether a message is in the history."""
+        return message_id in self._history.ids
+
+    async def turn(self, given: TurnInput, desk: Desk) -> TurnResult:
+        """Ask the model and run its tools until it has nothing more to do and there is no mail."""
+        said = _Said()
+        mail: Mail | None = Mail(given.text, given.ids)
+        # What the turn began with, once it is in the conversation.
+        begun = ""
+        try:
+            while True:
+                if self._history.tokens > COMPACT_AT * self._window:
+                    await self._compact(begun, desk, why=f"{self._history.tokens} tokens")
+                response = await self._ask_model(mail, begun, desk)
+                begun = given.text
+                said.add(response)
+                calls = response.tool_calls
+                for call in calls:
+                    await self._run_tool(call, desk)
+                mail = await desk.take_mail()
+                if not calls:
+                    said.end()
+                    if mail is None:
+                        return TurnResult(said.endings())
+        except TurnFailed as failed:
+            failed.partial = said.with_partial(failed.partial)
+            raise
+        except Unavailable as error:
+            raise TurnFailed(
+                error.message, remedy=error.remedy, partial=said.with_partial("")
+            ) from error
+        finally:
+            # Without a wait in it: this also runs when the turn is cancelled.
+            self._history.settle(histories.CANCELLED)
+            if self._history.unsaved:
+                histories.save(desk.folder, self._history)
+
+    async def aclose(self) -> None:
+        """Close the connections to the model."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.aclose()
+
+    async def _ask_model(self, mail: Mail | None, begun: str, desk: Desk) -> ModelResponse:
+        """One step: send what is new, keep the answer, and only then say that mail was seen."""
+        prompts = [] if mail is None else [mail.text]
+        ids = () if mail is None else mail.ids
+        try:
+            response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
+        except RequestFailed as failed:
+            await self._compact(begun, desk, why=failed.words)
+            try:
+                response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
+            except RequestFailed as again:
+                raise TurnFailed(
+                    f"The prompt is too long even without any history: {again.words}",
+                    remedy="Give the agent less at once, or a model with a larger context.",
+                ) from again
+        self._history.commit(prompts, ids, response)
+        await self._save(desk)
+        if ids:
+            await desk.seen(ids)
+        return response
+
+    async def _send(
+        self,
+        messages: Sequence[ModelMessage],
+        desk: Desk,
+        *,
+        ids: Sequence[str] = (),
+        words_only: bool = False,
+    ) -> ModelResponse:
+        """Send a request through the limiter, and account for it."""
+        if self._connection is None or self._limiter is None:
+            raise Unavailable("The driver was not started.", remedy="Start it before its turns.")
+        connection, begun = self._connection, time.monotonic()
+        ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
+        response = await self._limiter.run(
+            lambda: connection.request(messages, ask), waiting=desk.waiting
+        )
+        desk.used(usage_of(response))
+        desk.record(
+            "request",
+            model=response.model_name,
+            messages=len(messages),
+            mail=list(ids),
+            summary=words_only,
+            seconds=round(time.monotonic() - begun, 3),
+        )
+        self._check_model(connection.choice.model, response.model_name)
+        if response.text and not words_only:
+            desk.record("text", text=response.text)
+        return response
+
+    def _check_model(self, asked: str, told: str | None) -> None:
+        if self._model_checked or not told:
+            return
+        if not same_model(asked, told):
+            raise TurnFailed(
+                f"The agent was to use the model {asked}, but the API answered with {told}.",
+                remedy="Ask for that model, or look at what the base URL leads to.",
+            )
+        self._model_checked = True
+
+    async def _run_tool(self, call: ToolCallPart, desk: Desk) -> None:
+        try:
+            given: Any = call.args_as_dict(raise_if_invalid=True)
+        except (ValueError, AssertionError) as error:
+            self._history.answer(call, f"The input is no JSON object: {error}", error=True)
+            return
+        try:
+            text, failed = await call_tool(self._tools(desk), call.tool_name, given, desk)
+        except Exception as error:
+            # A tool with a bug must not take the agent with it; the transcript says what it was.
+            text, failed = f"The tool {call.tool_name} broke: {error!r}", True
+            desk.record("result", name=call.tool_name, text=text, error=True)
+        self._history.answer(call, text, error=failed)
+
+    async def _compact(self, begun: str, desk: Desk, *, why: str) -> None:
+        """Put a summary in the place of the conversation; drop what is too long to be summed up."""
+        before, dropped, summary = len(self._history.messages), False, ""
+        while self._history.messages:
+            try:
+                asked = self._history.with_prompts([ASK_FOR_SUMMARY])
+                response = await self._send(asked, desk, words_only=True)
+            except RequestFailed:
+                response = None
+            if response is not None and response.text:
+                self._history.replace([], summed_up(response.text, current=begun, dropped=dropped))
+                break
+            dropped = True
+            kept = newer_half(self._history.messages)
+            owed = self._history.owed if kept else forgotten(current=begun)
+            self._history.replace(kept, owed)
+        lost = " Its older part was dropped." if dropped else ""
+        desk.record(
+            "note",
+            text=f"The conversation of {before} messages was too long ({why}).{lost}\n{summary}",
+        )
+        await self._save(desk)
+
+    async def _save(self, desk: Desk) -> None:
+        await anyio.to_thread.run_sync(histories.save, desk.folder, self._history)
+
+
+class _Said:
+    """What the model said in a turn. Its last word counts, and each word it meant as its last."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._endings: list[str] = []
+
+    def add(self, response: ModelResponse) -> None:
+        """Keep what an answer says."""
+        text = response.text or ""
+        if response.finish_reason == "content_filter" and not text:
+            raise TurnFailed(
+                "The model's API held the answer back (content filter).",
+                remedy="Look at what the agent was given, and put it in other words.",
+            )
+        if response.finish_reason == "length" and not response.tool_calls:
+            text = f"{text}\n{_CUT_OFF}".lstrip()
+        self._last = text or self._last
+
+    def end(self) -> None:
+        """The model would end its turn here."""
+        if self._last:
+            self._endings.append(self._last)
+        self._last = ""
+
+    def endings(self) -> str:
+        """Everything that it meant as its last word; mail may have made it go on."""
+        return "\n\n".join(self._endings)
+
+    def with_partial(self, partial: str) -> str:
+        """All of it, and what it was saying when it broke off."""
+        return "\n\n".join(text for text in (*self._endings, self._last, partial) if text)
+
+
+def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
+    if home := env.get("BULLPEN_HOME"):
+        return Path(home) / "limits"
+    if home := env.get("HOME"):
+        return Path(home) / ".bullpen" / "limits"
+    return desk.folder.parent / "limits"
+
+
+def _window(spec: AgentSpec, connection: Connection) -> int:
+    asked = spec.options.get("context_window")
+    if asked is None:
+        return connection.context_window
+    if not isinstance(asked, int) or asked <= 0:
+        raise Invalid(
+            f"The context window {asked!r} is no number of tokens.", remedy="Give a whole number."
+        )
+    return asked

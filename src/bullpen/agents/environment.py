@@ -1,0 +1,82 @@
+"""Which environment variables an agent gets: a list of names that is kept, never "all of them"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bullpen.agents.backends.base import NONCE
+from bullpen.errors import Invalid
+
+COMMON = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+)
+"""What nearly every program needs; variables that are not set are left out."""
+
+MODELS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+)
+"""How our own agent reaches its model."""
+
+
+def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """The names, if all that were asked for are set. Raises Invalid, naming those that are not."""
+    wanted = list(dict.fromkeys(names))
+    missing = [name for name in wanted if name not in environ]
+    if missing:
+        raise Invalid(
+            f"These environment variables are not set: {', '.join(missing)}.",
+            remedy="Set them, or do not ask for them.",
+        )
+    return wanted
+
+
+def environment(
+    names: Iterable[str],
+    environ: Mapping[str, str],
+    *,
+    home: str,
+    team: str,
+    agent: str,
+    nonce: str,
+) -> dict[str, str]:
+    """The whole environment of one launch: what is on its list and set, and who it is."""
+    found = {name: environ[name] for name in names if name in environ}
+    return {
+        **found,
+        "BULLPEN_HOME": home,
+        "BULLPEN_TEAM": team,
+        "BULLPEN_AGENT": agent,
+        NONCE: nonce,
+    }

@@ -1,0 +1,152 @@
+"""Who is there: what the agents of a team say of themselves, and what the system says of them.
+
+The system's word goes first. An agent that is dead is given up: its tasks are pending again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bullpen.agents import processes
+from bullpen.protocol.agent import AgentFacts, ProcessRecord, Usage
+from bullpen.protocol.presence import AgentState, Presence
+from bullpen.store.clock import Clock, now_ms
+from bullpen.team.snapshot import MemberState, MemberView
+from bullpen.team.team import Team
+
+_STARTING_S = 15.0
+"""How long between its registration and its start an agent is not called dead."""
+
+_SILENT = 3
+"""An agent on another machine is lost after so many times the silence that it promised."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """A member as `ps` shows it. What is None is not known, or not ours."""
+
+    name: str
+    lead: bool
+    state: MemberState
+    since_ms: int | None
+    detail: str | None
+    driver: str | None
+    backend: str | None
+    model: str | None
+    tool: str | None
+    actions: tuple[str, ...]
+    tasks: tuple[str, ...]
+    unread: int | None
+    usage: Usage
+    place: ProcessRecord | None
+    end: str | None
+    cause: str | None
+    launch: int | None
+
+
+class RollCall:
+    """Looks at the agents of one team from this machine."""
+
+    def __init__(self, team: Team, *, clock: Clock = now_ms) -> None:
+        self._team = team
+        self._agents = team.agents
+        self._clock = clock
+        self._host = processes.host_name()
+
+    async def agents(self) -> list[AgentView]:
+        """Everybody in the team as they are now: what they say, and what the system says."""
+        snapshot = await self._team.snapshot()
+        beats = await self._agents.presence()
+        return [self._view(view, beats.get(view.member.name)) for view in snapshot.members]
+
+    def _view(self, view: MemberView, beat: Presence | None) -> AgentView:
+        member, agent = view.member, view.member.agent
+        state, since, detail = view.state, view.since_ms, view.detail
+        current = beat if beat is not None and agent and beat.nonce == agent.nonce else None
+        if agent is not None:
+            state, since, detail = self._truth(agent, current, view)
+        usage = Usage.new() if agent is None else agent.used
+        if current is not None and current.usage is not None:
+            usage = Usage.parse(current.usage)
+        spec = None if agent is None else agent.asked
+        return AgentView(
+            name=member.name,
+            lead=member.is_lead,
+            state=state,
+            since_ms=since,
+            detail=detail,
+            driver=None if spec is None else spec.driver,
+            backend=None if spec is None else spec.backend,
+            model=member.model if spec is None else spec.model,
+            tool=current.tool if current is not None and state == "working" else None,
+            actions=tuple(current.actions or ()) if current is not None else (),
+            tasks=view.tasks,
+            unread=view.unread,
+            usage=usage,
+            place=None if agent is None else agent.place,
+            end=None if agent is None else agent.end,
+            cause=None if agent is None else agent.cause,
+            launch=None if agent is None else agent.launch,
+        )
+
+    def _truth(
+        self, agent: AgentFacts, beat: Presence | None, view: MemberView
+    ) -> tuple[MemberState, int | None, str | None]:
+        """The state of an agent of ours: the system's word goes before what it last said."""
+        if agent.phase == "ended":
+            state = agent.end if agent.end == "failed" or agent.end == "lost" else "stopped"
+            return state, agent.since_ms, agent.cause
+        dead = self.dead(agent)
+        if dead:
+            return "lost", agent.since_ms if beat is None else beat.beat_ms, dead
+        if beat is None:
+            return "starting", agent.since_ms, None
+        if dead is None and not beat.alive(self._clock()) and beat.state != "failed":
+            return "lost", beat.beat_ms, "no heartbeat"
+        return beat.state, beat.since_ms, beat.detail
+
+    def dead(self, agent: AgentFacts) -> str | None:
+        """Why an agent is surely dead; "" if it surely lives, None if only its host could tell."""
+        place = agent.place
+        if place is None:
+            if (self._clock() - agent.since_ms) / 1000 < _STARTING_S:
+                return ""
+            return "" if processes.carriers(agent.nonce) else "it was never started"
+        if place.host != self._host:
+            return None
+        return "" if processes.runs(place) else f"process {place.pid} is gone"
+
+    async def tend(self, *, by: str) -> list[str]:
+        """Give up agents that are dead: their tasks are pending again, the lead is told.
+
+        Returns their names. An agent on another machine is given up when it has been silent for
+        several times as long as it promised to be at most.
+        """
+        beats = await self._agents.presence()
+        lost: list[str] = []
+        for member, agent in await self._agents.living():
+            beat = beats.get(member.name)
+            why = self.dead(agent)
+            if why is None and beat is not None:
+                silent_ms = self._clock() - beat.beat_ms
+                why = "no heartbeat" if silent_ms > _SILENT * beat.ttl_ms else ""
+            if not why:
+                continue
+            given_up = await self._agents.end(
+                member.name, "lost", by=by, nonce=agent.nonce, cause=why
+            )
+            if given_up is not None:
+                lost.append(member.name)
+                await self.last_beat(member.name, agent.nonce, "lost", why)
+        return lost
+
+    async def last_beat(self, name: str, nonce: str, state: AgentState, why: str) -> None:
+        """Say for an agent that cannot say it any more that it is gone."""
+        now = self._clock()
+        beat = (await self._agents.presence()).get(name)
+        if beat is not None and (beat.nonce != nonce or beat.state in ("stopped", "failed")):
+            return
+        base = beat or Presence.new(agent=name, since_ms=now, beat_ms=now, nonce=nonce)
+        await self._agents.beat(
+            base.evolve(state=state, since_ms=now, beat_ms=now, detail=why, tool=None)
+        )

@@ -1,0 +1,420 @@
+"""The loop that gives one agent its turns. The same code wherever the agent runs.
+
+It waits for mail, orders, tasks, timers and ended jobs; gives the driver one turn; records what
+came of it; tells the lead. Orders are obeyed at once, in the middle of a turn too, and never
+asked of the model.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from bullpen.agents.chair import Chair
+from bullpen.agents.desk import RunnerDesk
+from bullpen.agents.digest import digest
+from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput
+from bullpen.agents.duties import Duties
+from bullpen.agents.triage import Triage, triage
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+from bullpen.protocol.agent import End, ProcessRecord, Usage
+from bullpen.protocol.payloads import Control, IdleNotification, PermissionResponse
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.times import iso
+from bullpen.store.base import Entry
+from bullpen.store.clock import Clock, now_ms
+
+_RESULT_CHARACTERS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The times a runner lives by, in seconds; tests set others."""
+
+    beat_s: float = 4.0
+    beat_ttl_s: float = 10.0
+    start_s: float = 120.0
+    # Reports of teammates that still work may come together: wait so long for the others.
+    gather_s: float = 10.0
+    # A turn may not last for ever, whatever the model does.
+    turn_s: float = 3600.0
+    # After a turn that failed: wait, try again, at last give up.
+    retry_s: float = 30.0
+    retries_max: int = 3
+    # How long an agent that asked somebody may wait before it is reminded of its task.
+    reply_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an agent's life ended."""
+
+    end: End
+    cause: str | None = None
+
+
+Interruption = Literal["cancel", "pause", "stop"]
+
+
+class Runner:
+    """One agent at work, from the handshake to its end."""
+
+    def __init__(
+        self,
+        desk: RunnerDesk,
+        driver: Driver,
+        *,
+        nonce: str,
+        place: ProcessRecord,
+        clock: Clock = now_ms,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
+    ) -> None:
+        self._desk = desk
+        self._team = desk.team
+        self._name = desk.agent
+        self._driver = driver
+        self._nonce = nonce
+        self._place = place
+        self._clock = clock
+        self._pace = pace
+        self._chair = Chair(desk.team, nonce=nonce, place=place, clock=clock)
+        self._duties = Duties(desk, reply_s=pace.reply_s, clock=clock)
+        self._used = Usage.new()
+        self._ended: Ended | None = None
+        self._paused = False
+        self._interruption: Interruption | None = None
+        self._turn: anyio.CancelScope | None = None
+        self._stirred = anyio.Event()
+        self._shown = anyio.Event()
+        self._reports_since: float | None = None
+        self._failures = 0
+        self._not_before = 0.0
+        desk.stir = self._stir
+        desk.show = self._show
+
+    async def run(self) -> Ended:
+        """Work until the end, and say how it came. Raises only if even that cannot be recorded."""
+        try:
+            await self._begin()
+        except (BullpenError, TimeoutError) as error:
+            cause = str(error) or f"It was not ready after {self._pace.start_s:.0f} s."
+            return await self._conclude(Ended("failed", cause))
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._beat_on)
+                group.start_soon(self._listen)
+                await self._work()
+                group.cancel_scope.cancel()
+        except anyio.get_cancelled_exc_class():
+            # Whoever cancels the task wants the agent gone: say so first.
+            self._ended = self._ended or Ended("stopped", "its process was told to end")
+            with anyio.CancelScope(shield=True):
+                await self._conclude(self._ended)
+            raise
+        return await self._conclude(self._ended or Ended("finished"))
+
+    def stop(self, end: End, cause: str) -> None:
+        """End this agent at once, in the middle of a turn too."""
+        self._ended = self._ended or Ended(end, cause)
+        self._interrupt("stop")
+
+    async def _begin(self) -> None:
+        """Get ready, and prove it: the handshake that whoever spawned us waits for."""
+        await self._beat()
+        with anyio.fail_after(self._pace.start_s):
+            await self._driver.start(self._desk)
+        self._desk.trust_memory(self._driver.remembers)
+        # Proves that mail can be received: what cannot be read raises.
+        await self._desk.unread()
+        if self._desk.is_lead:
+            await self._chair.take()
+        facts = await self._team.agents.ready(self._name, nonce=self._nonce, place=self._place)
+        self._used = facts.used
+        await self._duties.adopt()
+        self._desk.enter("idle")
+        self._desk.record("ready", driver=self._driver.name, launch=facts.launch)
+        await self._beat()
+
+    async def _work(self) -> None:
+        while self._ended is None:
+            try:
+                given = await self._next_turn()
+                if given is not None:
+                    await self._take_turn(given)
+            except (Conflict, NotFound) as error:
+                self._ended = Ended("lost", error.message)
+            except Refused as error:
+                # A limit was reached: the work stays as it is.
+                self._ended = Ended("stopped", error.message)
+            except Unavailable as error:
+                self._desk.record("trouble", text=str(error))
+                await self._pause(self._pace.retry_s / 10)
+
+    async def _next_turn(self) -> TurnInput | None:
+        """What the next turn begins with; waits for something to begin one."""
+        self._stirred = anyio.Event()
+        mail = await self._sorted()
+        await self._obey(mail)
+        now = self._clock() / 1000
+        if self._ended is None and not self._paused and now >= self._not_before:
+            notes = self._desk.due_notes()
+            due = bool(mail.urgent or notes) or await self._reports_are_due(mail)
+            if not due:
+                notes += await self._duties.notes()
+            if due or notes:
+                self._reports_since = None
+                return await self._input(mail.mail, notes)
+            if self._duties.stalled:
+                self._ended = Ended("finished", "nobody had anything left to do")
+        if self._ended is None:
+            await self._pause(self._wait_s(mail))
+        return None
+
+    async def _sorted(self) -> Triage:
+        """The unread mail, sorted."""
+        entries = await self._desk.unread()
+        if not entries:
+            return Triage((), (), urgent=False, reports=False)
+        return triage(entries, await self._team.agents.config(), agent=self._name)
+
+    async def _input(self, entries: tuple[Entry, ...], notes: list[str]) -> TurnInput:
+        """The state of the team, why there is a turn, and the mail."""
+        snapshot = await self._team.snapshot()
+        mail = await self._desk.inject(entries)
+        parts = [digest(snapshot, self._name), *notes]
+        if mail is not None:
+            parts.append(mail.text)
+        return TurnInput("\n\n".join(parts), mail.ids if mail else ())
+
+    async def _reports_are_due(self, mail: Triage) -> bool:
+        """Whether reports should begin a turn: when nobody else is about to send one."""
+        if not mail.reports:
+            return False
+        now = self._clock() / 1000
+        if self._reports_since is None:
+            self._reports_since = now
+        if now - self._reports_since >= self._pace.gather_s:
+            return True
+        return not await self._duties.others_at_work()
+
+    def _wait_s(self, mail: Triage) -> float | None:
+        """How long nothing is due, as far as time alone decides."""
+        now = self._clock() / 1000
+        times = [self._desk.next_timer_s(), self._duties.next_look_s()]
+        if mail.reports and self._reports_since is not None:
+            times.append(self._reports_since + self._pace.gather_s - now)
+        if self._not_before > now:
+            times.append(self._not_before - now)
+        due = [time for time in times if time is not None]
+        return max(0.0, min(due)) if due else None
+
+    async def _pause(self, seconds: float | None) -> None:
+        """Wait until something happens, at most so long."""
+        with anyio.move_on_after(seconds):
+            await self._stirred.wait()
+
+    async def _obey(self, mail: Triage) -> None:
+        """Act on orders. They are done with when they are obeyed; no model sees them."""
+        for entry, payload in mail.orders:
+            await self._desk.seen([entry.id])
+            if isinstance(payload, PermissionResponse):
+                continue
+            self._desk.record("order", action=payload.action, sender=entry.message.sender)
+            self._follow_order(payload)
+
+    def _follow_order(self, order: Control) -> None:
+        match order.action:
+            case "stop":
+                self.stop("stopped", order.reason or f"{order.sender} said so")
+            case "pause":
+                self._paused = True
+                self._interrupt("pause")
+                self._desk.enter("waiting", f"paused by {order.sender}")
+            case "resume":
+                self._paused = False
+                self._desk.enter("idle")
+            case "cancel":
+                self._interrupt("cancel")
+
+    def _interrupt(self, why: Interruption) -> None:
+        if self._turn is not None:
+            self._interruption = why
+            self._turn.cancel()
+        self._stir()
+
+    async def _take_turn(self, given: TurnInput) -> None:
+        desk = self._desk
+        facts = await self._team.agents.begin_turn(self._name, nonce=self._nonce)
+        desk.turn_usage = Usage.new()
+        desk.wrote_to.clear()
+        self._used = facts.used
+        desk.enter("working")
+        desk.record("turn", number=facts.used.turns, text=given.text, ids=list(given.ids))
+        self._duties.turn_begins()
+        text, failure = await self._drive(given)
+        self._used = self._used.plus(desk.turn_usage)
+        interrupted, self._interruption = self._interruption, None
+        desk.record("end", text=text, failure=failure, interrupted=interrupted)
+        if failure is None and interrupted is None:
+            # A turn that succeeded is a request that succeeded.
+            await desk.seen(given.ids)
+        desk.turn_over()
+        await self._settle_turn(text, failure, interrupted)
+
+    async def _drive(self, given: TurnInput) -> tuple[str, str | None]:
+        """The final text, and why the turn failed if it did."""
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + self._pace.turn_s) as scope:
+                self._turn = scope
+                result = await self._driver.turn(given, self._desk)
+                return result.text, None
+        except TurnFailed as error:
+            return error.partial, str(error)
+        except BullpenError as error:
+            return "", str(error)
+        except Exception as error:
+            return "", f"{type(error).__name__}: {error}"
+        finally:
+            self._turn = None
+        if self._interruption is not None:
+            return "", None
+        return "", f"The turn took longer than {self._pace.turn_s:.0f} s and was ended."
+
+    async def _settle_turn(
+        self, text: str, failure: str | None, interrupted: Interruption | None
+    ) -> None:
+        desk = self._desk
+        idle = await self._idle_notice(text, failure) if interrupted is None else None
+        await self._team.agents.end_turn(
+            self._name, nonce=self._nonce, usage=desk.turn_usage, idle=idle
+        )
+        desk.turn_usage = Usage.new()
+        if desk.leaving is not None:
+            self._ended = self._ended or Ended("finished", desk.leaving)
+        elif self._duties.until_done and await self._team.agents.result() is not None:
+            self._ended = self._ended or Ended("finished", "the goal is reached")
+        if failure is None:
+            self._failures = 0
+            self._duties.turn_ended(interrupted=interrupted is not None)
+            if not self._paused:
+                desk.enter("idle", self._duties.owes())
+            return
+        self._failures += 1
+        if self._failures > self._pace.retries_max:
+            self._ended = self._ended or Ended("failed", failure)
+            return
+        # Whatever began the turn, a note or a task, must not be lost with it.
+        desk.notes.append(f"Your last turn broke off ({failure}). Go on where you were.")
+        delay = self._pace.retry_s * 2 ** (self._failures - 1)
+        self._not_before = self._clock() / 1000 + delay
+        desk.enter("waiting", f"trying again in {delay:.0f} s: {failure}")
+
+    async def _idle_notice(self, text: str, failure: str | None) -> IdleNotification | None:
+        """What the lead is told: how the turn ended, what was said, whom it wrote to."""
+        if self._desk.is_lead:
+            return None
+        peers = "; ".join(f"[to {to}] {what}" for to, what in self._desk.wrote_to.items())
+        more = any(entry.state == "stored" for entry in await self._desk.unread())
+        reason = "failed" if failure is not None else None if more else "available"
+        return IdleNotification.new(
+            sender=self._name,
+            timestamp=iso(self._clock()),
+            idle_reason=reason,
+            summary=peers or None,
+            result=self._bounded(text) or None,
+            failure_reason=failure,
+        )
+
+    def _bounded(self, text: str) -> str:
+        if len(text) <= _RESULT_CHARACTERS_MAX:
+            return text
+        path = self._desk.folder / "final.txt"
+        path.write_text(text, "utf-8")
+        left_out = len(text) - _RESULT_CHARACTERS_MAX
+        return f"{text[:_RESULT_CHARACTERS_MAX]}\n[{left_out} more characters: {path}]"
+
+    async def _listen(self) -> None:
+        """Stir when anything about the team changes; obey orders also while a turn runs."""
+        while True:
+            try:
+                async with aclosing(self._team.changes()) as changes:
+                    async for _ in changes:
+                        if self._turn is not None:
+                            await self._obey(await self._sorted())
+                        self._stir()
+            except NotFound:
+                self.stop("stopped", "the team was deleted")
+                return
+            except BullpenError as error:
+                self._desk.record("trouble", text=str(error))
+                await anyio.sleep(self._pace.retry_s / 10)
+
+    async def _beat_on(self) -> None:
+        """Send heartbeats: at a change of what is shown, and regularly."""
+        while True:
+            self._shown = anyio.Event()
+            try:
+                await self._beat()
+                await self._duties.renew()
+                await self._chair.renew()
+            except NotFound:
+                self.stop("stopped", "the team was deleted")
+                return
+            except Conflict as error:
+                self.stop("lost", error.message)
+                return
+            except BullpenError as error:
+                self._desk.record("trouble", text=str(error))
+            with anyio.move_on_after(self._pace.beat_s):
+                await self._shown.wait()
+                # Changes come in flocks; one heartbeat tells of all.
+                await anyio.sleep(0.1)
+
+    async def _beat(self) -> None:
+        activity, place = self._desk.activity, self._place
+        presence = Presence.new(
+            agent=self._name,
+            state=activity.state,
+            since_ms=activity.since_ms,
+            beat_ms=self._clock(),
+            ttl_ms=round(self._pace.beat_ttl_s * 1000),
+            detail=activity.detail,
+            host=place.host,
+            pid=place.pid,
+            start=place.start,
+            nonce=self._nonce,
+            tool=activity.tool,
+            actions=activity.actions or None,
+            usage=self._used.plus(self._desk.turn_usage).raw,
+        )
+        await self._team.agents.beat(presence)
+
+    async def _conclude(self, ended: Ended) -> Ended:
+        """Record the end: the last heartbeat, the tasks given back, the lead told."""
+        desk = self._desk
+        desk.record("ended", end=ended.end, cause=ended.cause)
+        with anyio.move_on_after(30, shield=True):
+            try:
+                await self._driver.aclose()
+                state: Literal["failed", "stopped"] = (
+                    "failed" if ended.end in ("failed", "lost") else "stopped"
+                )
+                await self._chair.leave()
+                desk.enter(state, ended.cause)
+                await self._team.agents.end(
+                    self._name, ended.end, by=self._name, nonce=self._nonce, cause=ended.cause
+                )
+                await self._beat()
+            except NotFound:
+                # The team is gone, and with it everything that could be told.
+                pass
+        return ended
+
+    def _stir(self) -> None:
+        self._stirred.set()
+
+    def _show(self) -> None:
+        self._shown.set()

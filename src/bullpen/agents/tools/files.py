@@ -1,0 +1,398 @@
+"""Tools that read and write files: what an agent has not read, it does not overwrite."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from anyio import to_thread
+from pydantic import Field
+
+from bullpen.agents.drivers.base import Desk
+from bullpen.agents.tools.base import Tool, ToolInput
+from bullpen.agents.tools.binary import kind_of_binary
+from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
+
+LINES_MAX = 2_000
+LINE_CHARS_MAX = 2_000
+READ_CHARS_MAX = 100_000
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Larger files are for programs that read a part of a file."""
+
+_SNIPPET_LINES = 4
+_SIBLINGS_MAX = 10_000
+
+_READ: WeakKeyDictionary[Desk, dict[str, str]] = WeakKeyDictionary()
+"""What each agent knows: the digest of every file as it last read or wrote it, by real path."""
+
+
+class ReadInput(ToolInput):
+    """Input of Read."""
+
+    file_path: str = Field(description="The file; relative paths begin at your working directory")
+    offset: int | None = Field(None, ge=0, description="The first line to show, counted from 1")
+    limit: int | None = Field(None, ge=1, description="How many lines to show")
+
+
+class WriteInput(ToolInput):
+    """Input of Write."""
+
+    file_path: str = Field(description="The file; relative paths begin at your working directory")
+    content: str = Field(description="The whole new content of the file")
+
+
+class EditInput(ToolInput):
+    """Input of Edit."""
+
+    file_path: str = Field(description="The file; relative paths begin at your working directory")
+    old_string: str = Field(description="The text to replace, exactly as it is in the file")
+    new_string: str = Field(description="The text to put in its place")
+    replace_all: bool = Field(False, description="Replace every occurrence, not just the only one")
+
+
+def absolute(path: str, desk: Desk) -> str:
+    """A path as the agent means it. Raises Invalid for what cannot be a path."""
+    if not path.strip() or "\0" in path:
+        raise Invalid(f"{path!r} is no path.", remedy="Give the path of a file or directory.")
+    return os.path.normpath(os.path.join(desk.spec.cwd, os.path.expanduser(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file as it is now. `path` is where it really lies, past all links."""
+
+    path: str
+    raw: bytes
+    mode: int
+
+    @property
+    def digest(self) -> str:
+        return _digest(self.raw)
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _known(desk: Desk) -> dict[str, str]:
+    return _READ.setdefault(desk, {})
+
+
+def _find(path: str) -> _Found | None:
+    """The file at a path, or None. Raises for what is there but is no file to read."""
+    try:
+        # Without waiting: nobody may ever write into a named pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+    try:
+        return _content(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _content(path: str, descriptor: int) -> _Found:
+    facts = os.fstat(descriptor)
+    if stat.S_ISDIR(facts.st_mode):
+        raise Invalid(
+            f"{path!r} is a directory.", remedy="Glob with the pattern '*' shows what is in it."
+        )
+    if not stat.S_ISREG(facts.st_mode):
+        raise Invalid(f"{path!r} is a device, pipe or socket, not a file.", remedy="Use Bash.")
+    try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            raw = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+    if len(raw) > FILE_BYTES_MAX:
+        raise Invalid(
+            f"{path!r} has more than {FILE_BYTES_MAX} bytes, which is too much to read at once.",
+            remedy="Use Grep, or sed, head and tail with Bash.",
+        )
+    return _Found(os.path.realpath(path), raw, stat.S_IMODE(facts.st_mode))
+
+
+def _cannot(verb: str, path: str, error: OSError) -> BullpenError:
+    return Unavailable(
+        f"Cannot {verb} {path!r}: {error.strerror or error}.",
+        remedy="Check the path and its permissions.",
+    )
+
+
+def _missing(path: str, desk: Desk) -> NotFound:
+    folder, name = os.path.split(path)
+    while not os.path.isdir(folder):
+        folder, name = os.path.split(folder)
+    hint = "" if os.path.join(folder, name) == path else f"There is no {name!r} in {folder!r}."
+    try:
+        with os.scandir(folder) as entries:
+            there = [entry.name for entry, _ in zip(entries, range(_SIBLINGS_MAX), strict=False)]
+    except OSError:
+        there = []
+    by_fold = {entry.casefold(): entry for entry in there}
+    near = difflib.get_close_matches(name.casefold()[:255], by_fold, n=3, cutoff=0.6)
+    if near:
+        paths = " or ".join(repr(os.path.join(folder, by_fold[match])) for match in near)
+        hint = f"{hint} Did you mean {paths}?"
+    return NotFound(
+        f"There is no file {path!r}.",
+        remedy=hint.strip() or f"Your working directory is {desk.spec.cwd!r}; use Glob to find it.",
+    )
+
+
+async def _read(given: ReadInput, desk: Desk) -> str:
+    # Left behind when cancelled: a file system that hangs must not hold the agent.
+    return await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
+
+
+def _read_now(given: ReadInput, desk: Desk) -> str:
+    path = absolute(given.file_path, desk)
+    found = _find(path)
+    if found is None:
+        raise _missing(path, desk)
+    kind = kind_of_binary(found.raw)
+    if kind is not None:
+        raise Invalid(
+            f"{path!r} is no text: it is {kind}, {len(found.raw)} bytes.",
+            remedy="Use a program for this kind of file, with Bash.",
+        )
+    _known(desk)[found.path] = found.digest
+    text = found.raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    shown = _numbered(path, text, given.offset or 1, given.limit or LINES_MAX)
+    if text.encode("utf-8") not in found.raw:
+        shown += "\n\n[Bytes that are not UTF-8 are shown as \ufffd.]"
+    return shown
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as editors count them: ended by newlines only, and by nothing else."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _numbered(path: str, text: str, first: int, limit: int) -> str:
+    lines = _lines(text)
+    if not lines:
+        return f"The file {path} is empty."
+    if first > len(lines):
+        raise Invalid(
+            f"{path!r} has {len(lines)} lines, so none at {first}.",
+            remedy="Give a smaller offset.",
+        )
+    shown: list[str] = []
+    room = READ_CHARS_MAX
+    for number, line in enumerate(lines[first - 1 : first - 1 + limit], start=first):
+        row = f"{number:6d}\t{_cut(line)}"
+        room -= len(row) + 1
+        if room < 0 and shown:
+            break
+        shown.append(row)
+    last = first - 1 + len(shown)
+    if last < len(lines):
+        shown.append(f"\n[Lines {first} to {last} of {len(lines)}; go on with offset {last + 1}.]")
+    return "\n".join(shown)
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LINE_CHARS_MAX:
+        return line
+    return f"{line[:LINE_CHARS_MAX]}… [{len(line) - LINE_CHARS_MAX} more characters]"
+
+
+def _refuse_unread(path: str, found: _Found, desk: Desk) -> None:
+    known = _known(desk).get(found.path)
+    if known == found.digest:
+        return
+    if known is None:
+        raise Refused(
+            f"{path!r} exists, and you have not read it.",
+            reason="not_read",
+            remedy="Read it first, then decide what to write.",
+        )
+    raise Refused(
+        f"{path!r} has changed since you last read it.",
+        reason="changed",
+        remedy="Read it again: somebody else, or a command, has written it.",
+    )
+
+
+async def _write(given: WriteInput, desk: Desk) -> str:
+    return await to_thread.run_sync(_write_now, given, desk)
+
+
+def _write_now(given: WriteInput, desk: Desk) -> str:
+    path = absolute(given.file_path, desk)
+    raw = _encoded(given.content)
+    found = _find(path)
+    if found is not None:
+        _refuse_unread(path, found, desk)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise _cannot("make the directory of", path, error) from error
+    _replace(path, found, raw, desk)
+    done = "created" if found is None else "overwritten"
+    return f"The file {path} was {done}: {len(_lines(given.content))} lines."
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Invalid(
+            f"The text holds half a character at position {error.start}: {error.reason}.",
+            remedy="Nothing was written; give whole characters.",
+        ) from None
+
+
+def _replace(path: str, found: _Found | None, raw: bytes, desk: Desk) -> None:
+    """Put new content in the place of the old, all at once, past links, with the same mode."""
+    target = os.path.realpath(path)
+    beside = os.path.join(os.path.dirname(target), f".bullpen-{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            if found is not None:
+                os.fchmod(file.fileno(), found.mode)
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        # Somebody may have written it while this was prepared.
+        now = _find(target)
+        if now is not None and (found is None or now.digest != found.digest):
+            _refuse_unread(path, now, desk)
+        os.replace(beside, target)
+    except OSError as error:
+        raise _cannot("write", path, error) from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+    _known(desk)[target] = _digest(raw)
+
+
+async def _edit(given: EditInput, desk: Desk) -> str:
+    return await to_thread.run_sync(_edit_now, given, desk)
+
+
+def _edit_now(given: EditInput, desk: Desk) -> str:
+    path = absolute(given.file_path, desk)
+    if given.old_string == given.new_string:
+        raise Invalid("old_string and new_string are the same.", remedy="Nothing was changed.")
+    if not given.old_string:
+        raise Invalid("old_string is empty.", remedy="To make a file, use Write.")
+    _encoded(given.new_string)
+    found = _find(path)
+    if found is None:
+        raise _missing(path, desk)
+    _refuse_unread(path, found, desk)
+    # What is no UTF-8 goes through unchanged.
+    text = found.raw.decode("utf-8", "surrogateescape")
+    old, new = _in_its_line_endings(text, given.old_string, given.new_string)
+    count = text.count(old)
+    if count == 0:
+        raise _no_match(path, text, given.old_string)
+    if count > 1 and not given.replace_all:
+        raise _several(path, text, old, count)
+    first = text.index(old)
+    changed = text.replace(old, new)
+    _replace(path, found, changed.encode("utf-8", "surrogateescape"), desk)
+    times = f"{count} places" if count > 1 else "1 place"
+    return f"The file {path} was changed in {times}.\n{_around(changed, first, new)}"
+
+
+def _in_its_line_endings(text: str, old: str, new: str) -> tuple[str, str]:
+    """What is to be replaced and by what, with the line endings that the file has.
+
+    Models see and write plain newlines.
+    """
+    windows = text.count("\r\n")
+    if not windows:
+        return old, new
+    if windows == text.count("\n") or old not in text:
+        return _windows(old), _windows(new)
+    # Both kinds are in the file: where the old text has no newline, the more common one is used.
+    if "\n" not in old and windows * 2 > text.count("\n"):
+        return old, _windows(new)
+    return old, new
+
+
+def _windows(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _no_match(path: str, text: str, old: str) -> BullpenError:
+    lines = _lines(text)
+    wanted = [" ".join(line.split()) for line in _lines(old)]
+    have = [" ".join(line.split()) for line in lines]
+    near = next(
+        (
+            number + 1
+            for number in range(len(have) - len(wanted) + 1)
+            if any(wanted) and have[number : number + len(wanted)] == wanted
+        ),
+        None,
+    )
+    remedy = "Read the file again and copy the text exactly, without the line numbers."
+    if near is not None:
+        remedy = f"At line {near} it is the same but for white space. {remedy}"
+    return Refused(f"old_string is not in {path!r} (0 matches).", reason="no_match", remedy=remedy)
+
+
+def _several(path: str, text: str, old: str, count: int) -> BullpenError:
+    lines: list[str] = []
+    position = text.find(old)
+    while position >= 0 and len(lines) < 10:
+        lines.append(str(text.count("\n", 0, position) + 1))
+        position = text.find(old, position + len(old))
+    more = " and more" if count > len(lines) else ""
+    return Refused(
+        f"old_string is in {path!r} {count} times, at lines {', '.join(lines)}{more}.",
+        reason="several_matches",
+        remedy="Add lines around it until it is the only one, or set replace_all.",
+    )
+
+
+def _around(text: str, position: int, new: str) -> str:
+    """The changed lines with some around them, as Read shows them."""
+    lines = _lines(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+    at = text.count("\n", 0, position)
+    first = max(0, at - _SNIPPET_LINES)
+    last = min(len(lines), at + min(new.count("\n"), 40) + 1 + _SNIPPET_LINES)
+    return "\n".join(
+        f"{first + i + 1:6d}\t{_cut(line)}" for i, line in enumerate(lines[first:last])
+    )
+
+
+FILE_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        "Read",
+        f"Read a text file, with line numbers; {LINES_MAX} lines unless you say which.",
+        ReadInput,
+        "read",
+        _read,
+    ),
+    Tool(
+        "Write",
+        "Write a whole file; its directory is made if need be. A file that exists must have been "
+        "read by you since it last changed. To change a part of a file, use Edit.",
+        WriteInput,
+        "write",
+        _write,
+    ),
+    Tool(
+        "Edit",
+        "Replace text in a file that you have read. old_string must be in the file exactly once, "
+        "as it is there, without the line numbers; or set replace_all.",
+        EditInput,
+        "write",
+        _edit,
+    ),
+)

@@ -1,0 +1,186 @@
+"""Commands in the background: jobs of one agent, which end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+from weakref import WeakKeyDictionary
+
+import anyio
+from anyio import to_thread
+from pydantic import Field
+
+from bullpen.agents.drivers.base import Desk
+from bullpen.agents.tools.base import Tool, ToolInput
+from bullpen.agents.tools.commands import Output, shell, started
+from bullpen.errors import NotFound, Unavailable
+from bullpen.team.lookup import among
+
+_READ_BYTES_MAX = 30_000
+_STARTED_WITHIN_S = 30.0
+_ENDED_WITHIN_S = 5.0
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A command in the background. `ended` says how, once it has."""
+
+    id: str
+    command: str
+    path: Path
+    task: asyncio.Task[None] | None = None
+    ended: str | None = None
+    # How far the agent has read its output.
+    read: int = 0
+
+
+_JOBS: WeakKeyDictionary[Desk, dict[str, Job]] = WeakKeyDictionary()
+
+
+async def start_job(command: str, desk: Desk) -> str:
+    """Start a command in the background, and say where its output goes."""
+    job_id = f"bash_{secrets.token_hex(3)}"
+    started_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    job = Job(job_id, command, desk.folder / "output" / f"{job_id}.txt")
+    # The job outlives this call, so it is a task of its own, with its own end: `end_jobs`.
+    job.task = asyncio.create_task(_follow(job, desk, started_up), name=f"job {job_id}")
+    _JOBS.setdefault(desk, {})[job_id] = job
+    try:
+        await asyncio.wait(
+            {job.task, started_up},
+            timeout=_STARTED_WITHIN_S,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    finally:
+        if not started_up.done():
+            del _JOBS[desk][job_id]
+            job.task.cancel()
+    if not started_up.done():
+        await _refuse(job.task)
+    return (
+        f"Command running in the background with ID {job_id}. Its output goes to {job.path}. "
+        "You are told when it has ended; BashOutput shows what is new, KillShell ends it."
+    )
+
+
+async def _refuse(task: asyncio.Task[None]) -> NoReturn:
+    """Raise why a job could not be started."""
+    await asyncio.wait({task}, timeout=_ENDED_WITHIN_S)
+    if task.done() and not task.cancelled():
+        task.result()
+    raise Unavailable(
+        f"The command was not started within {_STARTED_WITHIN_S:g} seconds.",
+        remedy="The machine seems to be busy: try again later.",
+    )
+
+
+async def _follow(job: Job, desk: Desk, started_up: asyncio.Future[None]) -> None:
+    """Run a job to its end, and wake its agent once. A job that is killed wakes nobody."""
+    with _opened(job.path) as output:
+        async with started(shell(job.command), desk, output.add) as running:
+            started_up.set_result(None)
+            code = await running.finished()
+    job.ended = f"ended with exit code {code}"
+    desk.wake(f"Background job {job.id} {job.ended}; output: {job.path}\nCommand: {job.command}")
+
+
+def _opened(path: Path) -> Output:
+    try:
+        return Output(path, whole=True)
+    except OSError as error:
+        raise Unavailable(
+            f"The output cannot be kept in {str(path)!r}: {error.strerror}.",
+            remedy="Make room there, or run the command in the foreground.",
+        ) from error
+
+
+async def end_jobs(desk: Desk) -> None:
+    """End every job of an agent, with all that is in their process groups."""
+    await _cancelled([job for job in _JOBS.pop(desk, {}).values() if job.ended is None])
+
+
+async def _cancelled(jobs: list[Job]) -> None:
+    tasks = [job.task for job in jobs if job.task is not None]
+    for job in jobs:
+        job.ended = "was killed"
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait(tasks, timeout=_ENDED_WITHIN_S)
+
+
+def _job(desk: Desk, job_id: str) -> Job:
+    jobs = _JOBS.get(desk, {})
+    if job_id not in jobs:
+        raise NotFound(
+            f"There is no background job {job_id!r}.",
+            remedy=among(job_id, jobs, what="background jobs"),
+        )
+    return jobs[job_id]
+
+
+class BashOutputInput(ToolInput):
+    """Input of BashOutput."""
+
+    bash_id: str = Field(description="The id of the background job")
+
+
+class KillShellInput(ToolInput):
+    """Input of KillShell."""
+
+    shell_id: str = Field(description="The id of the background job")
+
+
+async def _output(given: BashOutputInput, desk: Desk) -> str:
+    job = _job(desk, given.bash_id)
+    state = "is running" if job.ended is None else job.ended
+    text, skipped = await to_thread.run_sync(_news, job)
+    note = (
+        f"\n[... {skipped} bytes are left out here; all of it: {job.path} ...]" if skipped else ""
+    )
+    return f"Job {job.id} {state}.{note}\n{text or '(no new output)'}"
+
+
+def _news(job: Job) -> tuple[str, int]:
+    """What a job printed since it was last asked: the end of it, and how much is left out."""
+    with open(job.path, "rb") as file:
+        size = file.seek(0, 2)
+        skipped = max(0, size - job.read - _READ_BYTES_MAX)
+        file.seek(job.read + skipped)
+        raw = file.read(_READ_BYTES_MAX)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(raw, final=job.ended is not None)
+    # A character of which only a part is there is for the next time.
+    job.read += skipped + len(raw) - len(decoder.getstate()[0])
+    return text, skipped
+
+
+async def _kill(given: KillShellInput, desk: Desk) -> str:
+    job = _job(desk, given.shell_id)
+    if job.ended is not None:
+        return f"Job {job.id} {job.ended} already."
+    await _cancelled([job])
+    return f"Job {job.id} was killed. Its output: {job.path}"
+
+
+JOB_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        "BashOutput",
+        "Show what a background job printed since you last asked, and whether it still runs.",
+        BashOutputInput,
+        "run",
+        _output,
+    ),
+    Tool(
+        "KillShell",
+        "End a background job and all that it started.",
+        KillShellInput,
+        "run",
+        _kill,
+    ),
+)

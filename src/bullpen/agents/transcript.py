@@ -1,0 +1,63 @@
+"""What an agent was told, said and did: one JSON object a line, in its own folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bullpen.protocol import jsontext
+from bullpen.protocol.times import iso
+from bullpen.store.clock import Clock, now_ms
+
+NAME = "transcript.jsonl"
+
+
+class Transcript:
+    """The transcript of one agent. Lines are whole or not there, whoever else writes."""
+
+    def __init__(self, folder: Path, *, clock: Clock = now_ms) -> None:
+        self.path = folder / NAME
+        self._clock = clock
+        self._descriptor = os.open(
+            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        if _torn(self.path):
+            os.write(self._descriptor, b"\n")
+
+    def record(self, kind: str, **data: Any) -> None:
+        """Add a line."""
+        row = {"time": iso(self._clock()), "kind": kind, **data}
+        os.write(self._descriptor, jsontext.dumps_line(row) + b"\n")
+
+    def sync(self) -> None:
+        """Return when what was recorded is on the disk."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+
+def _torn(path: Path) -> bool:
+    """Whether a killed process left the last line by half."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if file.tell() == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a transcript. One that cannot be read becomes a row of kind `damaged`."""
+    with path.open("rb") as file:
+        for line in file:
+            if not line.strip():
+                continue
+            try:
+                row = jsontext.loads(line.decode("utf-8", "surrogatepass"))
+            except ValueError:
+                row = None
+            yield row if isinstance(row, dict) else {"kind": "damaged", "text": repr(line[:200])}

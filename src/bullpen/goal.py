@@ -1,0 +1,245 @@
+"""One goal, pursued by a team to its end: what `bullpen run` does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+import anyio
+
+from bullpen.agents.duties import UNTIL_DONE
+from bullpen.agents.news import news
+from bullpen.agents.rollcall import AgentView
+from bullpen.agents.supervisor import Supervisor
+from bullpen.agents.transcript import rows
+from bullpen.app import Settings
+from bullpen.errors import Invalid, NotFound
+from bullpen.office import Office, open_office
+from bullpen.protocol.agent import AgentFacts, End, Usage
+from bullpen.protocol.names import LEAD
+from bullpen.team.snapshot import Snapshot
+from bullpen.team.team import Team
+
+Status = Literal["done", "failed", "unfinished", "interrupted"]
+
+CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
+
+_LOOK_S = 0.5
+_TEND_S = 2.0
+_LEAD_LAUNCHES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be reached, and how."""
+
+    text: str
+    cwd: str
+    team: str | None = None
+    driver: str = "native"
+    backend: str = "in-process"
+    model: str | None = None
+    script: str | None = None
+    budget_turns: int | None = None
+    timeout_s: float | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a team is. `news` are the happenings since the last look."""
+
+    team: str
+    snapshot: Snapshot
+    agents: list[AgentView]
+    news: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended. `code` is the exit code of the command."""
+
+    code: int
+    status: Status
+    summary: str
+    team: str
+    usage: Usage
+    tasks: dict[str, int]
+    cause: str | None = None
+
+
+Watch = Callable[[Progress], None]
+
+
+async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
+    """Give a team a goal and wait until it is reached, or cannot be.
+
+    Cancelling it stops the agents in order and keeps the team: it can be resumed.
+
+    Raises:
+        Conflict: the team has a lead that is at work.
+        Unavailable: the lead could not be started.
+    """
+    if goal.keep and goal.backend == "in-process":
+        raise Invalid(
+            "Agents inside this process cannot outlive it.",
+            remedy="Choose --backend subprocess or tmux to keep them.",
+        )
+    async with open_office(settings) as office:
+        name = await _team_for(office, goal)
+        team, supervisor = office.teams.open(name), office.supervisor(name)
+        await supervisor.tend(by=LEAD)
+        await team.agents.unfinish(by=LEAD)
+        if goal.budget_turns is not None:
+            await team.agents.limit(by=LEAD, turns=goal.budget_turns)
+        spec = await office.spec(
+            driver=goal.driver,
+            backend=goal.backend,
+            cwd=goal.cwd,
+            model=goal.model,
+            prompt=goal.text,
+            script=goal.script,
+            claims=False,
+        )
+        seen = len(await team.events())
+        pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=goal.keep)
+        lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
+        return await pursuit.run(
+            lambda: supervisor.spawn(LEAD, lead, by=LEAD), timeout_s=goal.timeout_s
+        )
+
+
+async def resume_goal(settings: Settings, team_name: str, watch: Watch) -> Outcome:
+    """Take up a goal that a team was stopped or killed at, and wait until it is reached."""
+    async with open_office(settings) as office:
+        team, supervisor = office.teams.open(team_name), office.supervisor(team_name)
+        seen = len(await team.events())
+        pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=False)
+        return await pursuit.run(lambda: supervisor.resume(by=LEAD), timeout_s=None)
+
+
+async def pursues_goal(office: Office, team_name: str) -> bool:
+    """Whether a team was made to reach a goal, and so must be watched while it works."""
+    config = await office.teams.open(team_name).agents.config()
+    lead = config.member(LEAD)
+    agent = lead.agent if lead is not None else None
+    return agent is not None and bool(agent.asked.options.get(UNTIL_DONE))
+
+
+async def _team_for(office: Office, goal: Goal) -> str:
+    name = goal.team or f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    try:
+        await office.teams.open(name).agents.config()
+    except NotFound:
+        words = " ".join(goal.text.split())
+        await office.teams.create(name, description=words[:200], cwd=goal.cwd)
+    return name
+
+
+class _Pursuit:
+    """A team on its way to a goal."""
+
+    def __init__(
+        self, team: Team, supervisor: Supervisor, watch: Watch, *, seen: int, keep: bool
+    ) -> None:
+        self._team = team
+        self._supervisor = supervisor
+        self._watch = watch
+        self._seen = seen
+        self._keep = keep
+        self._agents: list[AgentView] = []
+
+    async def run(
+        self, begin: Callable[[], Awaitable[object]], *, timeout_s: float | None
+    ) -> Outcome:
+        """Begin, watch until the lead has ended, and stop whoever is left."""
+        lead: AgentFacts | None = None
+        try:
+            with anyio.move_on_after(timeout_s):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._look_on)
+                    await begin()
+                    lead = await self._until_the_end()
+                    group.cancel_scope.cancel()
+            if lead is None:
+                await self._stop("suspended", "the time was over")
+                cause = f"It was not reached in {timeout_s:.0f} s."
+                return await self._ended("unfinished", "", cause)
+            return await self._outcome(lead)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._stop("suspended", "the run was interrupted")
+                await self._look()
+            raise
+        except ExceptionGroup as group_error:
+            # One error went wrong, in one of two tasks: say that one.
+            raise group_error.exceptions[0] from None
+
+    async def _look_on(self) -> None:
+        """Show how far the team is, soon after each change and now and then."""
+        while True:
+            await self._look()
+            with anyio.move_on_after(_LOOK_S):
+                async with aclosing(self._team.changes()) as changes:
+                    await anext(changes)
+                    await anext(changes)
+
+    async def _look(self) -> None:
+        snapshot = await self._team.snapshot()
+        self._agents = await self._supervisor.agents()
+        events = await self._team.events(after=self._seen)
+        self._seen = events[-1].seq if events else self._seen
+        happened = [line for event in events for line in news(event)]
+        self._watch(Progress(self._team.name, snapshot, self._agents, happened))
+
+    async def _until_the_end(self) -> AgentFacts:
+        """Wait until the lead has ended. One that was killed is started again, a few times."""
+        launches = 1
+        while True:
+            await self._supervisor.tend(by=LEAD)
+            _, agent = await self._team.agents.get(LEAD)
+            if agent.phase == "ended":
+                if agent.end != "lost" or launches >= _LEAD_LAUNCHES_MAX:
+                    return agent
+                launches += 1
+                await self._supervisor.resume(by=LEAD, names=[LEAD])
+            await anyio.sleep(_LOOK_S)
+
+    async def _outcome(self, lead: AgentFacts) -> Outcome:
+        """How it ended: by the lead's word, and by the tasks if it gave none."""
+        result = await self._team.agents.result()
+        tasks = (await self._team.tasks.list()).tasks
+        if not self._keep:
+            await self._stop("stopped", "the run is over")
+        if lead.end in ("failed", "lost"):
+            return await self._ended("failed", "", lead.cause or "The lead was lost.")
+        if result is not None:
+            because = f"Tasks stay open: {result.override}" if result.override else None
+            return await self._ended("done", result.summary, because)
+        if lead.end == "finished" and tasks and all(t.status == "completed" for t in tasks):
+            return await self._ended("done", await self._last_words(), None)
+        return await self._ended("unfinished", await self._last_words(), lead.cause)
+
+    async def _last_words(self) -> str:
+        """The last thing the lead said."""
+        path = await self._supervisor.transcript(LEAD)
+        if not path.exists():
+            return ""
+        texts = [row.get("text") for row in rows(path) if row.get("kind") == "end"]
+        return next((text for text in reversed(texts) if isinstance(text, str) and text), "")
+
+    async def _stop(self, end: End, reason: str) -> None:
+        await self._supervisor.stop_all(by=LEAD, end=end, reason=reason)
+
+    async def _ended(self, status: Status, summary: str, cause: str | None) -> Outcome:
+        await self._look()
+        usage = Usage.new()
+        for view in self._agents:
+            usage = usage.plus(view.usage)
+        listing = await self._team.tasks.list()
+        tasks = Counter[str](task.status for task in listing.tasks)
+        return Outcome(CODES[status], status, summary, self._team.name, usage, dict(tasks), cause)

@@ -1,0 +1,295 @@
+"""Where agents are put together: store, backends, drivers and the environment they get."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from bullpen.agents import environment, processes
+from bullpen.agents.backends.base import NONCE, Backend, Launch
+from bullpen.agents.backends.inprocess import InProcess
+from bullpen.agents.backends.subprocess import Detached
+from bullpen.agents.backends.tmux import Tmux
+from bullpen.agents.checkup import examine_machine, examine_team, launches
+from bullpen.agents.colleagues import TeamColleagues
+from bullpen.agents.definitions import apply, find
+from bullpen.agents.desk import RunnerDesk
+from bullpen.agents.drivers.base import Wanted
+from bullpen.agents.drivers.choice import check_spec, make_driver
+from bullpen.agents.runner import Ended, Pace, Runner
+from bullpen.agents.supervisor import Supervisor, agent_folder
+from bullpen.agents.transcript import Transcript
+from bullpen.app import Settings, open_teams
+from bullpen.app import doctor as examine_files
+from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
+from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.names import LEAD
+from bullpen.store.base import Finding
+from bullpen.store.clock import now_ms
+from bullpen.team import agent_rules
+
+TMUX_SOCKET = "BULLPEN_TMUX_SOCKET"
+"""The name of the tmux server to use; ours is `bullpen`, people's own is `default`."""
+
+TMUX_SESSION = "BULLPEN_TMUX_SESSION"
+"""The tmux session for windows of agents; without it each team has one of its own."""
+
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class Office:
+    """The teams of one home, and what it takes to run agents for them on this machine."""
+
+    def __init__(
+        self, settings: Settings, environ: Mapping[str, str], *, pace: Pace | None = None
+    ) -> None:
+        self.settings = settings
+        self.teams = open_teams(settings)
+        self._environ = environ
+        self._pace = pace or Pace()
+        self._inside = InProcess(self._work_inside)
+        self._backends: dict[str, Backend] = {
+            "in-process": self._inside,
+            "subprocess": Detached(),
+            "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
+        }
+        self._supervisors: dict[str, Supervisor] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            for backend in self._backends.values():
+                await backend.aclose()
+            await self.teams.aclose()
+
+    def supervisor(self, team: str) -> Supervisor:
+        """Whoever starts and stops the agents of a team."""
+        if team not in self._supervisors:
+            self._supervisors[team] = Supervisor(
+                self.teams.open(team),
+                home=self.settings.home,
+                backends=self._backends,
+                environ=self._environ,
+                check=check_spec,
+            )
+        return self._supervisors[team]
+
+    async def delete_team(self, name: str, *, by: str, force: bool = False) -> bool:
+        """Delete a team with all it knows; False if there was none. Transcripts are kept.
+
+        Members that are dead do not keep it, whatever their records say.
+
+        Raises:
+            Refused: an agent is alive (members_alive), unless `force`, which stops it first.
+        """
+        supervisor = self.supervisor(name)
+        try:
+            await supervisor.tend(by=by)
+            if force:
+                await supervisor.stop_all(by=by, reason="its team is deleted")
+            else:
+                await supervisor.sweep()
+        except NotFound:
+            return False
+        except Unreadable:
+            # Nobody can say who is in it. What still runs is found by the doctor.
+            if not force:
+                raise
+        return await self.teams.delete(name, by=by, force=force)
+
+    async def examine(self, team: str | None, *, fix: bool) -> list[Finding]:
+        """Look for agents that are gone, and for processes and panes that nobody accounts for."""
+        by = self.settings.agent
+        findings: list[Finding] = []
+        known: dict[str, AgentFacts] = {}
+        complete = True
+        for name in await self.teams.names():
+            try:
+                if team in (None, name):
+                    findings += await examine_team(self.teams.open(name), fix=fix, by=by)
+                known |= await launches(self.teams.open(name))
+            except NotFound:
+                # Deleted since the names were read.
+                continue
+            except BullpenError:
+                # Examining the files says why. Its agents may be at work.
+                complete = False
+        findings += await examine_machine(
+            self.settings.home, known, self._backends.values(), complete=complete, fix=fix
+        )
+        return findings
+
+    async def spec(
+        self,
+        *,
+        driver: str,
+        backend: str,
+        cwd: str,
+        role: str | None = None,
+        model: str | None = None,
+        prompt: str | None = None,
+        script: str | None = None,
+        mode: str | None = None,
+        claims: bool = True,
+        turns_max: int | None = None,
+        env: Sequence[str] = (),
+    ) -> AgentSpec:
+        """What to spawn, with everything that its definition says applied.
+
+        Raises:
+            NotFound: there is no such definition.
+            Invalid: something that it says cannot be had; the text names it.
+        """
+        wanted = environment.check_names(env, self._environ)
+        models = environment.MODELS if driver == "native" else ()
+        spec = AgentSpec.new(
+            driver=driver,
+            backend=backend,
+            cwd=cwd,
+            prompt=prompt,
+            model=model,
+            script=script,
+            mode=mode,
+            claims=claims,
+            turns_max=turns_max,
+            env=[*environment.COMMON, *models, *wanted],
+        )
+        if role is None:
+            return spec
+        home = Path(self._environ.get("HOME") or "/")
+        definition = await anyio.to_thread.run_sync(find, role, Path(cwd), home)
+        return apply(definition, spec)
+
+    async def work(
+        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
+    ) -> Ended:
+        """Be one agent, from the handshake to its end.
+
+        Raises:
+            Conflict: this launch may no longer act.
+        """
+        runner, transcript = await self._runner(
+            team_name, name, nonce=nonce, env=env, in_process=in_process
+        )
+        try:
+            if in_process:
+                return await runner.run()
+            async with anyio.create_task_group() as group:
+                group.start_soon(_obey_signals, runner)
+                ended = await runner.run()
+                group.cancel_scope.cancel()
+            return ended
+        finally:
+            transcript.close()
+
+    async def _runner(
+        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
+    ) -> tuple[Runner, Transcript]:
+        team = self.teams.open(team_name)
+        config = await team.agents.config()
+        _, agent = agent_rules.current(config, name, nonce)
+        spec = agent.asked
+        folder = agent_folder(self.settings.home, config, name)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        transcript = Transcript(folder)
+        may_spawn = name == LEAD or agent.depth < config.facts.bounds.depth
+        colleagues = TeamColleagues(
+            self.supervisor(team_name), team, agent=name, spec=spec, make=self._teammate
+        )
+        desk = RunnerDesk(
+            team,
+            name,
+            spec,
+            folder=folder,
+            env=env,
+            transcript=transcript,
+            colleagues=colleagues if may_spawn else None,
+            now=now_ms,
+        )
+        driver = make_driver(spec, env, limits=self.settings.home / "limits")
+        place = _here(spec.backend, in_process=in_process)
+        return Runner(desk, driver, nonce=nonce, place=place, pace=self._pace), transcript
+
+    async def _work_inside(self, launch: Launch) -> None:
+        await self.work(
+            launch.team, launch.agent, nonce=launch.nonce, env=launch.env, in_process=True
+        )
+
+    async def _teammate(self, wanted: Wanted, parent: AgentSpec) -> AgentSpec:
+        """The spec of a teammate: as its parent's where nothing else was asked for."""
+        extra = [name for name in parent.env if name in self._environ]
+        spec = await self.spec(
+            driver=wanted.driver or parent.driver,
+            backend=wanted.backend or parent.backend,
+            cwd=str(Path(parent.cwd, wanted.cwd)) if wanted.cwd else parent.cwd,
+            role=wanted.role,
+            model=wanted.model or parent.model,
+            prompt=wanted.prompt,
+            script=parent.script,
+            mode=wanted.mode,
+            env=extra,
+        )
+        options = {key: parent.options[key] for key in ("context_window",) if key in parent.options}
+        return spec.evolve(options={**options, **spec.options})
+
+
+async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Finding]:
+    """Look for damage in files and records, then for agents, processes and panes."""
+    findings = await examine_files(settings, team, fix)
+    async with open_office(settings) as office:
+        return [*findings, *await office.examine(team, fix=fix)]
+
+
+def open_office(settings: Settings) -> Office:
+    """All teams in the home and the means to run their agents. Close it when done."""
+    return Office(settings, os.environ)
+
+
+async def run_agent(settings: Settings) -> int:
+    """Be the agent that a backend started this process for. Returns the exit code.
+
+    Raises:
+        Invalid: nobody started this process as an agent.
+    """
+    nonce, team = os.environ.get(NONCE), settings.team
+    if not nonce or team is None:
+        raise Invalid(
+            "This process was not started as an agent.",
+            remedy="Start one with: bullpen spawn NAME",
+        )
+    async with open_office(settings) as office:
+        ended = await office.work(
+            team, settings.agent, nonce=nonce, env=dict(os.environ), in_process=False
+        )
+    return 0 if ended.end in ("finished", "stopped", "suspended") else 1
+
+
+async def _obey_signals(runner: Runner) -> None:
+    with anyio.open_signal_receiver(*_ENDINGS) as received:
+        async for number in received:
+            runner.stop("stopped", f"its process got {signal.Signals(number).name}")
+
+
+def _here(backend: str, *, in_process: bool) -> ProcessRecord:
+    """The place of an agent that is this process."""
+    pid = os.getpid()
+    return ProcessRecord.new(
+        backend=backend,
+        host=processes.host_name(),
+        pid=pid,
+        start=processes.start_of(pid),
+        group=None if in_process else os.getpgrp(),
+    )

@@ -1,0 +1,103 @@
+"""A desk for tests of drivers and tools: a real team behind it, and a record of what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bullpen.agents.drivers.base import Colleagues, Mail, TurnInput
+from bullpen.agents.frame import frames
+from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.protocol.names import LEAD
+from bullpen.store.base import Entry
+from bullpen.team.team import Team
+
+
+@dataclass(eq=False)
+class RecordingDesk:
+    """The desk of one member of a team. Mail and tasks are the team's; the rest is written down."""
+
+    team: Team
+    agent: str
+    folder: Path
+    spec: AgentSpec
+    env: Mapping[str, str] = field(default_factory=dict)
+    colleagues: Colleagues | None = None
+    attempts: MutableMapping[str, int] = field(default_factory=dict)
+    # What the driver reported, in the order in which it did.
+    injected: list[str] = field(default_factory=list)
+    saw: list[str] = field(default_factory=list)
+    did: list[tuple[str | None, str]] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    waiting_now: list[str] = field(default_factory=list)
+    records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
+    peers: list[tuple[str, str]] = field(default_factory=list)
+    timers: list[tuple[float, str]] = field(default_factory=list)
+    wakes: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def is_lead(self) -> bool:
+        return self.agent == LEAD
+
+    async def begin(self, text: str = "It is your turn.") -> TurnInput:
+        """What a turn begins with now: the text, and all mail that no request has held."""
+        mail = await self._take(await self._unseen())
+        if mail is None:
+            return TurnInput(text)
+        return TurnInput(f"{text}\n\n{mail.text}", mail.ids)
+
+    async def take_mail(self) -> Mail | None:
+        return await self._take(
+            [entry for entry in await self._unseen() if entry.id not in self.injected]
+        )
+
+    async def seen(self, ids: Sequence[str]) -> None:
+        await self.team.mailbox.mark(self.agent, ids, "seen")
+        self.saw += ids
+
+    def doing(self, tool: str | None, detail: str = "") -> None:
+        self.did.append((tool, detail))
+
+    @contextmanager
+    def waiting(self, on: str) -> Iterator[None]:
+        self.waits.append(on)
+        self.waiting_now.append(on)
+        try:
+            yield
+        finally:
+            self.waiting_now.remove(on)
+
+    def record(self, kind: str, **data: Any) -> None:
+        self.records.append((kind, data))
+
+    def used(self, usage: Usage) -> None:
+        self.usages.append(usage)
+
+    def peer_message(self, to: str, summary: str) -> None:
+        self.peers.append((to, summary))
+
+    def wake_later(self, seconds: float, note: str) -> None:
+        self.timers.append((seconds, note))
+
+    def wake(self, note: str) -> None:
+        self.wakes.append(note)
+
+    def leave(self, reason: str) -> None:
+        self.left.append(reason)
+
+    async def _unseen(self) -> list[Entry]:
+        return list((await self.team.mailbox.read(self.agent)).unread)
+
+    async def _take(self, entries: Sequence[Entry]) -> Mail | None:
+        if not entries:
+            return None
+        ids = tuple(entry.id for entry in entries)
+        await self.team.mailbox.mark(self.agent, ids, "injected")
+        self.injected += ids
+        roster = await self.team.roster.list()
+        return Mail(frames([entry.message for entry in entries], roster), ids)

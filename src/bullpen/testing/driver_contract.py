@@ -1,0 +1,357 @@
+"""What every driver promises: one named test for each promise. Subclass it to check a driver.
+
+class TestMyDriver(DriverContract):
+    @pytest.fixture
+    def puppet(self, tmp_path: Path) -> MyPuppet:
+        return MyPuppet(tmp_path)
+
+The puppet is the "model" behind the driver. A test tells it everything that it is to answer, in
+order, before the driver is started; `say`, `fail` and `hang` end a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import pytest
+
+from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput, TurnResult
+from bullpen.errors import BullpenError, Unavailable
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.store.memory import MemoryStore
+from bullpen.team.team import Team
+from bullpen.team.teams import Teams
+from bullpen.testing.desks import RecordingDesk
+
+CANCEL_S = 2.0
+"""How long a cancelled turn may take to end."""
+DEADLINE_S = 60.0
+"""How long a test waits for anything else: much, for slow machines."""
+
+
+class Puppet(Protocol):
+    """A model that does as it is told, and the driver that asks it."""
+
+    @property
+    def spec(self) -> AgentSpec:
+        """What the agent is spawned with. It may use the tools TaskCreate and Bash."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment of the desk."""
+
+    def driver(self) -> Driver:
+        """A new driver for this model, as a new process would make one."""
+
+    def say(self, text: str) -> None:
+        """Answer the next request with this text, which ends the turn."""
+
+    def use_tool(self, name: str, tool_input: dict[str, Any], *, saying: str = "") -> None:
+        """Answer the next request with a tool call, and with some words before it if given."""
+
+    def fail(self, cause: str) -> None:
+        """Answer the next request with an error that ends the turn; repeating it does not help."""
+
+    def hang(self) -> None:
+        """Do not answer the next request."""
+
+    def then(self) -> None:
+        """What follows is for the next turn: the test breaks this one off before an answer."""
+
+    def requests(self, desk: RecordingDesk) -> list[str]:
+        """What was new in each request, in order: the text that was given, mail, results."""
+
+
+class DriverContract:
+    """Every promise of `bullpen.agents.drivers.base.Driver`. A subclass has a fixture `puppet`."""
+
+    @pytest.fixture
+    async def team(self) -> Team:
+        """A team of a lead, ann, whose driver is tested, and bob."""
+        teams = Teams(MemoryStore())
+        await teams.create("alpha")
+        team = teams.open("alpha")
+        for name in ("ann", "bob"):
+            await team.roster.join(name, by=LEAD)
+        return team
+
+    @pytest.fixture
+    def desk(self, team: Team, puppet: Puppet, tmp_path: Path) -> RecordingDesk:
+        folder = tmp_path / "ann"
+        folder.mkdir()
+        return RecordingDesk(team, "ann", folder, puppet.spec, env=puppet.env)
+
+    # What comes back
+
+    async def test_the_last_thing_said_comes_back_whole(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        report = "".join(f'Line {number}: grüße, 日本語 <b> & "quotes".\n' for number in range(500))
+        puppet.say(report + "end")
+        async with started(puppet, desk) as driver:
+            assert await take(driver, desk) == TurnResult(report + "end")
+
+    async def test_the_model_is_given_the_text_of_the_turn(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.say("Done.")
+        async with started(puppet, desk) as driver:
+            await take(driver, desk, TurnInput("Look at the north wall."))
+        assert "Look at the north wall." in puppet.requests(desk)[0]
+
+    async def test_a_tool_that_the_model_calls_acts_on_the_team_under_its_own_name(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.say("Added.")
+        async with started(puppet, desk) as driver:
+            await take(driver, desk)
+        assert [task.subject for task in (await team.tasks.list()).tasks] == ["Paint"]
+        assert (await team.events())[-1].actor == "ann"
+
+    async def test_what_a_turn_used_is_reported(self, puppet: Puppet, desk: RecordingDesk) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.say("Added.")
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.usage)
+            await take(driver, desk)
+        assert sum(usage.requests for usage in desk.usages) == 2
+
+    # Mail
+
+    async def test_mail_is_seen_when_a_request_that_held_it_succeeded(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        first = await send(team, "The key is under the mat.")
+        second = await send(team, "And the lamp is broken.")
+        puppet.say("I know.")
+        async with started(puppet, desk) as driver:
+            await take(driver, desk)
+        assert desk.saw == [first, second]
+        assert await states(team) == {first: "seen", second: "seen"}
+
+    async def test_mail_is_not_seen_while_the_model_has_not_answered(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.hang()
+        async with started(puppet, desk) as driver:
+            async with begun(driver, desk) as turn:
+                await until(lambda: bool(puppet.requests(desk)))
+                assert await states(team) == {given: "injected"}
+                turn.cancel()
+            assert not driver.remembers(given)
+        assert desk.saw == []
+        assert await states(team) == {given: "injected"}
+
+    async def test_mail_is_not_seen_when_the_turn_fails_before_an_answer(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.fail("no such model")
+        async with started(puppet, desk) as driver:
+            with pytest.raises(TurnFailed):
+                await take(driver, desk)
+            assert not driver.remembers(given)
+        assert desk.saw == []
+        assert await states(team) == {given: "injected"}
+
+    async def test_mail_of_a_turn_that_failed_is_seen_in_the_next(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.fail("no such model")
+        puppet.say("I know.")
+        async with started(puppet, desk) as driver:
+            with pytest.raises(TurnFailed):
+                await take(driver, desk)
+            await take(driver, desk)
+        assert desk.saw == [given]
+
+    async def test_mail_that_comes_in_a_turn_is_in_its_next_request_exactly_once(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        for subject in ("Paint", "Varnish"):
+            puppet.use_tool("TaskCreate", {"subject": subject, "description": "The wall."})
+        puppet.say("Done.")
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.mid_turn)
+            given = await desk.begin()
+            late = await send(team, "Use the blue one.")
+            await take(driver, desk, given)
+        held = ["Use the blue one." in text for text in puppet.requests(desk)]
+        assert held == [False, True, False]
+        assert desk.saw == [late]
+
+    async def test_mail_that_a_failed_request_held_in_mid_turn_is_not_seen(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.fail("the line is dead")
+        first = await send(team, "Paint, please.")
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.mid_turn)
+            given = await desk.begin()
+            late = await send(team, "Use the blue one.")
+            with pytest.raises(TurnFailed):
+                await take(driver, desk, given)
+        assert desk.saw == [first]
+        assert await states(team) == {first: "seen", late: "injected"}
+
+    # Breaking off
+
+    async def test_a_failed_turn_names_the_cause_and_what_was_said_before(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        tool = {"subject": "Paint", "description": "The wall."}
+        puppet.use_tool("TaskCreate", tool, saying="I begin with the wall.")
+        puppet.fail("credit balance is too low")
+        async with started(puppet, desk) as driver:
+            with pytest.raises(TurnFailed) as caught:
+                await take(driver, desk)
+        assert "credit balance is too low" in caught.value.message
+        assert "I begin with the wall." in caught.value.partial
+
+    async def test_turns_after_a_failure_work(self, puppet: Puppet, desk: RecordingDesk) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.fail("overloaded")
+        puppet.say("Here I am again.")
+        async with started(puppet, desk) as driver:
+            with pytest.raises(TurnFailed):
+                await take(driver, desk)
+            assert (await take(driver, desk)).text == "Here I am again."
+
+    async def test_a_turn_that_waits_for_the_model_is_cancelled_at_once(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.hang()
+        puppet.say("Here I am again.")
+        async with started(puppet, desk) as driver:
+            async with begun(driver, desk) as turn:
+                await until(lambda: bool(puppet.requests(desk)))
+                cancelled_at = anyio.current_time()
+                turn.cancel()
+            assert anyio.current_time() - cancelled_at < CANCEL_S
+            assert (await take(driver, desk)).text == "Here I am again."
+
+    async def test_a_turn_in_the_middle_of_a_command_is_cancelled_at_once(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        began = tmp_path / "began"
+        puppet.use_tool("Bash", {"command": f"touch {began}; sleep 300"})
+        puppet.then()
+        puppet.say("Here I am again.")
+        async with started(puppet, desk) as driver:
+            async with begun(driver, desk) as turn:
+                await until(began.exists)
+                cancelled_at = anyio.current_time()
+                turn.cancel()
+            assert anyio.current_time() - cancelled_at < CANCEL_S
+            assert (await take(driver, desk)).text == "Here I am again."
+
+    # A new process
+
+    async def test_a_restarted_driver_remembers_what_it_saw(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.say("I know.")
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.resume)
+            await take(driver, desk)
+        async with started(puppet, desk) as again:
+            assert again.remembers(given)
+            assert not again.remembers("another")
+
+    async def test_a_driver_that_stops_before_it_could_say_seen_remembers_all_the_same(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.say("I know.")
+        broken = BrokenDesk(desk.team, "ann", desk.folder, puppet.spec, env=puppet.env)
+        async with started(puppet, broken) as driver:
+            needs(driver.capabilities.resume)
+            with pytest.raises(BullpenError, match="the store is gone"):
+                await take(driver, broken)
+        async with started(puppet, desk) as again:
+            assert again.remembers(given)
+
+    async def test_a_restarted_driver_goes_on_with_its_turns(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.say("First.")
+        puppet.say("Second.")
+        async with started(puppet, desk) as driver:
+            await take(driver, desk)
+        async with started(puppet, desk) as again:
+            assert (await take(again, desk)).text == "Second."
+
+
+class BrokenDesk(RecordingDesk):
+    """A desk whose store is gone in the moment when mail was seen."""
+
+    async def seen(self, ids: Sequence[str]) -> None:
+        raise Unavailable("the store is gone")
+
+
+def needs(capability: bool) -> None:
+    """Skip a test of something that the driver says it cannot do."""
+    if not capability:
+        pytest.skip("the driver does not declare it")
+
+
+@asynccontextmanager
+async def started(puppet: Puppet, desk: RecordingDesk) -> AsyncIterator[Driver]:
+    """A new driver, started, and closed at the end."""
+    driver = puppet.driver()
+    with anyio.fail_after(DEADLINE_S):
+        await driver.start(desk)
+    try:
+        yield driver
+    finally:
+        with anyio.fail_after(DEADLINE_S, shield=True):
+            await driver.aclose()
+
+
+async def take(driver: Driver, desk: RecordingDesk, given: TurnInput | None = None) -> TurnResult:
+    """A whole turn, with the mail there is unless it was given something else."""
+    with anyio.fail_after(DEADLINE_S):
+        return await driver.turn(given or await desk.begin(), desk)
+
+
+@asynccontextmanager
+async def begun(driver: Driver, desk: RecordingDesk) -> AsyncIterator[anyio.CancelScope]:
+    """A turn that goes on beside the test; the scope cancels it. Leaving waits for its end."""
+    given = await desk.begin()
+    scope = anyio.CancelScope()
+
+    async def go() -> None:
+        with scope:
+            await driver.turn(given, desk)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(go)
+        yield scope
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that is about to be true."""
+    with anyio.fail_after(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110 - what it waits for may happen in another process
+            await anyio.sleep(0.01)
+
+
+async def send(team: Team, text: str) -> str:
+    """A message of the lead to ann; its id."""
+    return (await team.mailbox.send("ann", text, sender=LEAD)).id
+
+
+async def states(team: Team) -> dict[str, str]:
+    """How far ann's messages got."""
+    box = await team.mailbox.read("ann", history=True)
+    return {entry.id: entry.state for entry in box.entries}

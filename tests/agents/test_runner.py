@@ -1,0 +1,532 @@
+"""The runner: what begins a turn, what a turn is given, what becomes of it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from crews import QUICK, Crew, Hired, eventually
+
+from bullpen.agents.drivers.base import Desk, TurnFailed, TurnInput
+from bullpen.agents.runner import Pace
+from bullpen.errors import Refused
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import Control, IdleNotification, payload_of
+from bullpen.team.team import Team
+
+
+async def notices(team: Team) -> list[IdleNotification]:
+    """What the lead was told about ended turns."""
+    box = await team.mailbox.read(LEAD)
+    payloads = (payload_of(entry.message.text) for entry in box.entries)
+    return [payload for payload in payloads if isinstance(payload, IdleNotification)]
+
+
+async def order(team: Team, to: str, action: str, *, sender: str = LEAD) -> None:
+    text = Control.new(action=action, sender=sender).text()
+    await team.mailbox.send(to, text, sender=sender)
+
+
+async def state(team: Team, name: str) -> tuple[str, str | None]:
+    beat = (await team.agents.presence())[name]
+    return beat.state, beat.detail
+
+
+async def test_the_prompt_is_the_first_message_and_begins_the_first_turn(crew: Crew) -> None:
+    alice = await crew.hire("alice", prompt="Look at the parser")
+    await eventually(lambda: len(alice.turns) == 1)
+    assert "Look at the parser" in alice.turns[0]
+    assert 'teammate_id="team-lead"' in alice.turns[0]
+
+
+async def test_a_turn_begins_with_who_one_is_and_how_the_team_is(crew: Crew) -> None:
+    """R-1.1: a context that knows nothing any more knows its team again on its next turn."""
+    await crew.hire("bob")
+    alice = await crew.hire("alice")
+    await crew.team.tasks.add("Write the parser", by=LEAD, owner="alice")
+    await crew.team.tasks.add("Review it", by=LEAD, blocked_by=["1"], owner="bob")
+    await crew.team.approvals.ask_plan("My plan", by="alice")
+    await eventually(lambda: len(alice.turns) >= 1)
+    await crew.team.mailbox.send("alice", "What do you do?", sender="bob")
+    await eventually(lambda: "What do you do?" in alice.turns[-1])
+    told = alice.turns[-1]
+    for part in (
+        "You are alice, a teammate of team alpha",
+        "- team-lead, team-lead",
+        "- bob, general-purpose: idle",
+        "- #1 Write the parser (pending; alice)",
+        "- #2 Review it (pending; bob; after #1)",
+        "Unread messages for you: 1",
+        "plan request",
+    ):
+        assert part in told
+
+
+async def test_mail_is_seen_when_the_turn_that_held_it_succeeded(crew: Crew) -> None:
+    """R-2.1b: stored, injected and seen are three facts, each stamped when it is one."""
+    in_turn, go_on = anyio.Event(), anyio.Event()
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        in_turn.set()
+        await go_on.wait()
+        return ""
+
+    await crew.hire("alice", turn)
+    sent = await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+
+    async def how_far() -> str:
+        box = await crew.team.mailbox.read("alice", history=True)
+        return next(entry.state for entry in box.entries if entry.id == sent.id)
+
+    with anyio.fail_after(10):
+        await in_turn.wait()
+    assert await how_far() == "injected"
+    go_on.set()
+
+    async def is_seen() -> bool:
+        return await how_far() == "seen"
+
+    await eventually(is_seen)
+
+
+async def test_a_failed_turn_gives_its_mail_again_and_tells_the_lead_why(crew: Crew) -> None:
+    """R-3.7: the failure reaches the lead with its cause and what there was of a result."""
+    tries: list[str] = []
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        tries.append(given.text)
+        if len(tries) == 1:
+            raise TurnFailed("The model is overloaded.", partial="half an answer")
+        return "whole"
+
+    await crew.hire("alice", turn)
+    await crew.team.mailbox.send("alice", "Explain", sender=LEAD)
+    await eventually(lambda: len(tries) == 2)
+    assert all("Explain" in text for text in tries)
+    first = (await notices(crew.team))[0]
+    assert first.idle_reason == "failed"
+    assert first.failure_reason == "The model is overloaded."
+    assert first.result == "half an answer"
+
+
+async def test_an_agent_that_fails_again_and_again_ends_and_gives_its_task_back(
+    crew: Crew,
+) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        raise TurnFailed("no credit")
+
+    alice = await crew.hire("alice", turn, claims=True)
+    await crew.team.tasks.add("Write", by=LEAD)
+    await eventually(lambda: alice.ended is not None)
+    assert alice.ended is not None
+    assert alice.ended.end == "failed"
+    task = await crew.team.tasks.get("1")
+    assert (task.status, task.owner) == ("pending", None)
+    assert "no credit" in (task.facts.released or "")
+    with pytest.raises(Refused, match="has ended"):
+        await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+
+
+async def test_a_bug_in_a_driver_is_a_failed_turn_and_not_a_dead_agent(crew: Crew) -> None:
+    tries = 0
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise KeyError("oops")
+        return "fine"
+
+    await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: tries == 2)
+    assert (await notices(crew.team))[0].failure_reason == "KeyError: 'oops'"
+
+
+async def test_the_final_text_reaches_the_lead_whole_though_nothing_was_sent(crew: Crew) -> None:
+    """R-2.4: a teammate that never calls send; the lead still has the full text."""
+    report = "line of the report\n" * 20_000
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        return report
+
+    lead = await crew.hire(LEAD)
+    alice = await crew.hire("alice", turn, prompt="Report")
+    await eventually(lambda: any("line of the report" in text for text in lead.turns))
+    assert (await notices(crew.team))[0].result == report
+    assert lead.turns[-1].count("line of the report") == 20_000
+    assert alice.told("end")[0]["text"] == report
+
+
+async def test_the_idle_notice_says_whom_one_wrote_to(crew: Crew) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.peer_message("bob", "secret plan")
+        return "done"
+
+    await crew.hire("alice", turn, prompt="Go")
+
+    async def told() -> bool:
+        return [each.summary for each in await notices(crew.team)] == ["[to bob] secret plan"]
+
+    await eventually(told)
+
+
+async def test_mail_reaches_a_turn_that_is_under_way_once(crew: Crew) -> None:
+    """R-2.2: a normal message is in context at the next tool boundary."""
+    in_turn, sent = anyio.Event(), anyio.Event()
+    taken: list[str] = []
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        if "Go" not in given.text:
+            return ""
+        in_turn.set()
+        await sent.wait()
+        mail = await desk.take_mail()
+        assert mail is not None
+        taken.append(mail.text)
+        assert await desk.take_mail() is None
+        await desk.seen(mail.ids)
+        return ""
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    with anyio.fail_after(10):
+        await in_turn.wait()
+    await crew.team.mailbox.send("alice", "Use the other library", sender=LEAD)
+    sent.set()
+    await eventually(lambda: len(alice.told("end")) == 1)
+    await anyio.sleep(0.3)
+    assert len(taken) == 1
+    assert "Use the other library" in taken[0]
+    assert len(alice.turns) == 1
+    waited = [row["waited_ms"] for row in alice.told("mail")]
+    assert len(waited) == 2
+    assert all(0 <= ms < 10_000 for row in waited for ms in row)
+
+
+@pytest.mark.parametrize("action", ["stop", "cancel", "pause"])
+async def test_an_order_is_obeyed_in_the_middle_of_a_turn(crew: Crew, action: str) -> None:
+    """R-2.2: control is acted on by the runtime, not the model, at once."""
+    cancelled = anyio.Event()
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        try:
+            await anyio.sleep(600)
+        finally:
+            cancelled.set()
+        return "never"
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: len(alice.turns) == 1)
+    await order(crew.team, "alice", action)
+    with anyio.fail_after(2):
+        await cancelled.wait()
+    if action == "stop":
+        await eventually(lambda: alice.ended is not None)
+        assert (await crew.team.agents.get("alice"))[1].end == "stopped"
+    else:
+        await eventually(lambda: alice.told("end")[0]["interrupted"] == action)
+
+
+async def test_a_paused_agent_takes_no_turn_until_it_is_told_to_go_on(crew: Crew) -> None:
+    alice = await crew.hire("alice")
+    await order(crew.team, "alice", "pause")
+
+    async def paused() -> bool:
+        return (await state(crew.team, "alice"))[0] == "waiting"
+
+    await eventually(paused)
+    await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+    await anyio.sleep(0.5)
+    assert alice.turns == []
+    await order(crew.team, "alice", "resume")
+    await eventually(lambda: len(alice.turns) == 1)
+
+
+async def test_only_the_lead_and_the_parent_may_give_orders(crew: Crew) -> None:
+    """R-4.4: an order by somebody else is nothing but text."""
+    await crew.hire("mallory")
+    alice = await crew.hire("alice")
+    await order(crew.team, "alice", "stop", sender="mallory")
+    await eventually(lambda: len(alice.turns) == 1)
+    assert alice.ended is None
+
+
+async def test_orders_never_reach_the_model(crew: Crew) -> None:
+    alice = await crew.hire("alice")
+    await order(crew.team, "alice", "cancel")
+    await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+    await eventually(lambda: len(alice.turns) == 1)
+    assert "bullpen_control" not in alice.turns[0]
+    box = await crew.team.mailbox.read("alice", history=True)
+    assert all(entry.state == "seen" for entry in box.entries) or len(alice.turns) == 1
+
+
+async def test_a_deleted_team_ends_its_agents(crew: Crew) -> None:
+    alice = await crew.hire("alice")
+    await crew.team._store.delete("alpha", actor=LEAD)
+    await eventually(lambda: alice.ended is not None)
+
+
+async def test_a_launch_that_was_replaced_takes_no_more_turns(crew: Crew) -> None:
+    """R-7.4: results of an agent that another launch replaced are refused."""
+    alice = await crew.hire("alice")
+    await crew.team.agents.relaunch("alice", by=LEAD, nonce="another")
+    await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+    await eventually(lambda: alice.ended is not None)
+    assert alice.turns == []
+    assert (await crew.team.agents.get("alice"))[1].nonce == "another"
+
+
+async def test_a_turn_that_never_ends_is_ended(crew: Crew) -> None:
+    """R-3.5: every wait has a deadline."""
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    pace = Pace(turn_s=0.2, retry_s=60)
+    await crew.hire("alice", turn, pace=pace, prompt="Go")
+
+    async def told() -> bool:
+        found = await notices(crew.team)
+        return bool(found) and "longer than" in (found[0].failure_reason or "")
+
+    await eventually(told)
+
+
+async def test_a_shutdown_that_was_agreed_to_ends_the_agent_after_its_turn(crew: Crew) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.leave("asked to end")
+        return "bye"
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: alice.ended is not None)
+    assert (await crew.team.agents.get("alice"))[1].end == "finished"
+
+
+async def test_usage_adds_up_over_turns_and_is_kept_with_the_agent(crew: Crew) -> None:
+    from bullpen.protocol.agent import Usage
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.used(Usage.new(requests=1, input_tokens=100, output_tokens=10, cost_usd=0.25))
+        return ""
+
+    alice = await crew.hire("alice", turn, prompt="One")
+    await eventually(lambda: len(alice.told("end")) == 1)
+    await crew.team.mailbox.send("alice", "Two", sender=LEAD)
+
+    async def counted() -> bool:
+        used = (await crew.team.agents.get("alice"))[1].used
+        return (used.turns, used.requests, used.input_tokens, used.cost_usd) == (2, 2, 200, 0.5)
+
+    await eventually(counted)
+
+
+async def test_what_the_user_says_is_not_framed_as_a_teammates_word(crew: Crew) -> None:
+    lead = await crew.hire(LEAD, prompt="Make it fast")
+    await eventually(lambda: len(lead.turns) == 1)
+    assert "Your user says:\nMake it fast" in lead.turns[0]
+    assert "<teammate-message" not in lead.turns[0]
+
+
+async def wake_by_mail(crew: Crew, alice: Hired) -> None:
+    await crew.team.mailbox.send("alice", "Wake up", sender=LEAD)
+
+
+async def wake_by_approval(crew: Crew, alice: Hired) -> None:
+    request = await crew.team.approvals.ask_plan("My plan", by="alice")
+    await crew.team.approvals.answer(request.id, approve=True, by=LEAD)
+
+
+async def wake_by_unblocking(crew: Crew, alice: Hired) -> None:
+    await crew.team.tasks.claim("1", by=LEAD)
+    await crew.team.tasks.done("1", by=LEAD)
+
+
+async def wake_by_job(crew: Crew, alice: Hired) -> None:
+    alice.desk.wake("Job 7 ended")
+
+
+async def wake_by_timer(crew: Crew, alice: Hired) -> None:
+    alice.desk.wake_later(0.2, "Look again")
+
+
+async def wake_by_assignment(crew: Crew, alice: Hired) -> None:
+    await crew.team.tasks.add("Another", by=LEAD, owner="alice")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        wake_by_mail,
+        wake_by_approval,
+        wake_by_unblocking,
+        wake_by_job,
+        wake_by_timer,
+        wake_by_assignment,
+    ],
+)
+async def test_every_event_wakes_an_idle_agent_once(crew: Crew, event: object) -> None:
+    """R-3.6: each event type wakes an idle agent within 2 s, exactly once."""
+    await crew.team.tasks.add("First", by=LEAD)
+    alice = await crew.hire("alice")
+    await crew.team.tasks.add("Then", by="alice", blocked_by=["1"], owner="alice")
+    await anyio.sleep(0.3)
+    before = len(alice.turns)
+    await event(crew, alice)  # type: ignore[operator]
+    await eventually(lambda: len(alice.turns) == before + 1, within_s=2)
+    await anyio.sleep(0.5)
+    assert len(alice.turns) == before + 1
+
+
+async def test_an_idle_agent_takes_a_ready_task_by_itself(crew: Crew) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        for task_id, attempt in list(desk.attempts.items()):
+            await desk.team.tasks.done(task_id, by=desk.agent, attempt=attempt)
+            del desk.attempts[task_id]
+        return "done"
+
+    alice = await crew.hire("alice", turn, claims=True)
+    await crew.team.tasks.add("One", by=LEAD, description="the first")
+    await crew.team.tasks.add("Two", by=LEAD, blocked_by=["1"])
+
+    async def completed() -> bool:
+        return all(t.status == "completed" for t in (await crew.team.tasks.list()).tasks)
+
+    await eventually(completed)
+    assert "You have claimed task: #1 One\n\nthe first" in alice.turns[0]
+
+
+async def test_two_idle_agents_never_take_the_same_task(crew: Crew) -> None:
+    owners: list[tuple[str, str]] = []
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        for task_id, attempt in list(desk.attempts.items()):
+            owners.append((task_id, desk.agent))
+            await desk.team.tasks.done(task_id, by=desk.agent, attempt=attempt)
+            del desk.attempts[task_id]
+        return ""
+
+    for name in ("alice", "bob", "carl", "dora"):
+        await crew.hire(name, turn, claims=True)
+    for number in range(12):
+        await crew.team.tasks.add(f"Task {number}", by=LEAD)
+    await eventually(lambda: len(owners) == 12)
+    assert len({task_id for task_id, _ in owners}) == 12
+
+
+async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gives_it_back(
+    crew: Crew,
+) -> None:
+    """R-7.2: going idle while owning an open task triggers a nudge, then the task is free."""
+    alice = await crew.hire("alice", claims=True)
+    await crew.team.tasks.add("One", by=LEAD)
+    await eventually(lambda: len(alice.turns) == 3)
+    assert sum("still yours" in text for text in alice.turns) == 2
+
+    async def is_free() -> bool:
+        task = await crew.team.tasks.get("1")
+        return task.status == "pending" and task.owner is None
+
+    await eventually(is_free)
+    await anyio.sleep(0.3)
+    assert len(alice.turns) == 3
+    box = await crew.team.mailbox.read(LEAD)
+    assert any("gave task #1 back" in entry.message.text for entry in box.entries)
+
+
+async def test_an_agent_that_asked_somebody_is_not_reminded_at_once(crew: Crew) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.peer_message("bob", "how?")
+        return "I asked bob"
+
+    alice = await crew.hire("alice", turn, claims=True)
+    await crew.team.tasks.add("One", by=LEAD)
+    await eventually(lambda: len(alice.turns) == 1)
+    await anyio.sleep(0.5)
+    assert len(alice.turns) == 1
+
+
+async def test_the_limit_on_turns_stops_an_agent_and_keeps_its_work(crew: Crew) -> None:
+    """R-5.3: checked before each turn; at the limit: stop, keep work."""
+    await crew.team.agents.limit(by=LEAD, turns=3)
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.wake("and again")
+        return ""
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: alice.ended is not None)
+    assert len(alice.turns) == 3
+    assert alice.ended is not None
+    assert alice.ended.end == "stopped"
+    assert "3 turns" in (alice.ended.cause or "")
+
+
+async def test_a_lead_with_a_goal_is_reminded_to_finish_and_ends_when_nothing_moves(
+    crew: Crew,
+) -> None:
+    lead = await crew.hire(LEAD, options={"until_done": True}, prompt="The goal")
+    await crew.team.tasks.add("Open", by=LEAD)
+    await eventually(lambda: lead.ended is not None, within_s=30)
+    assert sum("Everybody rests" in text for text in lead.turns) == 2
+
+
+async def test_a_lead_ends_when_it_has_finished(crew: Crew) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        await desk.team.agents.finish(by=desk.agent, summary="There it is")
+        return "finished"
+
+    lead = await crew.hire(LEAD, turn, options={"until_done": True}, prompt="The goal")
+    await eventually(lambda: lead.ended is not None)
+    assert (await crew.team.agents.result()) is not None
+
+
+async def test_finishing_is_refused_while_tasks_are_open(crew: Crew) -> None:
+    """R-12.1: `finish` is refused by the store while tasks are open, unless with a reason."""
+    await crew.team.tasks.add("Open", by=LEAD)
+    with pytest.raises(Refused, match="#1") as refused:
+        await crew.team.agents.finish(by=LEAD, summary="Done")
+    assert refused.value.reason == "open_tasks"
+    assert await crew.team.agents.result() is None
+    done = await crew.team.agents.finish(by=LEAD, summary="Done", override="it can wait")
+    assert done.override == "it can wait"
+
+
+async def test_only_one_process_leads_and_another_can_take_over(crew: Crew) -> None:
+    """R-11a: lead is a role that is claimed with a lease."""
+    from bullpen.errors import Conflict
+    from bullpen.protocol.agent import LeadLease
+
+    agents, now = crew.team.agents, crew._clock()
+    first = LeadLease.new(nonce="first", until_ms=now + 60_000, host="h", pid=1, start="s")
+    second = LeadLease.new(nonce="second", until_ms=now + 60_000, host="h", pid=2, start="s")
+    await agents.take_lead(first, by=LEAD)
+    with pytest.raises(Conflict, match="Process 1 on h leads"):
+        await agents.take_lead(second, by=LEAD)
+    await agents.take_lead(second, by=LEAD, holder_gone=True)
+    with pytest.raises(Conflict):
+        await agents.take_lead(first, by=LEAD)
+    await agents.drop_lead("first", by=LEAD)
+    assert (await agents.leader()) == second
+
+
+async def test_a_heartbeat_tells_the_tool_and_what_was_done_last(crew: Crew) -> None:
+    go_on = anyio.Event()
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.doing("Read", "a.py")
+        desk.doing("Bash", "make test")
+        await go_on.wait()
+        return ""
+
+    await crew.hire("alice", turn, prompt="Go", pace=QUICK)
+
+    async def told() -> bool:
+        beat = (await crew.team.agents.presence())["alice"]
+        return (beat.state, beat.tool, beat.actions) == (
+            "working",
+            "Bash",
+            ["Read a.py", "Bash make test"],
+        )
+
+    await eventually(told)
+    go_on.set()
