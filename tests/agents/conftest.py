@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from crews import Crew, new_team
+from offices import Place, opened
 
 from bullpen.store.files.store import FileStore
 from bullpen.team.teams import Teams
@@ -23,3 +24,10 @@ async def crew(tmp_path: Path) -> AsyncIterator[Crew]:
         async with anyio.create_task_group() as group:
             yield Crew(team, folder, group)
             group.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    """A home with one team; every process that was started for it is gone at the end."""
+    async with opened(tmp_path) as found:
+        yield found

@@ -59,8 +59,9 @@ async def behave(launch: Launch) -> None:
                 asyncio.get_running_loop().run_in_executor(None, helper.wait)
         case "deaf":
             say(launch, "deaf")
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(600)
+            for _ in range(3):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(600)
             await asyncio.sleep(600)
         case "never":
             say(launch, "never")

@@ -103,7 +103,7 @@ class TestTheProcessTable:
         carrier = run(SLEEP, **{NONCE: nonce})
         run(SLEEP, **{NONCE: f"{nonce}0"})
         run(SLEEP, OTHER=f"{NONCE}={nonce}"[:-1])
-        run(f"'{NONCE}={nonce} '; {SLEEP}")
+        run(f"' {NONCE}={nonce} '; {SLEEP}")
         assert processes.carriers(nonce) == [carrier.pid]
         assert processes.marked()[carrier.pid] == nonce
         assert processes.carriers("") == []
@@ -172,12 +172,46 @@ async def test_a_group_that_nothing_proves_to_be_ours_is_left_alone(run: Run) ->
     assert runs(member.pid)
 
 
-async def test_this_process_and_its_group_are_never_ended(run: Run) -> None:
-    member = run(SLEEP, group=None)
-    assert os.getpgid(member.pid) == os.getpgrp()
-    start = processes.start_of(os.getpid())
-    await processes.end(os.getpid(), start, os.getpgrp(), "none", 0)
-    assert runs(member.pid)
+OWN_GROUP = """
+import anyio, os, subprocess, sys
+from bullpen.agents import processes
+
+sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+target, other = subprocess.Popen(sleeper), subprocess.Popen(sleeper)
+me, group = os.getpid(), os.getpgrp()
+anyio.run(processes.end, me, processes.start_of(me), group, "none", 0)
+anyio.run(processes.end, target.pid, processes.start_of(target.pid), group, "none", 5)
+print(processes.group_members(group) == [me, other.pid])
+other.kill()
+"""
+
+
+def test_this_process_and_its_group_are_never_ended() -> None:
+    """In a group of its own, so that a failure ends nobody else."""
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_GROUP],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.stdout == "True\n", done.stderr
+
+
+async def test_one_empty_look_is_not_enough(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a process forks and ends while the table is read, and neither is seen."""
+    nonce = secrets.token_hex(8)
+    process = run(SLEEP, **{NONCE: nonce})
+    look, looks = processes.carriers, [0]
+
+    def miss_it_once(wanted: str) -> list[int]:
+        looks[0] += 1
+        return look(wanted) if looks[0] > 1 else []
+
+    monkeypatch.setattr(processes, "carriers", miss_it_once)
+    await processes.end(None, None, None, nonce, 0)
+    assert not runs(process.pid)
 
 
 async def test_a_carrier_that_forks_all_the_time_is_ended(run: Run) -> None:
@@ -212,7 +246,8 @@ async def test_a_signal_goes_to_the_process_that_was_looked_at(run: Run) -> None
     assert row is not None
     other = processes.Process(row.pid, row.group, row.state, f"{row.start}0")
     processes._signal(other, signal.SIGKILL)
-    assert runs(process.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
 
 
 def test_a_renamed_machine_still_knows_what_runs_on_it(run: Run) -> None:

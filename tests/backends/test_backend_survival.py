@@ -244,6 +244,8 @@ async def test_a_pane_of_a_later_server_is_not_mistaken_for_an_agents(
         await until(lambda: not runs(one.place.pid or 0), "the agent is gone")
         ours("new-session", "-d", "-s", "mine", "echo stranger; sleep 600")
         assert ours("list-panes", "-a", "-F", "#{pane_id}") == one.place.pane
+        shown = ("capture-pane", "-p", "-t", one.place.pane or "")
+        await until(lambda: "stranger" in ours(*shown), "the stranger's pane shows something")
         assert "stranger" not in await backend.screen(one.place)
         await backend.stop(one.place, one.launch.nonce, grace_s=1)
         assert ours("list-panes", "-a", "-F", "#{pane_id} #{pane_dead}") == f"{one.place.pane} 0"
@@ -295,7 +297,10 @@ async def test_a_server_that_does_not_answer_is_an_error_in_time(
         start.end_all()
 
 
-async def test_the_log_may_have_any_name(tmux_folder: Path, ours: Server, tmp_path: Path) -> None:
+async def test_the_log_may_have_any_name(
+    tmux_folder: Path, ours: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
     backend = Tmux()
     start = Launcher(backend, tmp_path)
     try:

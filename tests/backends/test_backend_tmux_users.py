@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
@@ -209,6 +210,34 @@ async def test_the_command_to_attach_shows_the_agent_from_within_another_tmux(
             await until_shown(backend, one.place, "here I am")
     finally:
         start.end_all()
+
+
+async def test_a_session_of_ours_on_the_users_server_sets_nothing_there(
+    users: Server, tmp_path: Path
+) -> None:
+    def settings() -> list[str]:
+        return [users("show-options", scope) for scope in ("-g", "-s", "-gw")]
+
+    backend = Tmux("default")
+    start = Launcher(backend, tmp_path)
+    before = settings()
+    try:
+        one = await start.start(*WAIT)
+        assert settings() == before
+        await backend.stop(one.place, one.launch.nonce, grace_s=10)
+    finally:
+        start.end_all()
+
+
+async def test_the_command_to_attach_works_in_a_pane_of_the_same_server(
+    users: Server, start: Launcher
+) -> None:
+    one = await start.start(*WAIT)
+    command = Tmux("default", session="mine").attach(one.place)
+    assert command is not None
+    users("new-session", "-d", "-s", "other", shlex.join(command))
+    shown = ("list-clients", "-F", "#{session_name} #{pane_id}")
+    await until(lambda: users(*shown) == f"mine {one.place.pane}", "the client shows the pane")
 
 
 class attached:

@@ -18,6 +18,7 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.digest import digest
 from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput
 from bullpen.agents.duties import Duties
+from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.triage import Triage, triage
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, ProcessRecord, Usage
@@ -340,7 +341,7 @@ class Runner:
         """Stir when anything about the team changes; obey orders also while a turn runs."""
         while True:
             try:
-                async with aclosing(self._team.changes()) as changes:
+                async with aclosing(self._team.changes(agent=self._name)) as changes:
                     async for _ in changes:
                         if self._turn is not None:
                             await self._obey(await self._sorted())
@@ -398,6 +399,7 @@ class Runner:
         desk.record("ended", end=ended.end, cause=ended.cause)
         with anyio.move_on_after(30, shield=True):
             try:
+                await end_jobs(desk)
                 await self._driver.aclose()
                 state: Literal["failed", "stopped"] = (
                     "failed" if ended.end in ("failed", "lost") else "stopped"

@@ -10,7 +10,8 @@ import hashlib
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,10 +100,8 @@ class Supervisor:
             Refused: a limit of the team.
             Conflict: the name is taken.
         """
-        backend = self._backend(spec.backend)
-        await backend.check()
-        self._check(spec)
         deadline = anyio.current_time() + ready_s
+        await self._checked(spec, ready_s)
         while True:
             nonce = self._nonce()
             made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
@@ -191,18 +190,19 @@ class Supervisor:
         await self._agents.withdraw(name, by=by, nonce=nonce, cause=str(why) or "cancelled")
         return screen
 
+    async def _checked(self, spec: AgentSpec, seconds: float) -> None:
+        """Refuse what cannot be had, before anything is registered."""
+        backend = self._backend(spec.backend)
+        with _answering(backend, seconds):
+            await backend.check()
+        await anyio.to_thread.run_sync(self._check, spec)
+
     async def _end_place(
         self, backend: Backend, place: ProcessRecord, nonce: str, *, grace_s: float
     ) -> None:
         """Stop a place, whatever its backend does. Raises Unavailable if that takes too long."""
-        try:
-            with anyio.fail_after(grace_s + processes.END_S + _SCREEN_S):
-                await backend.stop(place, nonce, grace_s=grace_s)
-        except TimeoutError:
-            raise Unavailable(
-                f"The backend {backend.name!r} does not answer.",
-                remedy="Try again; `bullpen doctor --fix` ends what is left over.",
-            ) from None
+        with _answering(backend, grace_s + processes.END_S + _SCREEN_S):
+            await backend.stop(place, nonce, grace_s=grace_s)
 
     async def _handshake(
         self, name: str, nonce: str, place: ProcessRecord, backend: Backend, deadline: float
@@ -399,9 +399,8 @@ class Supervisor:
             if agent is None:
                 continue
             spec = agent.asked
+            await self._checked(spec, ready_s)
             backend = self._backend(spec.backend)
-            await backend.check()
-            self._check(spec)
             # Nothing of the launch before may still act or hold files.
             if agent.place is not None:
                 await self._end_place(backend, agent.place, agent.nonce, grace_s=1.0)
@@ -450,6 +449,19 @@ class Supervisor:
 
     def _nonce(self) -> str:
         return f"{home_mark(self._home)}-{secrets.token_hex(12)}"
+
+
+@contextmanager
+def _answering(backend: Backend, seconds: float) -> Iterator[None]:
+    """Wait for a backend only so long, whatever it promises. Raises Unavailable."""
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError:
+        raise Unavailable(
+            f"The backend {backend.name!r} does not answer.",
+            remedy="Try again; `bullpen doctor --fix` ends what is left over.",
+        ) from None
 
 
 def home_mark(home: Path) -> str:

@@ -179,12 +179,15 @@ class Store(Protocol):
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log from the first event past `after`, what others changed included."""
 
-    def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
+    def watch(
+        self, team: str, *, every_s: float | None = None, agent: str | None = None
+    ) -> AsyncGenerator[int, None]:
         """Yield the current `seq` at once, and again soon after anything about the team changed.
 
         Several changes may come as one. With `every_s` it also yields when nothing has changed
-        for about so long, for what time alone changes. Ends with NotFound when the team is
-        deleted.
+        for about so long, for what time alone changes; heartbeats are among that, they wake
+        nobody. With `agent`, other agents' mail is no change: for who has many colleagues and
+        looks at its own mailbox, not at `seq`. Ends with NotFound when the team is deleted.
         """
 
     async def beat(self, team: str, presence: Presence) -> None:

@@ -57,6 +57,15 @@ def _is_unread(state: DeliveryState) -> bool:
     return _RANK[state] < _RANK["seen"]
 
 
+def _mailbox_of(change: Change) -> str | None:
+    """Whose mail a change is about; None if it is about anything else."""
+    match change:
+        case Deliver(to=agent) | MarkMail(agent=agent):
+            return agent
+        case _:
+            return None
+
+
 def _load(kind: type[W], text: bytes) -> W:
     return kind.parse(jsontext.loads(text))
 
@@ -70,6 +79,7 @@ class _Held:
     bodies: dict[str, dict[str, bytes]] = field(default_factory=dict)
     beats: dict[str, bytes] = field(default_factory=dict)
     highest_task_id: int = 0
+    touched: dict[str | None, int] = field(default_factory=dict)
     deleted: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -110,6 +120,7 @@ class _Held:
         apply(self.state, event, keep=jsontext.dumps_line)
         for change in event.changes:
             self._follow(change)
+            self.touched[_mailbox_of(change)] = event.seq
         self.log.append(line)
         self.wake()
 
@@ -127,6 +138,12 @@ class _Held:
                     bodies[message_id] = jsontext.dumps_line(read.raw)
             case _:
                 pass
+
+    def concerns(self, agent: str | None) -> tuple[int, ...]:
+        """The last events that concern an agent; None stands for who wants to know of all."""
+        if agent is None:
+            return (self.state.seq,)
+        return (self.touched.get(None, 0), self.touched.get(agent, 0))
 
     def wake(self) -> None:
         """Let every watcher look again."""
@@ -255,21 +272,25 @@ class MemoryStore(Store):
         end = None if limit is None else start + limit
         return [Event.decode(jsontext.loads_line(line)) for line in held.log[start:end]]
 
-    async def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
+    async def watch(
+        self, team: str, *, every_s: float | None = None, agent: str | None = None
+    ) -> AsyncGenerator[int, None]:
         held = await self._open(team)
+        if agent is not None:
+            names.check_component(agent, kind="member name")
         while not held.deleted:
             # Taken before the yield, so that no change during it is missed.
-            changed = held.changed
+            before = held.concerns(agent)
             yield held.state.seq
             with anyio.move_on_after(every_s):
-                await changed.wait()
+                while held.concerns(agent) == before and not held.deleted:
+                    await held.changed.wait()
         raise no_team(team)
 
     async def beat(self, team: str, presence: Presence) -> None:
         held = await self._open(team)
         names.check_component(presence.agent, kind="member name")
         held.beats[presence.agent] = jsontext.dumps_line(presence.raw)
-        held.wake()
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
         held = await self._open(team)

@@ -121,7 +121,7 @@ class Mailboxes(Part):
         Messages that another program takes out again are not missed by what comes after them.
         """
         shown: set[str] | None = None
-        async with aclosing(self._store.watch(self._team)) as changes:
+        async with aclosing(self._store.watch(self._team, agent=name)) as changes:
             async for _ in changes:
                 box = await self.read(name, history=history and shown is None)
                 fresh = tuple(entry for entry in box.entries if entry.id not in (shown or ()))

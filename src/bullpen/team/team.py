@@ -53,9 +53,12 @@ class Team:
                     last = current
                     yield current
 
-    def changes(self) -> AsyncGenerator[int, None]:
-        """A number now, and again soon after anything about the team but a heartbeat changed."""
-        return self._store.watch(self.name)
+    def changes(self, *, agent: str | None = None) -> AsyncGenerator[int, None]:
+        """A number now, and again soon after anything about the team changed but a heartbeat.
+
+        With `agent`, other agents' mail is no change.
+        """
+        return self._store.watch(self.name, agent=agent)
 
     async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log, from the first event past `after`."""

@@ -11,13 +11,15 @@ class TestMyStore(StoreContract):
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
 
 import anyio
 import pytest
 
 from bullpen.errors import Conflict, Invalid, NotFound
 from bullpen.protocol.changes import (
+    Change,
     DeleteTask,
     Deliver,
     PutMember,
@@ -41,6 +43,8 @@ from bullpen.testing.records import (
     request,
     task,
 )
+
+T = TypeVar("T")
 
 Call = Callable[[Store, str], Awaitable[object]]
 
@@ -85,9 +89,11 @@ NO_NAMES = [
 
 
 @asynccontextmanager
-async def watching(store: Store) -> AsyncIterator[tuple[int, AsyncIterator[int]]]:
+async def watching(
+    store: Store, *, agent: str | None = None
+) -> AsyncIterator[tuple[int, AsyncIterator[int]]]:
     """The first number of a watch, and the watch, which is closed at the end."""
-    seqs = store.watch("alpha")
+    seqs = store.watch("alpha", agent=agent)
     try:
         with anyio.fail_after(5):
             first = await anext(seqs)
@@ -102,6 +108,49 @@ async def wait_for_seq(seqs: AsyncIterator[int], seq: int) -> None:
     with anyio.fail_after(5):
         while await anext(seqs) < seq:
             pass
+
+
+async def wakes_within(seqs: AsyncIterator[int], seconds: float) -> bool:
+    """Whether a watch yields in that time; it is of no use afterwards if not."""
+    with anyio.move_on_after(seconds):
+        await anext(seqs)
+        return True
+    return False
+
+
+@asynccontextmanager
+async def looking(
+    changes: AsyncGenerator[int, None], look: Callable[[], Awaitable[T]]
+) -> AsyncIterator[Callable[[T], Awaitable[None]]]:
+    """Look at something whenever a watch wakes, and never else; gives a wait for what shall show.
+
+    That wait is shorter than the time after which a store looks though nobody told it to.
+    """
+    found: list[T] = []
+    news = anyio.Event()
+
+    async def follow() -> None:
+        nonlocal news
+        async for _ in changes:
+            found.append(await look())
+            news.set()
+            news = anyio.Event()
+
+    async def shows(value: T) -> None:
+        with anyio.fail_after(8):
+            while not found or found[-1] != value:
+                await news.wait()
+
+    async with aclosing(changes), anyio.create_task_group() as group:
+        group.start_soon(follow)
+        yield shows
+        group.cancel_scope.cancel()
+
+
+async def last_message(store: Store, agent: str) -> str | None:
+    """The id of the last message in a mailbox."""
+    entries = (await store.mailbox("alpha", agent)).entries
+    return entries[-1].id if entries else None
 
 
 class StoreContract(CommitContract, MailboxContract):
@@ -313,6 +362,51 @@ class StoreContract(CommitContract, MailboxContract):
             await store.delete("alpha", actor=LEAD)
             with pytest.raises(NotFound):
                 await wait_for_seq(seqs, 1_000_000)
+
+    async def test_a_heartbeat_wakes_no_watch(self, store: Store) -> None:
+        await store.beat("alpha", heartbeat("ann"))
+        async with watching(store) as (_, seqs):
+            for beat_ms in (2, 3):
+                await store.beat("alpha", heartbeat("ann", beat_ms=beat_ms))
+            assert not await wakes_within(seqs, 0.3)
+
+    async def test_a_watch_for_an_agent_wakes_for_its_mail(self, store: Store) -> None:
+        changes = store.watch("alpha", agent="ann")
+        async with looking(changes, lambda: last_message(store, "ann")) as shows:
+            await shows(None)
+            for msg_id in ("m1", "m2", "m3"):
+                await store.append("alpha", "ann", message(msg_id), actor=LEAD)
+                await shows(msg_id)
+
+    async def test_a_watch_for_an_agent_wakes_for_all_that_is_no_mail(self, store: Store) -> None:
+        changes: list[Change] = [
+            PutTask(task("1")),
+            PutMember(member("cleo")),
+            PutRequest(request("r1")),
+            PutTask(task("1", status="completed")),
+        ]
+        for change in changes:
+            async with watching(store, agent="ann") as (_, seqs):
+                await put(store, change)
+                assert await wakes_within(seqs, 5), change
+
+    async def test_a_watch_for_an_agent_sleeps_through_the_mail_of_others(
+        self, store: Store
+    ) -> None:
+        await store.append("alpha", "ann", message("m1"), actor=LEAD)
+        await store.append("alpha", "bob", message("m2"), actor=LEAD)
+        async with watching(store, agent="ann") as (_, seqs):
+            await store.append("alpha", "bob", message("m3"), actor=LEAD)
+            await store.append("alpha", LEAD, message("m4"), actor="bob")
+            await store.acknowledge("alpha", "bob", ["m2"], "seen", actor="bob")
+            assert not await wakes_within(seqs, 0.3)
+
+    async def test_a_watch_for_an_agent_ends_with_the_team(self, store: Store) -> None:
+        async with watching(store, agent="ann") as (_, seqs):
+            await store.delete("alpha", actor=LEAD)
+            with pytest.raises(NotFound):
+                while await wakes_within(seqs, 5):
+                    pass
 
     # Presence
 

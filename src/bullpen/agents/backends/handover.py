@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import anyio
 from anyio import to_thread
-from anyio.abc import SocketListener, SocketStream
 
 from bullpen.agents import processes
 from bullpen.agents.backends import launcher
@@ -26,7 +26,7 @@ _FOLDER_BYTES_MAX = 70
 class Offer:
     """A launch that waits for a process to take it and to become it."""
 
-    def __init__(self, launch: Launch, listener: SocketListener, path: str) -> None:
+    def __init__(self, launch: Launch, listener: socket.socket, path: str) -> None:
         self._launch, self._listener, self._path = launch, listener, path
 
     @property
@@ -41,41 +41,60 @@ class Offer:
         Raises:
             Unavailable: it cannot become it; the text says why.
         """
-        stream = await self._visitor(pid, start)
-        if stream is None:
+        line = await self._visitor(pid, start)
+        if line is None:
             return False
-        said = b""
-        try:
-            async with stream:
-                await stream.send(_packed(self._launch))
-                await stream.send_eof()
-                async for part in stream:
-                    said += part
-        except anyio.BrokenResourceError:
-            return False
+        with line:
+            try:
+                said = await _exchange(line, _packed(self._launch))
+            except ConnectionError:
+                return False
         if said:
             raise cannot_start(self._launch, said.decode("utf-8", "replace"))
         return True
 
-    async def _visitor(self, pid: int, start: str) -> SocketStream | None:
+    async def _visitor(self, pid: int, start: str) -> socket.socket | None:
         """Who comes for the launch; None if the process ends instead."""
-        stream = None
-        async with anyio.create_task_group() as tasks:
+        line = None
 
-            async def give_up_when_dead() -> None:
-                # The system wakes nobody at the end of a process that is not its child.
-                while await to_thread.run_sync(processes.is_alive, pid, start):  # noqa: ASYNC110
-                    await anyio.sleep(_LOOK_S)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(give_up_when_dead)
-            stream = await self._listener.accept()
+        async def give_up_when_dead() -> None:
+            # The system wakes nobody at the end of a process that is not its child.
+            while await to_thread.run_sync(processes.is_alive, pid, start):  # noqa: ASYNC110
+                await anyio.sleep(_LOOK_S)
             tasks.cancel_scope.cancel()
-        return stream
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(give_up_when_dead)
+                await anyio.wait_readable(self._listener)
+                line, _ = self._listener.accept()
+                line.setblocking(False)
+                tasks.cancel_scope.cancel()
+        except BaseException:
+            # Cancelled from outside after somebody came.
+            if line is not None:
+                line.close()
+            raise
+        return line
 
 
-@asynccontextmanager
-async def offered(launch: Launch) -> AsyncIterator[Offer]:
+async def _exchange(line: socket.socket, data: bytes) -> bytes:
+    """Send all of it, then read what is said until the other side closes."""
+    while data:
+        await anyio.wait_writable(line)
+        data = data[line.send(data) :]
+    line.shutdown(socket.SHUT_WR)
+    said = b""
+    while True:
+        await anyio.wait_readable(line)
+        part = line.recv(65536)
+        if not part:
+            return said
+        said += part
+
+
+@contextmanager
+def offered(launch: Launch) -> Iterator[Offer]:
     """Offer a launch as long as the context lasts."""
     base = tempfile.gettempdir()
     if len(os.fsencode(base)) > _FOLDER_BYTES_MAX:
@@ -83,7 +102,10 @@ async def offered(launch: Launch) -> AsyncIterator[Offer]:
     folder = tempfile.mkdtemp(prefix="bullpen-", dir=base)
     try:
         path = f"{folder}/launch"
-        async with await anyio.create_unix_listener(path, mode=0o600) as listener:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.setblocking(False)
+            listener.bind(path)
+            listener.listen(1)
             yield Offer(launch, listener, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

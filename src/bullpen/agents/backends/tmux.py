@@ -34,7 +34,16 @@ _DEFAULT_SOCKET = "default"
 _SIZE = ("-x", "200", "-y", "50")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _PLAIN = re.compile(rb"[A-Za-z0-9/._-]")
-_GONE = ("no server running", "error connecting", "server exited", "lost server", "can't find")
+_GONE = (
+    "no server running",
+    "error connecting",
+    "server exited",
+    "lost server",
+    "can't find",
+    # It has no sessions any more and is about to end.
+    "no current target",
+    "no sessions",
+)
 # For our own server only. Nothing is read from anybody's configuration.
 _OPTIONS = (
     ("history-limit", "10000"),
@@ -107,10 +116,9 @@ class Tmux:
         await self._remove_dead(_owner(launch))
         pane = None
         try:
-            with anyio.fail_after(_START_S):
-                async with offered(launch) as offer:
-                    pane, pid, server = await self._new_pane(launch, offer.words)
-                    start = await self._hand_over(launch, offer, pane, int(pid))
+            with anyio.fail_after(_START_S), offered(launch) as offer:
+                pane, pid, server = await self._new_pane(launch, offer.words)
+                start = await self._hand_over(launch, offer, pane, int(pid))
         except BaseException as error:
             if pane is not None:
                 await self._discard(pane, launch.nonce)
@@ -246,7 +254,7 @@ class Tmux:
         for pane in await self._panes():
             server = await self._told(pane.pane, "#{socket_path}")
             log = await self._told(pane.pane, "#{@bullpen_log}")
-            if not server:
+            if not server or not log:
                 continue
             found[pane.nonce] = ProcessRecord.new(
                 backend=self.name,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+import anyio.lowlevel
 import anyio.to_thread
 
 from bullpen.errors import Conflict, NotFound, Unavailable, Unreadable
@@ -31,6 +32,7 @@ from bullpen.store.base import (
 from bullpen.store.checks import check_config, check_message, no_team
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, watching
+from bullpen.store.files.boxes import Boxes
 from bullpen.store.files.disk import Disk, list_folder
 from bullpen.store.files.log import Head
 from bullpen.store.files.nonce import nonce
@@ -66,6 +68,7 @@ class FileStore:
         self._clock, self._limits = clock, limits
         self._disk = disk or Disk(fsync=fsync)
         self._teams: dict[str, TeamFiles] = {}
+        self._boxes: dict[str, Boxes] = {}
 
     def _files(self, team: str) -> TeamFiles:
         """What is kept of a team that exists."""
@@ -154,6 +157,7 @@ class FileStore:
             return False
         finally:
             self._teams.pop(team, None)
+            self._boxes.pop(team, None)
             files.lock.close()
         return True
 
@@ -239,12 +243,18 @@ class FileStore:
         self, team: str, agent: str, *, after: str | None = None, history: bool = False
     ) -> Mailbox:
         """What is in an inbox and, if wanted, in its archive."""
-
-        def run() -> Mailbox:
-            paths = self._existing(team).paths
-            return mailbox.read(paths, agent, after=after, history=history)
-
-        return await _in_thread(run)
+        paths = self._existing(team).paths
+        if after is not None or history:
+            return await _in_thread(
+                lambda: mailbox.read(paths, agent, after=after, history=history)
+            )
+        boxes = self._boxes.get(team)
+        if boxes is None:
+            boxes = self._boxes[team] = Boxes(paths)
+        await anyio.lowlevel.checkpoint()
+        # Not in a thread: to go there and back costs far more than this look.
+        unchanged = boxes.unchanged(agent)
+        return await _in_thread(lambda: boxes.read(agent)) if unchanged is None else unchanged
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
@@ -269,24 +279,30 @@ class FileStore:
 
         return await _in_thread(run)
 
-    def watch(self, team: str, *, every_s: float | None = None) -> AsyncGenerator[int, None]:
+    def watch(
+        self, team: str, *, every_s: float | None = None, agent: str | None = None
+    ) -> AsyncGenerator[int, None]:
         """Follow a team's files."""
         files = self._existing(team)
-        return watching.follow(files.paths, lambda: self._existing(team), every_s)
+        return watching.follow(files.paths, lambda: self._existing(team), every_s, agent)
 
     async def beat(self, team: str, presence: Presence) -> None:
-        """Replace an agent's last heartbeat. Not synced: the next one comes soon."""
+        """Replace an agent's last heartbeat. Not synced: the next one comes soon.
 
-        def run() -> None:
-            files = self._existing(team)
-            files.ensure_own()
-            with disk_errors(team):
-                quick = Disk(fsync=False)
+        Not in a thread either: to go there and back costs an idle agent more than all the rest,
+        and these few system calls wait for no disk.
+        """
+        await anyio.lowlevel.checkpoint()
+        files = self._existing(team)
+        path, data = files.paths.beat(presence.agent), jsontext.dumps_line(presence.raw)
+        quick = Disk(fsync=False)
+        with disk_errors(team):
+            try:
+                quick.replace(path, data, nonce=nonce())
+            except FileNotFoundError:
+                files.ensure_own()
                 quick.ensure_dir(files.paths.presence)
-                path = files.paths.beat(presence.agent)
-                quick.replace(path, jsontext.dumps_line(presence.raw), nonce=nonce())
-
-        await _in_thread(run)
+                quick.replace(path, data, nonce=nonce())
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
         """Everybody's last heartbeat."""
@@ -304,6 +320,7 @@ class FileStore:
         for files in self._teams.values():
             files.lock.close()
         self._teams.clear()
+        self._boxes.clear()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -122,10 +122,18 @@ class Native:
                 error.message, remedy=error.remedy, partial=said.with_partial("")
             ) from error
         finally:
-            # Without a wait in it: this also runs when the turn is cancelled.
-            self._history.settle(histories.CANCELLED)
-            if self._history.unsaved:
-                histories.save(desk.folder, self._history)
+            self._leave_in_order(desk)
+
+    def _leave_in_order(self, desk: Desk) -> None:
+        """Leave a history that the next turn can go on from. Waits for nothing: also for cancel."""
+        self._history.settle(histories.CANCELLED)
+        if not self._history.unsaved:
+            return
+        try:
+            histories.save(desk.folder, self._history)
+        except Unavailable as error:
+            # How the turn itself ended is what must be told; it is under way already.
+            desk.record("trouble", text=str(error))
 
     async def aclose(self) -> None:
         """Close the connections to the model."""
@@ -200,12 +208,7 @@ class Native:
         except (ValueError, AssertionError) as error:
             self._history.answer(call, f"The input is no JSON object: {error}", error=True)
             return
-        try:
-            text, failed = await call_tool(self._tools(desk), call.tool_name, given, desk)
-        except Exception as error:
-            # A tool with a bug must not take the agent with it; the transcript says what it was.
-            text, failed = f"The tool {call.tool_name} broke: {error!r}", True
-            desk.record("result", name=call.tool_name, text=text, error=True)
+        text, failed = await call_tool(self._tools(desk), call.tool_name, given, desk)
         self._history.answer(call, text, error=failed)
 
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> None:
@@ -214,11 +217,11 @@ class Native:
         while self._history.messages:
             try:
                 asked = self._history.with_prompts([ASK_FOR_SUMMARY])
-                response = await self._send(asked, desk, words_only=True)
+                summary = (await self._send(asked, desk, words_only=True)).text or ""
             except RequestFailed:
-                response = None
-            if response is not None and response.text:
-                self._history.replace([], summed_up(response.text, current=begun, dropped=dropped))
+                summary = ""
+            if summary:
+                self._history.replace([], summed_up(summary, current=begun, dropped=dropped))
                 break
             dropped = True
             kept = newer_half(self._history.messages)

@@ -1,0 +1,162 @@
+"""The wire of OpenAI's Responses API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Result, Turn, tokens_of
+from bullpen.testing.models.wire import parsed, pieces, speaker
+
+_STOPS = {"length": {"reason": "max_output_tokens"}, "filter": {"reason": "content_filter"}}
+
+
+def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
+    """The system text and the conversation of a request."""
+    system, turns = [body.get("instructions") or ""], []
+    given = body["input"]
+    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+        kind, role = item.get("type", "message"), item.get("role")
+        if kind == "function_call":
+            call = Call(item["name"], parsed(item["arguments"]), item["call_id"])
+            turns.append(Turn("assistant", calls=(call,)))
+        elif kind == "function_call_output":
+            turns.append(Turn("user", results=(Result(item["call_id"], _text(item["output"])),)))
+        elif role in {"system", "developer"}:
+            system.append(_text(item["content"]))
+        elif role is not None:
+            turns.append(Turn(speaker(role), _text(item["content"])))
+    return "\n".join(text for text in system if text), turns
+
+
+def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The tools that are offered, with their input schemas."""
+    return {
+        tool["name"]: tool.get("parameters") or {}
+        for tool in body.get("tools") or []
+        if tool["type"] == "function"
+    }
+
+
+def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    sent = request.tokens if reply.input_tokens is None else reply.input_tokens
+    items = _items(reply, number)
+    said = tokens_of(json.dumps(items))
+    return {
+        **_begun(request, reply, number),
+        "status": "completed" if reply.stop == "end" else "incomplete",
+        "incomplete_details": _STOPS.get(reply.stop),
+        "output": items,
+        "usage": {
+            "input_tokens": sent,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": said,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": sent + said,
+        },
+    }
+
+
+def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
+    """The answer as the events of a stream."""
+    for sequence, (name, data) in enumerate(_events(request, reply, number)):
+        yield name, {"type": name, "sequence_number": sequence, **data}
+
+
+def error(fault: Fault) -> dict[str, Any]:
+    """The body of an error."""
+    told = {"message": fault.message, "type": fault.kind, "param": None, "code": fault.code}
+    return {"error": told}
+
+
+def _events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
+    begun = _begun(request, reply, number)
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
+    for index, item in enumerate(_items(reply, number)):
+        if item["type"] == "message":
+            yield from _message_events(index, item)
+        else:
+            yield from _call_events(index, item)
+    response = whole(request, reply, number)
+    yield f"response.{response['status']}", {"response": response}
+
+
+def _message_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    (part,) = item["content"]
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    opened = {**item, "status": "in_progress", "content": []}
+    yield "response.output_item.added", {"output_index": index, "item": opened}
+    yield "response.content_part.added", {**place, "part": {**part, "text": ""}}
+    for piece in pieces(part["text"]):
+        yield "response.output_text.delta", {**place, "delta": piece, "logprobs": []}
+    yield "response.output_text.done", {**place, "text": part["text"], "logprobs": []}
+    yield "response.content_part.done", {**place, "part": part}
+    yield "response.output_item.done", {"output_index": index, "item": item}
+
+
+def _call_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    place = {"item_id": item["id"], "output_index": index}
+    opened = {**item, "status": "in_progress", "arguments": ""}
+    yield "response.output_item.added", {"output_index": index, "item": opened}
+    for piece in pieces(item["arguments"]):
+        yield "response.function_call_arguments.delta", {**place, "delta": piece}
+    done = {**place, "name": item["name"], "arguments": item["arguments"]}
+    yield "response.function_call_arguments.done", done
+    yield "response.output_item.done", {"output_index": index, "item": item}
+
+
+def _begun(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
+    return {
+        "id": f"resp_{number:06d}",
+        "object": "response",
+        "created_at": 1_790_000_000 + number,
+        "status": "in_progress",
+        "model": reply.model or request.model,
+        "output": [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": request.body.get("tools") or [],
+        "top_p": 1.0,
+        "usage": None,
+    }
+
+
+def _items(reply: Reply, number: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if reply.text:
+        text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        items.append(
+            {
+                "type": "message",
+                "id": f"out_{number:06d}",
+                "role": "assistant",
+                "status": "completed",
+                "content": [text],
+            }
+        )
+    items.extend(
+        {
+            "type": "function_call",
+            "id": f"fc_{call.id}",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.json,
+            "status": "completed",
+        }
+        for call in reply.calls
+    )
+    return items
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content)

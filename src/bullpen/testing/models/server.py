@@ -1,0 +1,232 @@
+"""The server: three APIs on one port of this machine, answered by one function."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import struct
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, TracebackType
+from typing import Any, TypeAlias
+
+from bullpen.testing.models import anthropic, chat, responses
+from bullpen.testing.models.shapes import Api, Fault, ModelRequest, Reply
+
+Brain: TypeAlias = Callable[[ModelRequest], Reply | Fault]
+
+_COUNT = "/v1/messages/count_tokens"
+_APIS: dict[str, tuple[Api, ModuleType]] = {
+    "/v1/messages": ("anthropic", anthropic),
+    _COUNT: ("anthropic", anthropic),
+    "/v1/responses": ("responses", responses),
+    "/v1/chat/completions": ("chat", chat),
+}
+
+
+class MockModels:
+    """A model server on 127.0.0.1, from `with` to its end. Other processes may use it, too.
+
+    `requests` holds every request for an answer in the order of arrival. A brain that raises is
+    answered with a 400, and its error is raised when the `with` block ends.
+    """
+
+    def __init__(self, brain: Brain) -> None:
+        self.brain = brain
+        self._lock = threading.Lock()
+        self._requests: list[ModelRequest] = []
+        self._errors: list[Exception] = []
+        self.numbers = itertools.count(1)
+        self.closing = threading.Event()
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        if self._server is None:
+            raise RuntimeError("The mock does not run: use it in a with block.")
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def anthropic_url(self) -> str:
+        """For ANTHROPIC_BASE_URL."""
+        return self.url
+
+    @property
+    def openai_url(self) -> str:
+        """For OPENAI_BASE_URL."""
+        return f"{self.url}/v1"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of an agent that is to use this server for every vendor."""
+        return {
+            "ANTHROPIC_API_KEY": "mock-anthropic-key",
+            "ANTHROPIC_BASE_URL": self.anthropic_url,
+            "OPENAI_API_KEY": "mock-openai-key",
+            "OPENAI_BASE_URL": self.openai_url,
+        }
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        """A copy of what was asked so far."""
+        with self._lock:
+            return list(self._requests)
+
+    def of(self, agent: str) -> list[ModelRequest]:
+        """What one agent asked so far."""
+        return [request for request in self.requests if request.agent == agent]
+
+    def answer(self, request: ModelRequest) -> Reply | Fault:
+        """Keep the request and ask the brain."""
+        with self._lock:
+            self._requests.append(request)
+        try:
+            return self.brain(request)
+        except Exception as error:
+            with self._lock:
+                self._errors.append(error)
+            return Fault(400, "invalid_request_error", "".join(traceback.format_exception(error)))
+
+    def __enter__(self) -> MockModels:
+        self._server = _Server(self)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.closing.set()
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(10)
+        if error is None and self._errors:
+            raise self._errors[0]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Kept-alive connections hold their threads; nobody waits for those.
+    block_on_close = False
+    request_queue_size = 256
+
+    def __init__(self, mock: MockModels) -> None:
+        self.mock = mock
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients are killed in the middle of requests on purpose."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        path = self.path.partition("?")[0]
+        if path not in _APIS:
+            self._json(404, {"error": {"type": "not_found_error", "message": f"No {path} here."}})
+            return
+        api, wire = _APIS[path]
+        request = self._read(api, wire, json.loads(raw))
+        if path == _COUNT:
+            self._json(200, {"input_tokens": request.tokens})
+            return
+        answer = self.server.mock.answer(request)
+        if isinstance(answer, Fault):
+            self._fail(request, answer, wire)
+        elif not self._pause(answer.delay_s):
+            self._reply(request, answer, wire)
+
+    def _read(self, api: Api, wire: ModuleType, body: dict[str, Any]) -> ModelRequest:
+        system, turns = wire.read(body)
+        return ModelRequest(
+            api=api,
+            model=body["model"],
+            system=system,
+            turns=tuple(turns),
+            tools=wire.tools(body),
+            stream=bool(body.get("stream")),
+            body=body,
+            headers={name.lower(): value for name, value in self.headers.items()},
+            at=time.monotonic(),
+        )
+
+    def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
+        number = next(self.server.mock.numbers)
+        if not request.stream:
+            self._json(200, wire.whole(request, reply, number))
+            return
+        self._open_stream()
+        for name, data in wire.events(request, reply, number):
+            self._event(name, data)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _fail(self, request: ModelRequest, fault: Fault, wire: ModuleType) -> None:
+        if self._pause(fault.hang_s):
+            return
+        if fault.status:
+            body = wire.error(fault) if fault.body is None else dict(fault.body)
+            self._json(fault.status, body, dict(fault.headers))
+            return
+        if fault.drop is not None and request.stream:
+            events = list(wire.events(request, fault.drop, next(self.server.mock.numbers)))
+            self._open_stream()
+            for name, data in events[: max(len(events) * 2 // 3, 1)]:
+                self._event(name, data)
+            # The last chunk is missing, so nobody can take this for the end of the answer.
+            self.close_connection = True
+            return
+        self._break_off()
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait; true if the server closes meanwhile, and nothing is to be answered any more."""
+        if seconds <= 0 or not self.server.mock.closing.wait(seconds):
+            return False
+        self._break_off()
+        return True
+
+    def _json(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _open_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def _event(self, name: str, data: Any) -> None:
+        text = data if isinstance(data, str) else json.dumps(data)
+        head = f"event: {name}\n" if name else ""
+        block = f"{head}data: {text}\n\n".encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
+        self.wfile.flush()
+
+    def _break_off(self) -> None:
+        # A reset, not an orderly end: nobody can take it for an empty answer.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()

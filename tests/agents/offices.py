@@ -1,0 +1,111 @@
+"""Agents in processes of their own: a home, a script, a private tmux server, and no leftovers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bullpen.agents import processes
+from bullpen.agents.checkup import launches
+from bullpen.agents.supervisor import Spawned, Supervisor, home_mark
+from bullpen.app import settings_from
+from bullpen.office import TMUX_SOCKET, Office
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+
+TEAM = "alpha"
+
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+OUTSIDE = ["subprocess", pytest.param("tmux", marks=needs_tmux)]
+"""The backends whose agents have processes of their own."""
+
+
+class Place:
+    """A home with one team, and whatever runs for it."""
+
+    def __init__(self, office: Office, folder: Path, socket: str) -> None:
+        self.office = office
+        self.folder = folder
+        self.socket = socket
+        self.project = folder / "project"
+        self.project.mkdir(exist_ok=True)
+
+    @property
+    def home(self) -> Path:
+        return self.office.settings.home
+
+    @property
+    def team(self) -> Team:
+        return self.office.teams.open(TEAM)
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.office.supervisor(TEAM)
+
+    def script(self, text: str) -> str:
+        path = self.folder / f"script-{secrets.token_hex(4)}.toml"
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    async def spec(self, text: str, **fields: Any) -> AgentSpec:
+        """What to spawn: an agent that plays a script with this text, or that `script` names."""
+        fields = {"driver": "scripted", "backend": "subprocess", "claims": False, **fields}
+        fields.setdefault("script", self.script(text))
+        return await self.office.spec(cwd=str(self.project), **fields)
+
+    async def spawn(
+        self, name: str, text: str = "", *, key: str | None = None, **fields: Any
+    ) -> Spawned:
+        spec = await self.spec(text or f"[agents.{name}]\n", **fields)
+        return await self.supervisor.spawn(name, spec, by=LEAD, key=key, ready_s=60)
+
+    async def nonce(self, name: str) -> str:
+        return (await self.team.agents.get(name))[1].nonce
+
+    def processes(self) -> list[int]:
+        """Every process of any launch of this home."""
+        mark = f"{home_mark(self.home)}-"
+        return [pid for pid, nonce in processes.marked().items() if nonce.startswith(mark)]
+
+    def tmux(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self.socket, *words], capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    def panes(self) -> list[str]:
+        return self.tmux("list-panes", "-a", "-F", "#{pane_id}").split()
+
+    async def end_everything(self) -> None:
+        for team in await self.office.teams.names():
+            for nonce in await launches(self.office.teams.open(team)):
+                await processes.end(None, None, None, nonce, 0)
+        for pid, nonce in processes.marked().items():
+            if nonce.startswith(f"{home_mark(self.home)}-") and pid != os.getpid():
+                await processes.end(None, None, None, nonce, 0)
+        self.tmux("kill-server")
+
+
+@asynccontextmanager
+async def opened(folder: Path, **environ: str) -> AsyncIterator[Place]:
+    """An office with a team; whatever runs in it is gone at the end."""
+    socket = f"bullpen-test-{secrets.token_hex(6)}"
+    env: Mapping[str, str] = {**os.environ, TMUX_SOCKET: socket, **environ}
+    settings = settings_from({"HOME": str(folder)}, home=folder / "home", team=TEAM)
+    async with Office(settings, env) as office:
+        place = Place(office, folder, socket)
+        try:
+            if TEAM not in await office.teams.names():
+                await office.teams.create(TEAM, cwd=str(place.project))
+            yield place
+        finally:
+            await place.end_everything()

@@ -1,0 +1,694 @@
+"""Starting, watching, stopping and resuming agents that are real processes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from crews import eventually
+from offices import OUTSIDE, TEAM, Place, needs_tmux, opened
+
+from bullpen.agents import processes
+from bullpen.agents.backends.base import Backend, Launch
+from bullpen.agents.backends.subprocess import Detached
+from bullpen.agents.drivers.choice import check_spec
+from bullpen.agents.rollcall import AgentView
+from bullpen.agents.supervisor import Spawned, Supervisor
+from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from bullpen.protocol.agent import ProcessRecord
+from bullpen.protocol.names import LEAD
+
+BUSY = """
+[[agents.{name}.turns]]
+when = "start"
+steps = [{{ {step} }}]
+"""
+SLEEPS = 'tool = "Bash", input = {command = "sleep 9999"}'
+STUBBORN = 'tool = "Bash", input = {command = "trap \'\' TERM INT HUP; while :; do sleep 1; done"}'
+
+
+async def view(place: Place, name: str) -> AgentView:
+    return next(each for each in await place.supervisor.agents() if each.name == name)
+
+
+async def in_state(place: Place, name: str, state: str, *, within_s: float = 30.0) -> AgentView:
+    async def is_so() -> bool:
+        return (await view(place, name)).state == state
+
+    await eventually(is_so, within_s=within_s)
+    return await view(place, name)
+
+
+async def pid_of(place: Place, name: str) -> int:
+    where = (await place.team.agents.get(name))[1].place
+    assert where is not None
+    assert where.pid is not None
+    return where.pid
+
+
+async def kill(place: Place, name: str) -> None:
+    """kill -9, and wait until the system has noticed."""
+    where = (await place.team.agents.get(name))[1].place
+    assert where is not None
+    assert where.pid is not None
+    assert where.start is not None
+    pid, start = where.pid, where.start
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not processes.is_alive(pid, start))
+
+
+class TestStopping:
+    """R-3.1: whatever the agent does, it is gone within the grace and 5 s."""
+
+    @pytest.mark.parametrize("backend", OUTSIDE)
+    @pytest.mark.parametrize(
+        "kind", ["deaf", "in a tool", "in a stubborn tool", "waiting", "frozen", "dead", "idle"]
+    )
+    async def test_it_is_gone_in_time(self, place: Place, backend: str, kind: str) -> None:
+        steps = {
+            "deaf": "hang = true",
+            "in a tool": SLEEPS,
+            "in a stubborn tool": STUBBORN,
+            "waiting": "wait_mail = {seconds = 9999.0}",
+            "frozen": SLEEPS,
+            "dead": SLEEPS,
+            "idle": 'say = "nothing to do"',
+        }
+        script = BUSY.format(name="alice", step=steps[kind])
+        await place.spawn("alice", script, backend=backend, prompt="Begin")
+        if kind != "idle":
+            await in_state(place, "alice", "waiting" if kind == "waiting" else "working")
+        pid = await pid_of(place, "alice")
+        if kind == "frozen":
+            os.kill(pid, signal.SIGSTOP)
+        if kind == "dead":
+            await kill(place, "alice")
+        began = time.monotonic()
+        await place.supervisor.stop("alice", by=LEAD, grace_s=2)
+        assert time.monotonic() - began < 2 + 5
+        assert place.processes() == []
+        assert place.panes() == []
+        assert (await view(place, "alice")).state == "stopped"
+
+    async def test_its_tasks_are_pending_again(self, place: Place) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), claims=True)
+        await place.team.tasks.add("Write", by=LEAD)
+
+        async def claimed() -> bool:
+            return (await place.team.tasks.get("1")).status == "in_progress"
+
+        await eventually(claimed, within_s=30)
+        await place.supervisor.stop("alice", by=LEAD, reason="not needed")
+        task = await place.team.tasks.get("1")
+        assert (task.status, task.owner) == ("pending", None)
+        assert "not needed" in (task.facts.released or "")
+
+    async def test_stopping_twice_is_fine_and_a_stranger_is_not_found(self, place: Place) -> None:
+        await place.spawn("alice")
+        assert (await place.supervisor.stop("alice", by=LEAD)).was_alive
+        assert not (await place.supervisor.stop("alice", by=LEAD)).was_alive
+        with pytest.raises(NotFound):
+            await place.supervisor.stop("bob", by=LEAD)
+        await place.team.roster.join("carl", by=LEAD)
+        with pytest.raises(NotFound, match="no agent that Bullpen runs"):
+            await place.supervisor.stop("carl", by=LEAD)
+
+    async def test_an_agent_that_agrees_to_a_shutdown_ends_by_itself(self, place: Place) -> None:
+        """The model agrees with the very call that the request shows to it."""
+        script = """
+        [[agents.alice.turns]]
+        when = "mail"
+        contains = "Please end"
+        steps = [{wait_mail = {contains = "agree", seconds = 60.0}}]
+        """
+        await place.spawn("alice", script)
+        stopped = []
+
+        async def ask() -> None:
+            stopped.append(await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=30))
+
+        async def agreed() -> bool:
+            for request in await place.team.approvals.pending():
+                await place.team.approvals.answer(request.id, approve=True, by="alice")
+                await place.supervisor.order("alice", "stop", by=LEAD)
+            return bool(stopped)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await eventually(agreed, within_s=60)
+        assert stopped[0].end in ("finished", "stopped")
+        assert place.processes() == []
+
+    async def test_an_agent_that_refuses_goes_on_and_says_why(self, place: Place) -> None:
+        await place.spawn("alice")
+
+        async def refuse() -> None:
+            async def asked() -> bool:
+                for request in await place.team.approvals.pending():
+                    await place.team.approvals.answer(
+                        request.id, approve=False, by="alice", feedback="tests still run"
+                    )
+                    return True
+                return False
+
+            await eventually(asked, within_s=30)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(refuse)
+            with pytest.raises(Refused, match="tests still run"):
+                await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=30)
+        assert (await view(place, "alice")).state == "idle"
+
+
+class TestSpawning:
+    async def test_a_hundred_spawns_with_one_key_are_one_process(self, place: Place) -> None:
+        """R-3.4: spawn 100 times in parallel with one key and random timeouts: one process."""
+        rng = random.Random(34)
+        spec = await place.spec("[agents.alice]\n")
+        got: list[Spawned] = []
+
+        async def spawn(patience_s: float) -> None:
+            with anyio.move_on_after(patience_s):
+                got.append(
+                    await place.supervisor.spawn("alice", spec, by=LEAD, key="the-key", ready_s=60)
+                )
+
+        async with anyio.create_task_group() as group:
+            for number in range(100):
+                patience = 90.0 if number % 3 == 0 else rng.uniform(0.01, 2.0)
+                group.start_soon(spawn, patience)
+        assert {each.name for each in got} == {"alice"}
+        assert len(got) >= 34
+        assert len(place.processes()) == 1
+        living = await place.team.agents.living()
+        assert [member.name for member, _ in living] == ["alice"]
+
+    async def test_the_same_key_from_other_processes_is_the_same_agent(
+        self, place: Place, tmp_path: Path
+    ) -> None:
+        code = (
+            "import anyio, sys\n"
+            "from bullpen.app import settings_from\n"
+            "from bullpen.office import Office\n"
+            "import os\n"
+            "async def main():\n"
+            "    s = settings_from(os.environ, home=sys.argv[1], team='alpha')\n"
+            "    async with Office(s, os.environ) as o:\n"
+            "        spec = await o.spec(driver='scripted', backend='subprocess', cwd='/',"
+            " script=sys.argv[2], claims=False)\n"
+            "        made = await o.supervisor('alpha').spawn('alice', spec, by='team-lead',"
+            " key='k', ready_s=60)\n"
+            "        print(made.place.pid)\n"
+            "anyio.run(main)\n"
+        )
+        script = place.script("[agents.alice]\n")
+        pids: list[str] = []
+
+        async def one() -> None:
+            done = await anyio.run_process([sys.executable, "-c", code, str(place.home), script])
+            pids.append(done.stdout.decode().strip())
+
+        with anyio.fail_after(120):
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(one)
+        assert len(pids) == 8
+        assert len(set(pids)) == 1
+        assert place.processes() == [int(pids[0])]
+
+    async def test_a_name_that_is_taken_is_refused(self, place: Place) -> None:
+        await place.spawn("alice")
+        with pytest.raises(Conflict, match="alice"):
+            await place.spawn("alice")
+
+    @pytest.mark.parametrize("backend", OUTSIDE)
+    async def test_a_start_without_a_handshake_is_undone_and_shows_the_last_screen(
+        self, place: Place, backend: str
+    ) -> None:
+        """R-9.12: a dialog that nobody sees is a failed start with the last screen attached."""
+        dialog = place.folder / "dialog.sh"
+        dialog.write_text("#!/bin/sh\necho 'Do you trust this folder? [y/N]'\nexec sleep 9999\n")
+        dialog.chmod(0o755)
+        supervisor = Supervisor(
+            place.team,
+            home=place.home,
+            backends=place.office._backends,
+            environ=os.environ,
+            check=check_spec,
+            program=[str(dialog)],
+        )
+        spec = await place.spec("[agents.alice]\n", backend=backend)
+        with pytest.raises(Unavailable, match="Do you trust this folder") as failed:
+            await supervisor.spawn("alice", spec, by=LEAD, ready_s=3)
+        assert "not ready in time" in str(failed.value)
+        assert [member.name for member in await place.team.roster.list()] == [LEAD]
+        assert place.processes() == []
+        assert place.panes() == []
+
+    @pytest.mark.parametrize("backend", OUTSIDE)
+    async def test_a_driver_that_cannot_start_is_undone_and_says_why(
+        self, place: Place, backend: str
+    ) -> None:
+        with pytest.raises(Unavailable, match="no turns for"):
+            await place.spawn("alice", "[agents.bob]\n", backend=backend)
+        assert [member.name for member in await place.team.roster.list()] == [LEAD]
+        assert place.processes() == []
+        # The name is free again, and nothing of the first try is in the mailbox.
+        await place.spawn("alice", backend=backend)
+        assert (await place.team.mailbox.read("alice")).entries == ()
+
+    @needs_tmux
+    async def test_a_backend_that_is_not_there_is_an_error_and_never_another_one(
+        self, tmp_path: Path
+    ) -> None:
+        """R-9.3: remove tmux, ask for tmux."""
+        async with opened(tmp_path) as place:
+            before = os.environ["PATH"]
+            try:
+                os.environ["PATH"] = str(tmp_path)
+                with pytest.raises(Unavailable, match="tmux"):
+                    await place.spawn("alice", backend="tmux")
+            finally:
+                os.environ["PATH"] = before
+            assert [member.name for member in await place.team.roster.list()] == [LEAD]
+            with pytest.raises(Invalid, match="no backend 'iterm'"):
+                await place.spawn("alice", backend="iterm")
+
+    async def test_the_environment_is_the_recorded_list_and_nothing_else(
+        self, tmp_path: Path
+    ) -> None:
+        """R-9.6: an explicit recorded allow-list; values are never stored."""
+        async with opened(tmp_path, SECRET_A="one-value", SECRET_B="other-value") as place:
+            script = """
+            [[agents.alice.turns]]
+            when = "start"
+            steps = [{tool = "Bash", input = {command = "env > env.txt"}}, {say = "done"}]
+            """
+            await place.spawn("alice", script, prompt="Go", env=["SECRET_A"])
+            found = place.project / "env.txt"
+            await eventually(lambda: found.exists() and bool(found.read_text()), within_s=30)
+            text = found.read_text()
+            assert "SECRET_A=one-value" in text
+            assert "other-value" not in text
+            agent = (await place.team.agents.get("alice"))[1]
+            assert "SECRET_A" in agent.asked.env
+            stored = b"".join(
+                path.read_bytes() for path in place.home.rglob("*.json*") if path.is_file()
+            )
+            assert b"one-value" not in stored
+            with pytest.raises(Invalid, match="NOT_SET"):
+                await place.spec("[agents.bob]\n", env=["NOT_SET"])
+
+    async def test_limits_hold_before_anything_is_started(self, place: Place) -> None:
+        """R-5.3: agents alive, depth and spawns a minute are checked before each spawn."""
+        agents = place.team.agents
+        await agents.limit(by=LEAD, agents=1)
+        await place.spawn("alice")
+        with pytest.raises(Refused) as refused:
+            await place.spawn("bob")
+        assert refused.value.reason == "agents_limit"
+        await agents.limit(by=LEAD, agents=50, spawns_per_minute=2)
+        await place.spawn("bob")
+        with pytest.raises(Refused) as refused:
+            await place.spawn("carl")
+        assert refused.value.reason == "spawn_rate"
+        await agents.limit(by=LEAD, spawns_per_minute=60, depth=1)
+        spec = await place.spec("[agents.dora]\n")
+        with pytest.raises(Refused) as refused:
+            await place.supervisor.spawn("dora", spec, by="alice")
+        assert refused.value.reason == "depth_limit"
+        assert len(place.processes()) == 2
+
+    async def test_an_agent_that_always_delegates_meets_the_limits(self, place: Place) -> None:
+        """R-5.3: adversarial agent that always delegates: limits hold."""
+        await place.team.agents.limit(by=LEAD, agents=4, depth=2)
+        turns = "\n".join(
+            f'[[agents.a{n}.turns]]\nwhen = "any"\nsteps = ['
+            + ", ".join(
+                '{tool = "SpawnTeammate", may_fail = true, '
+                f'input = {{name = "a{m}", prompt = "go"}}}}'
+                for m in range(n * 3 + 1, n * 3 + 4)
+            )
+            + "]"
+            for n in range(20)
+        )
+        await place.spawn("a0", turns, prompt="go")
+
+        async def rests() -> bool:
+            views = [v for v in await place.supervisor.agents() if v.driver]
+            return len(views) >= 4 and all(v.state == "idle" for v in views)
+
+        await eventually(rests, within_s=90)
+        living = await place.team.agents.living()
+        assert len(living) == 4
+        assert max(agent.depth for _, agent in living) <= 2
+        assert len(place.processes()) == 4
+
+
+class HangingBackend:
+    """A backend that hangs in one of its methods."""
+
+    name = "subprocess"
+
+    def __init__(self, hangs_in: str) -> None:
+        self._hangs_in = hangs_in
+        self._real = Detached()
+
+    async def _maybe_hang(self, method: str) -> None:
+        if method == self._hangs_in:
+            await anyio.sleep_forever()
+
+    async def check(self) -> None:
+        await self._maybe_hang("check")
+
+    async def start(self, launch: Launch) -> ProcessRecord:
+        await self._maybe_hang("start")
+        return await self._real.start(launch)
+
+    async def alive(self, place: ProcessRecord) -> bool:
+        return await self._real.alive(place)
+
+    async def stop(self, place: ProcessRecord, nonce: str, *, grace_s: float) -> None:
+        await self._maybe_hang("stop")
+        await self._real.stop(place, nonce, grace_s=grace_s)
+
+    async def screen(self, place: ProcessRecord) -> str:
+        await self._maybe_hang("screen")
+        return await self._real.screen(place)
+
+    def attach(self, place: ProcessRecord) -> list[str] | None:
+        return None
+
+    async def places(self) -> dict[str, ProcessRecord]:
+        return {}
+
+    async def aclose(self) -> None:
+        pass
+
+
+class TestDeadlines:
+    """R-3.5: every call has a deadline and returns a result or a cause."""
+
+    def supervisor(self, place: Place, hangs_in: str, program: list[str]) -> Supervisor:
+        backends: Mapping[str, Backend] = {"subprocess": HangingBackend(hangs_in)}
+        return Supervisor(
+            place.team,
+            home=place.home,
+            backends=backends,
+            environ=os.environ,
+            check=check_spec,
+            program=program,
+        )
+
+    @pytest.mark.parametrize("hangs_in", ["start", "check", "handshake", "screen"])
+    async def test_a_spawn_that_hangs_answers_by_its_deadline(
+        self, place: Place, hangs_in: str
+    ) -> None:
+        supervisor = self.supervisor(place, hangs_in, ["/bin/sleep", "9999"])
+        spec = await place.spec("[agents.alice]\n")
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            await supervisor.spawn("alice", spec, by=LEAD, ready_s=1)
+        assert time.monotonic() - began < 20
+        assert place.processes() == []
+
+    async def test_a_stop_that_hangs_answers_by_its_deadline(self, place: Place) -> None:
+        await place.spawn("alice")
+        supervisor = self.supervisor(place, "stop", ["/bin/true"])
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="does not answer"):
+            await supervisor.stop("alice", by=LEAD, grace_s=0.5)
+        assert time.monotonic() - began < 20
+
+
+class TestStates:
+    """R-3.3: idle, waiting, failed and dead do not look the same."""
+
+    @pytest.mark.parametrize(
+        ("step", "state", "detail"),
+        [
+            ('tool = "Bash", input = {command = "sleep 9999"}', "working", "sleep 9999"),
+            ('wait_mail = {seconds = 9999.0, from = "bob"}', "waiting", "mail from bob"),
+            ('say = "done"', "idle", None),
+            ('fail = "no credit"', "waiting", "no credit"),
+            ("hang = true", "working", None),
+        ],
+    )
+    async def test_what_it_does_is_what_is_shown(
+        self, place: Place, step: str, state: str, detail: str | None
+    ) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step=step), prompt="Begin")
+
+        async def shown() -> bool:
+            seen = await view(place, "alice")
+            return (
+                seen.usage.turns == 1
+                and seen.state == state
+                and (detail is None or detail in (seen.detail or ""))
+            )
+
+        await eventually(shown, within_s=10)
+        if state == "working" and detail:
+            assert (await view(place, "alice")).tool == "Bash"
+
+    async def test_one_that_was_killed_is_lost_within_ten_seconds(self, place: Place) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), prompt="Begin")
+        await in_state(place, "alice", "working")
+        await kill(place, "alice")
+        seen = await in_state(place, "alice", "lost", within_s=10)
+        assert "is gone" in (seen.detail or "")
+
+    async def test_one_that_is_busy_in_its_own_process_is_not_called_lost(
+        self, place: Place
+    ) -> None:
+        """Silence alone is not death where the system can be asked."""
+        await place.spawn("alice")
+        pid = await pid_of(place, "alice")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            beat = (await place.team.agents.presence())["alice"]
+            await place.team.agents.beat(beat.evolve(beat_ms=beat.beat_ms - 60_000))
+            assert (await view(place, "alice")).state != "lost"
+            assert await place.supervisor.tend(by=LEAD) == []
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def test_the_work_of_a_dead_agent_is_free_and_its_results_are_refused(
+        self, place: Place
+    ) -> None:
+        """R-7.4: on loss the task returns to pending; results with an old attempt are refused."""
+        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), claims=True)
+        await place.team.tasks.add("Write", by=LEAD)
+
+        async def claimed() -> bool:
+            return (await place.team.tasks.get("1")).status == "in_progress"
+
+        await eventually(claimed, within_s=30)
+        attempt = (await place.team.tasks.get("1")).facts.attempt
+        await kill(place, "alice")
+
+        async def given_up() -> bool:
+            return await place.supervisor.tend(by=LEAD) == ["alice"]
+
+        await eventually(given_up, within_s=10)
+        task = await place.team.tasks.get("1")
+        assert (task.status, task.owner) == ("pending", None)
+        box = await place.team.mailbox.read(LEAD)
+        assert any("alice is lost" in entry.message.text for entry in box.entries)
+        await place.team.tasks.claim("1", by=LEAD)
+        with pytest.raises(Refused):
+            await place.team.tasks.done("1", by="alice", attempt=attempt)
+
+
+class TestResuming:
+    """R-11a: kill -9 everything; resume; same names, same owners, unread mail delivered once."""
+
+    @pytest.mark.parametrize("backend", OUTSIDE)
+    async def test_a_team_goes_on_after_everything_was_killed(
+        self, place: Place, backend: str
+    ) -> None:
+        script = place.script(
+            "\n".join(
+                f"""
+                [[agents.{name}.turns]]
+                when = "task"
+                steps = [{{tool = "Bash", input = {{command = "echo >> began; sleep 9999"}}}}]
+                [[agents.{name}.turns]]
+                when = "any"
+                contains = "go on"
+                steps = [
+                  {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}}},
+                  {{say = "{name} is done"}},
+                ]
+                """
+                for name in ("alice", "bob")
+            )
+        )
+        for name in ("alice", "bob"):
+            await place.spawn(name, script=script, backend=backend, claims=True)
+            await place.team.tasks.add(f"Task of {name}", by=LEAD, owner=name)
+        began = place.project / "began"
+        await eventually(lambda: began.exists() and began.read_text() == "\n\n", within_s=60)
+        owners = {task.id: task.owner for task in (await place.team.tasks.list()).tasks}
+        for name in ("alice", "bob"):
+            await kill(place, name)
+        place.tmux("kill-server")
+        for name in ("alice", "bob"):
+            await place.team.mailbox.send(name, f"go on, {name}", sender=LEAD)
+        spawned = await place.supervisor.resume(by=LEAD)
+        assert sorted(each.name for each in spawned) == ["alice", "bob"]
+
+        async def completed() -> bool:
+            return all(t.status == "completed" for t in (await place.team.tasks.list()).tasks)
+
+        await eventually(completed, within_s=60)
+        assert {t.id: t.owner for t in (await place.team.tasks.list()).tasks} == owners
+        # Whatever the dead left behind is gone too: only the new launches run.
+        assert len(place.processes()) == 2
+        for name in ("alice", "bob"):
+            box = await place.team.mailbox.read(name, history=True)
+            texts = [entry.message.text for entry in box.entries]
+            assert texts.count(f"go on, {name}") == 1
+
+    async def test_what_was_stopped_stays_stopped_unless_it_is_named(self, place: Place) -> None:
+        await place.spawn("alice")
+        await place.spawn("bob")
+        await place.supervisor.stop("alice", by=LEAD)
+        await place.supervisor.stop("bob", by=LEAD, end="suspended")
+        assert [each.name for each in await place.supervisor.resume(by=LEAD)] == ["bob"]
+        again = await place.supervisor.resume(by=LEAD, names=["alice"])
+        assert [each.name for each in again] == ["alice"]
+        assert len(place.processes()) == 2
+
+    async def test_resuming_twice_at_once_starts_one_process_each(self, place: Place) -> None:
+        await place.spawn("alice")
+        await kill(place, "alice")
+
+        async def resume() -> None:
+            with suppress(Conflict):
+                await place.supervisor.resume(by=LEAD)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(resume)
+        await in_state(place, "alice", "idle")
+        assert len(place.processes()) == 1
+
+    async def test_an_agent_that_has_ended_says_so_to_whoever_writes_to_it(
+        self, place: Place
+    ) -> None:
+        """R-2.1c: ended but resumable says so."""
+        await place.spawn("alice")
+        await place.supervisor.stop("alice", by=LEAD)
+        with pytest.raises(Refused, match="was stopped") as refused:
+            await place.team.mailbox.send("alice", "Hello", sender=LEAD)
+        assert refused.value.reason == "member_ended"
+        assert "resume" in refused.value.remedy
+
+
+class TestDeleting:
+    async def test_a_dead_member_does_not_keep_a_team(self, place: Place) -> None:
+        """R-3.1: delete cannot be blocked by a dead member and is idempotent."""
+        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), prompt="Begin")
+        await in_state(place, "alice", "working")
+        with pytest.raises(Refused, match="alice"):
+            await place.office.delete_team(TEAM, by=LEAD)
+        await kill(place, "alice")
+        assert await place.office.delete_team(TEAM, by=LEAD)
+        assert not await place.office.delete_team(TEAM, by=LEAD)
+
+    async def test_force_stops_whoever_is_at_work(self, place: Place) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step=STUBBORN), prompt="Begin")
+        await in_state(place, "alice", "working")
+        assert await place.office.delete_team(TEAM, by=LEAD, force=True)
+        assert place.processes() == []
+
+    async def test_transcripts_outlive_the_team_and_are_not_shared_with_the_next(
+        self, place: Place
+    ) -> None:
+        """R-11b: two teams of one name share no files."""
+        await place.spawn("alice")
+        first = await place.supervisor.transcript("alice")
+        await place.office.delete_team(TEAM, by=LEAD, force=True)
+        assert first.exists()
+        await anyio.sleep(0.01)
+        await place.office.teams.create(TEAM)
+        await place.spawn("alice")
+        assert await place.supervisor.transcript("alice") != first
+
+
+class TestDoctor:
+    async def test_it_finds_and_mends_what_a_killed_agent_left(self, place: Place) -> None:
+        script = BUSY.format(
+            name="alice",
+            step='tool = "Bash", input = {command = "setsid sleep 9999 & sleep 9999"}',
+        )
+        await place.spawn("alice", script, claims=True)
+        await place.team.tasks.add("Write", by=LEAD)
+        await in_state(place, "alice", "working")
+        await eventually(lambda: len(place.processes()) >= 4, within_s=30)
+        await kill(place, "alice")
+        found = await place.office.examine(None, fix=False)
+        assert [finding.kind for finding in found] == ["lost_agent"]
+        fixed = await place.office.examine(None, fix=True)
+        assert {finding.kind for finding in fixed} == {"lost_agent", "orphan_process"}
+        assert all(finding.fixed for finding in fixed)
+        assert place.processes() == []
+        assert (await place.team.tasks.get("1")).status == "pending"
+        assert await place.office.examine(None, fix=True) == []
+
+    async def test_it_ends_the_agents_of_a_team_that_is_gone(self, place: Place) -> None:
+        await place.spawn("alice")
+        pid = await pid_of(place, "alice")
+        os.kill(pid, signal.SIGSTOP)
+        await place.office.teams.delete(TEAM, by=LEAD, force=True)
+        (finding,) = await place.office.examine(None, fix=True)
+        assert finding.kind == "orphan_process"
+        assert place.processes() == []
+
+    async def test_it_leaves_alone_what_runs_and_what_belongs_to_another_home(
+        self, place: Place, tmp_path: Path
+    ) -> None:
+        await place.spawn("alice")
+        other = tmp_path / "other"
+        other.mkdir()
+        async with opened(other) as elsewhere:
+            await elsewhere.spawn("bob")
+            assert await place.office.examine(None, fix=True) == []
+            assert len(elsewhere.processes()) == 1
+        assert len(place.processes()) == 1
+
+    async def test_it_never_takes_the_agents_of_an_unreadable_team_for_orphans(
+        self, place: Place
+    ) -> None:
+        await place.spawn("alice")
+        config = place.home / "teams" / TEAM / "config.json"
+        whole = config.read_bytes()
+        config.write_bytes(b"{")
+        try:
+            await place.office.examine(None, fix=True)
+            assert len(place.processes()) == 1
+        finally:
+            config.write_bytes(whole)
+
+
+async def test_an_agent_cannot_speak_as_somebody_else(place: Place) -> None:
+    """R-4.4: the sender is the identity of the process, not an argument."""
+    command = f"{sys.executable} -m bullpen send team-lead 'I am the lead' --as team-lead"
+    script = BUSY.format(
+        name="alice",
+        step=f'tool = "Bash", may_fail = true, input = {{command = "{command} > out.txt 2>&1"}}',
+    )
+    await place.spawn("alice", script, prompt="Begin")
+    out = place.project / "out.txt"
+    await eventually(lambda: out.exists() and out.read_text().strip() != "", within_s=30)
+    assert "cannot act as 'team-lead'" in out.read_text()
+    assert (await place.team.mailbox.read(LEAD)).entries == ()
