@@ -23,8 +23,9 @@ wins over the environment (`BULLPEN_HOME`, `BULLPEN_TEAM`, `BULLPEN_AGENT`).
 
 **Output.** On a terminal: tables and colours (`NO_COLOR` turns them off). Otherwise: plain
 columns, `-` for an empty cell, free text last. With `--json`: one JSON value on standard output,
-or one object a line with `--follow` and `--watch`. Warnings and errors go to standard error.
-Control characters in names, subjects and messages are shown as escapes, `\\x1b` for one.
+or one object a line with `--follow` and `--watch` and from `logs`, `run` and `demo`. Warnings and
+errors go to standard error. Control characters in names, subjects and messages are shown as
+escapes, `\\x1b` for one.
 
 **Errors.** `error:` says what happened, `hint:` what to do next. With `--json` there is also
 `{"error": {"kind", "message", "remedy", "reason"}}` on standard output; `reason` is there when a
@@ -38,7 +39,7 @@ MEANINGS = {
     "refused": "A rule said no, or a name or value cannot be one.",
     "not_found": "No such team, member, task, check or message; or no task is ready.",
     "conflict": "Somebody else was first: it exists already or has changed.",
-    "unavailable": "The store could not be read or written.",
+    "unavailable": "The store could not be read or written, or an agent could not be started.",
     "failed": "Anything else went wrong; `doctor` left something open.",
 }
 
@@ -49,6 +50,8 @@ def page() -> str:
     rows += [
         (2, "`usage`", "The command line cannot be understood."),
         (1, "`bug`", "Something that should not happen."),
+        (1, "", "`run`, `demo`: the team failed."),
+        (2, "", "`run`, `demo`: the team stopped before the goal was reached."),
         (130, "", "Interrupted with Ctrl-C."),
         (141, "", "The reader of a pipe went away."),
     ]

@@ -22,8 +22,9 @@ from bullpen.agents.definitions import apply, find
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver
+from bullpen.agents.launching import agent_folder
 from bullpen.agents.runner import Ended, Pace, Runner
-from bullpen.agents.supervisor import Supervisor, agent_folder
+from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import Transcript
 from bullpen.app import Settings, open_teams
 from bullpen.app import doctor as examine_files

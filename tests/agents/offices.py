@@ -15,7 +15,8 @@ import pytest
 
 from bullpen.agents import processes
 from bullpen.agents.checkup import launches
-from bullpen.agents.supervisor import Spawned, Supervisor, home_mark
+from bullpen.agents.launching import Spawned, home_mark
+from bullpen.agents.supervisor import Supervisor
 from bullpen.app import settings_from
 from bullpen.office import TMUX_SOCKET, Office
 from bullpen.protocol.agent import AgentSpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -17,11 +18,12 @@ from crews import eventually
 from offices import OUTSIDE, TEAM, Place, needs_tmux, opened
 
 from bullpen.agents import processes
-from bullpen.agents.backends.base import Backend, Launch
+from bullpen.agents.backends.base import NONCE, Backend, Launch
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.drivers.choice import check_spec
+from bullpen.agents.launching import Spawned
 from bullpen.agents.rollcall import AgentView
-from bullpen.agents.supervisor import Spawned, Supervisor
+from bullpen.agents.supervisor import Supervisor
 from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
@@ -97,6 +99,33 @@ class TestStopping:
         assert place.processes() == []
         assert place.panes() == []
         assert (await view(place, "alice")).state == "stopped"
+
+    async def test_one_that_hangs_with_the_teams_lock_is_stopped_too(self, place: Place) -> None:
+        await place.spawn("alice")
+        pid = await pid_of(place, "alice")
+        lock = place.home / "teams" / TEAM / ".bullpen" / "head"
+        holder = (
+            "import fcntl, os, signal, sys\n"
+            f"fd = os.open({str(lock)!r}, os.O_RDWR)\n"
+            "fcntl.flock(fd, fcntl.LOCK_EX)\n"
+            "print('held', flush=True)\n"
+            "os.kill(os.getpid(), signal.SIGSTOP)\n"
+        )
+        env = {**os.environ, NONCE: await place.nonce("alice")}
+        child = subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, "-c", holder], env=env, stdout=subprocess.PIPE, process_group=0
+        )
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"held\n"
+            began = time.monotonic()
+            await place.supervisor.stop("alice", by=LEAD, grace_s=1)
+            assert time.monotonic() - began < 1 + 5
+            assert (await view(place, "alice")).state == "stopped"
+            assert pid not in place.processes()
+        finally:
+            child.kill()
+            child.communicate()
 
     async def test_its_tasks_are_pending_again(self, place: Place) -> None:
         await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), claims=True)
@@ -647,7 +676,10 @@ class TestDoctor:
 
     async def test_it_ends_the_agents_of_a_team_that_is_gone(self, place: Place) -> None:
         await place.spawn("alice")
+        await in_state(place, "alice", "idle")
         pid = await pid_of(place, "alice")
+        # It sleeps by now, and holds no lock while it is frozen.
+        await anyio.sleep(1)
         os.kill(pid, signal.SIGSTOP)
         await place.office.teams.delete(TEAM, by=LEAD, force=True)
         (finding,) = await place.office.examine(None, fix=True)

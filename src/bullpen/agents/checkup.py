@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bullpen.agents import processes
 from bullpen.agents.backends.base import Backend
+from bullpen.agents.launching import home_mark
 from bullpen.agents.rollcall import RollCall
-from bullpen.agents.supervisor import home_mark
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentFacts, ProcessRecord
 from bullpen.store.base import Finding

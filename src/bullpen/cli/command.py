@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
-from typer.core import TyperGroup
-from typer.main import get_group
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info, get_group
+from typer.models import CommandInfo
 
 from bullpen.cli import complete
 from bullpen.cli.session import Session
@@ -79,8 +81,9 @@ class Group(TyperGroup):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of its commands, groups of them first."""
-        return sorted(self.commands, key=lambda name: not isinstance(self.commands[name], Group))
+        """The names of its commands that people use, groups of them first."""
+        shown = [name for name, command in self.commands.items() if not command.hidden]
+        return sorted(shown, key=lambda name: not isinstance(self.commands[name], Group))
 
 
 class Noun:
@@ -106,6 +109,39 @@ class Noun:
                     self.commands.update(get_group(commands).commands)
 
         self.app = group(help_text, cls=Late)
+
+
+class LateCommand(TyperCommand):
+    """A command whose options are made when somebody first asks for them.
+
+    Making those of all commands takes longer than showing the names of the commands.
+    """
+
+    def build(self) -> Any:
+        """The command as it is when it is used."""
+        raise NotImplementedError
+
+    @cached_property
+    def _built(self) -> Any:
+        return self.build()
+
+    @property
+    def params(self) -> Any:
+        """The options and arguments."""
+        return self._built.params
+
+    @params.setter
+    def params(self, _: Any) -> None:
+        """What is set before they are made counts for nothing."""
+
+    @property
+    def callback(self) -> Any:
+        """What is called with the values of the options."""
+        return self._built.callback
+
+    @callback.setter
+    def callback(self, _: Any) -> None:
+        """What is set before it is made counts for nothing."""
 
 
 def group(
@@ -139,20 +175,32 @@ def command(
     def register(
         function: Callable[Concatenate[Session, P], None],
     ) -> Callable[Concatenate[Session, P], None]:
-        own = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        names = [parameter.name for parameter in own]
+        class Late(LateCommand):
+            def build(self) -> Any:
+                return get_command_from_info(
+                    CommandInfo(name=name, callback=_running(function)),
+                    pretty_exceptions_short=True,
+                    rich_markup_mode=None,
+                )
 
-        def run(context: typer.Context, **values: Any) -> None:
-            session = Session.of(context)
-            call: Callable[..., None] = function
-            call(session, **{name: values[name] for name in names})
-            session.page.flush()
-
-        run.__doc__ = function.__doc__
-        app.command(name, epilog=_epilog(examples))(_taking(run, (_CONTEXT, *own, *_COMMON)))
+        late = app.command(name, cls=Late, help=function.__doc__, epilog=_epilog(examples))
+        late(lambda: None)
         return function
 
     return register
+
+
+def _running(function: Callable[..., None]) -> Callable[..., None]:
+    """The function with the common options before its own, as typer reads them."""
+    own = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    names = [parameter.name for parameter in own]
+
+    def run(context: typer.Context, **values: Any) -> None:
+        session = Session.of(context)
+        function(session, **{name: values[name] for name in names})
+        session.page.flush()
+
+    return _taking(run, (_CONTEXT, *own, *_COMMON))
 
 
 def _epilog(examples: Sequence[str]) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from bullpen.cli import doctor, events, mail, member, task, team
+from bullpen.cli import agent, agents, doctor, events, mail, member, run, task, team
 from bullpen.cli.command import Group, group
 from bullpen.cli.session import version
 from bullpen.cli.text import one_line, say
@@ -141,15 +141,19 @@ app = group(
     cls=Door,
     options=[_VERSION],
     examples=(
+        "bullpen demo",
+        "bullpen run 'Make the tests pass'",
         "bullpen team create alpha",
-        "bullpen member add alice",
-        "bullpen task add 'Write the parser'",
-        "bullpen task claim --as alice",
+        "bullpen spawn alice 'Write the parser'",
+        "bullpen task add 'Test the parser' --owner alice",
     ),
 )
 app.add_typer(team.noun.app, name="team")
 app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")
+app.add_typer(agent.noun.app, name="agent", hidden=True)
+run.register(app)
+agents.register(app)
 mail.register(app)
 events.register(app)
 doctor.register(app)

@@ -49,7 +49,7 @@ class Screen(Page):
 
     def __init__(self) -> None:
         super().__init__(json=False)
-        self._console = Console(
+        self.console = Console(
             file=sys.stdout,
             color_system=None if os.environ.get("NO_COLOR") else "auto",
             highlight=False,
@@ -60,21 +60,21 @@ class Screen(Page):
 
     def line(self, line: str | Cell = "") -> None:
         """Write one line."""
-        self._show(_styled(line))
+        self.put(_styled(line))
 
     def title(self, text: str) -> None:
         """Write a line that begins a section."""
-        self._show(Text(one_line(text), style="bold"))
+        self.put(Text(one_line(text), style="bold"))
 
     def block(self, text: str, *, indent: int = 0) -> None:
         """Write a text of several lines."""
-        self._show(Padding(Text(visible(text).expandtabs(4)), (0, 0, 0, indent)))
+        self.put(Padding(Text(visible(text).expandtabs(4)), (0, 0, 0, indent), expand=False))
 
     def drawing(self, lines: Sequence[str]) -> None:
         """Write lines whose spaces matter."""
         for line in lines:
             text = visible(line).replace("\n", " ").rstrip()
-            self._show(Text(text, no_wrap=True, overflow="ellipsis"))
+            self.put(Text(text, no_wrap=True, overflow="ellipsis"))
 
     def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Write rows under their column names."""
@@ -84,7 +84,7 @@ class Screen(Page):
         table.add_column(columns[-1], overflow="fold", ratio=1)
         for row in rows:
             table.add_row(*(_styled(cell) for cell in row))
-        self._show(table)
+        self.put(table)
 
     def fields(self, rows: Sequence[tuple[str, str | Cell]]) -> None:
         """Write names and values, one pair a line; values that are empty are left out."""
@@ -93,12 +93,12 @@ class Screen(Page):
             text = _styled(value)
             if text.plain:
                 grid.add_row(Text(f"{name}:", style="dim"), text)
-        self._show(grid)
+        self.put(grid)
 
     @contextmanager
     def frames(self) -> Iterator[Callable[[Draw], None]]:
         """Give a function that shows one picture in the place of the one before."""
-        with Live(console=self._console, auto_refresh=False) as live:
+        with Live(console=self.console, auto_refresh=False) as live:
 
             def show(draw: Draw) -> None:
                 self._frame = []
@@ -110,9 +110,10 @@ class Screen(Page):
 
             yield show
 
-    def _show(self, what: RenderableType) -> None:
+    def put(self, what: RenderableType) -> None:
+        """Show anything that rich can draw."""
         if self._frame is None:
-            self._console.print(what)
+            self.console.print(what)
         else:
             self._frame.append(what)
 

@@ -20,9 +20,17 @@ import typer
 from bullpen.errors import Invalid, Refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bullpen.app import Settings
+    from bullpen.cli.agents_view import AgentViews
     from bullpen.cli.render import Page
+    from bullpen.cli.screen import Screen
+    from bullpen.cli.transcript_view import Tail, TranscriptViews
     from bullpen.cli.views import Views
+    from bullpen.cli.watch_run import Start
+    from bullpen.goal import Goal, Outcome
+    from bullpen.office import Office
     from bullpen.protocol.task import Check
     from bullpen.store.base import Finding
     from bullpen.team.team import Team
@@ -86,6 +94,11 @@ class Session:
         return self._settings.agent
 
     @property
+    def team(self) -> str | None:
+        """The team that was named, if one was."""
+        return self._settings.team
+
+    @property
     def elsewhere(self) -> str:
         """What a command to try next must add to mean the same home."""
         return f" --home {shlex.quote(self._home)}" if self._home else ""
@@ -110,6 +123,94 @@ class Session:
             return await operation(teams.open(name or await resolve_team(teams, self._settings)))
 
         return self.with_teams(run)
+
+    def with_office(
+        self, operation: Callable[[Office, str], Awaitable[T]], *, name: str | None = None
+    ) -> T:
+        """What an operation on the agents of a team answers; it gets the team's name."""
+        import anyio
+
+        from bullpen.app import resolve_team
+        from bullpen.office import open_office
+
+        async def run() -> T:
+            async with open_office(self._settings) as office:
+                team = name or await resolve_team(office.teams, self._settings)
+                return await operation(office, team)
+
+        return anyio.run(run)
+
+    def be_agent(self) -> int:
+        """Be the agent that this process was started for; the exit code of the process."""
+        import anyio
+
+        from bullpen.office import run_agent
+
+        # What TERM says is of the terminal that it was spawned from: a bare one does as well.
+        if sys.stdout is None or not sys.stdout.isatty():
+            return anyio.run(run_agent, self._settings)
+        from bullpen.cli.agent_shown import run_shown
+
+        return anyio.run(run_shown, self._settings, self.show_transcript)
+
+    def run_goal(self, make: Callable[[type[Goal]], Goal]) -> Outcome:
+        """Pursue a goal to its end while showing how it goes; how it ended."""
+        from bullpen.goal import Goal, run_goal
+
+        goal = make(Goal)
+        return self._watched(
+            goal.text,
+            lambda watch: run_goal(self._settings, goal, watch),
+            elsewhere=self.elsewhere,
+        )
+
+    def goal_of(self, name: str | None) -> tuple[str, str | None]:
+        """The team that is meant, and the goal that it was made to reach, if it was."""
+        from bullpen.goal import pursues_goal
+
+        async def look(office: Office, team: str) -> tuple[str, str | None]:
+            if not await pursues_goal(office, team):
+                return team, None
+            config = await office.teams.open(team).agents.config()
+            return team, config.description or ""
+
+        return self.with_office(look, name=name)
+
+    def resume_goal(self, team: str, goal: str) -> Outcome:
+        """Take up a goal again, and pursue it to its end while showing how it goes."""
+        from bullpen.goal import resume_goal
+
+        return self._watched(
+            goal,
+            lambda watch: resume_goal(self._settings, team, watch),
+            elsewhere=self.elsewhere,
+        )
+
+    def play_demo(self, *, backend: str | None, keep: bool) -> Outcome:
+        """Show a team at work in a folder of its own; how it ended."""
+        from bullpen.cli import demo
+
+        return demo.play(
+            self._settings,
+            self.page,
+            lambda about, start: self._watched(about, start, elsewhere=None),
+            backend=backend,
+            keep=keep,
+        )
+
+    def _watched(self, about: str, start: Start, *, elsewhere: str | None) -> Outcome:
+        """Do what takes long while somebody watches.
+
+        `elsewhere` is what the commands to try next must add; None if there are none.
+        """
+        from bullpen.cli.watch_run import Watcher, watch
+
+        if not self._at_screen:
+            return watch(Watcher(self.page, about), start, elsewhere=elsewhere)
+        from bullpen.cli.live import LiveWatcher
+
+        watcher = LiveWatcher(self._screen, about, kept=elsewhere is not None)
+        return watch(watcher, start, elsewhere=elsewhere)
 
     def examine(self, *, everything: bool, fix: bool) -> list[Finding]:
         """What is damaged in the team that is meant, or anywhere in the home."""
@@ -142,8 +243,14 @@ class Session:
         """Where the answer goes: JSON, plain text, or a terminal."""
         from bullpen.cli.render import Page
 
-        if self.json or not _is_terminal(sys.stdout):
-            return Page(json=self.json)
+        return self._screen if self._at_screen else Page(json=self.json)
+
+    @cached_property
+    def _at_screen(self) -> bool:
+        return not self.json and is_terminal(sys.stdout)
+
+    @cached_property
+    def _screen(self) -> Screen:
         from bullpen.cli.screen import Screen
 
         return Screen()
@@ -155,6 +262,36 @@ class Session:
 
         return Views(self.page)
 
+    @cached_property
+    def show_agents(self) -> AgentViews:
+        """The agents of a team, as the reader of this command wants them."""
+        from bullpen.cli.agents_view import AgentViews
+
+        if not self._at_screen:
+            return AgentViews(self.page, reader=self.actor)
+        from bullpen.cli.live import ScreenAgentViews
+
+        return ScreenAgentViews(self._screen, reader=self.actor)
+
+    def tail(self, path: Path) -> Tail:
+        """A transcript, to be read as it grows."""
+        from bullpen.cli.transcript_view import Tail
+
+        return Tail(path)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait before looking again."""
+        import anyio
+
+        await anyio.sleep(seconds)
+
+    @cached_property
+    def show_transcript(self) -> TranscriptViews:
+        """Rows of transcripts, as the reader of this command wants them."""
+        from bullpen.cli.transcript_view import TranscriptViews
+
+        return TranscriptViews(self.page)
+
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask a person before something that cannot be undone.
 
@@ -163,7 +300,7 @@ class Session:
         """
         if yes:
             return
-        if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise Refused(
                 "This cannot be undone, and there is no terminal to ask at.",
                 reason="not_confirmed",
@@ -210,6 +347,7 @@ def directory(path: str | None) -> str:
         ) from error
 
 
-def _is_terminal(stream: object) -> bool:
+def is_terminal(stream: object) -> bool:
+    """Whether somebody looks at a stream who can be shown more than plain text."""
     isatty = getattr(stream, "isatty", None)
     return bool(isatty and isatty()) and os.environ.get("TERM") != "dumb"

@@ -1,4 +1,4 @@
-"""`bullpen team`: create, list, show and delete teams."""
+"""`bullpen team`: create, list, show, resume and delete teams."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from bullpen.cli.command import Noun, command
 from bullpen.cli.session import Session, directory
 
 if TYPE_CHECKING:
+    from bullpen.agents.launching import Spawned
+    from bullpen.office import Office
     from bullpen.team.team import Team
 
-noun = Noun("Create, list, show and delete teams.")
+noun = Noun("Create, list, show, resume and delete teams.")
 
 NewName = Annotated[
     str, typer.Argument(metavar="NAME", help="The new team's name.", show_default=False)
@@ -88,6 +90,23 @@ async def _watch(session: Session, team: Team) -> None:
         async with aclosing(team.snapshots()) as snapshots:
             async for snapshot in snapshots:
                 session.show.change(snapshot, picture)
+
+
+@command(noun.commands, "resume", examples=("bullpen team resume", "bullpen team resume alpha"))
+def resume(session: Session, name: NameIfAny = None) -> None:
+    """Start the agents of a team again that were interrupted, lost or failed.
+
+    A team that `bullpen run` made is watched until its goal is reached, as by `bullpen run`.
+    """
+    pursuer, goal = session.goal_of(name)
+    if goal is not None:
+        raise typer.Exit(session.resume_goal(pursuer, goal).code)
+
+    async def start(office: Office, team: str) -> tuple[str, list[Spawned]]:
+        return team, await office.supervisor(team).resume(by=session.actor)
+
+    team, resumed = session.with_office(start, name=pursuer)
+    session.show_agents.resumed(team, resumed, which=f"-t {team}{session.elsewhere}")
 
 
 @command(

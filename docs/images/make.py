@@ -1,0 +1,197 @@
+"""Makes the pictures in this folder: real runs in a real terminal, as they looked.
+
+python docs/images/make.py
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+WIDTH, HEIGHT = 100, 30
+LONGEST_S = 180
+THE_END = "=the=end="
+
+THEME = TerminalTheme(
+    (13, 17, 23),
+    (201, 209, 217),
+    [
+        (72, 79, 88),
+        (255, 123, 114),
+        (86, 211, 100),
+        (227, 179, 65),
+        (121, 192, 255),
+        (210, 168, 255),
+        (86, 212, 221),
+        (201, 209, 217),
+    ],
+)
+# As rich makes them, but with the fonts that the reader has: nothing is fetched from anywhere.
+SVG = """\
+<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>
+.{unique_id}-matrix {{
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px;
+  line-height: {line_height}px;
+}}
+.{unique_id}-title {{
+  font: bold 16px system-ui, "Segoe UI", "DejaVu Sans", sans-serif;
+}}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A command, and a text that the screen shows when its picture is taken."""
+
+    name: str
+    command: tuple[str, ...]
+    telling: str
+
+
+SHOTS = (
+    Shot("demo", ("demo",), "1 of 5 tests fails"),
+    Shot(
+        "run",
+        (
+            *("run", "Greet the world", "--team", "greeters"),
+            *("--driver", "scripted", "--script", "scripted-team.toml"),
+        ),
+        "Too short for the world",
+    ),
+)
+
+
+class Terminal:
+    """A terminal that nobody looks at: a tmux server of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = str(folder / "screen")
+        self._folder = folder
+
+    def start(self, command: str, env: dict[str, str]) -> None:
+        """Run a command line in a shell; what it leaves on the screen stays."""
+        settings = [f"-e{name}={value}" for name, value in env.items()]
+        size = ("-x", str(WIDTH), "-y", str(HEIGHT))
+        words = ["new-session", "-d", *size, "-c", str(self._folder), *settings]
+        options = [*("set-option", "-g", "default-terminal", "screen-256color", ";")]
+        options += [*("set-option", "-g", "status", "off", ";")]
+        line = f"{command}; echo {THE_END}; exec sleep {2 * LONGEST_S}"
+        self._tmux(*options, *words, "--", "sh", "-c", line)
+
+    def screen(self) -> str:
+        """What it shows now, with all colours."""
+        return self._tmux("capture-pane", "-p", "-e")
+
+    def scrolled(self) -> str:
+        """What it shows and what was shown above that."""
+        return self._tmux("capture-pane", "-p", "-e", "-S", "-")
+
+    def close(self) -> None:
+        """End it and what runs in it."""
+        self._tmux("kill-server")
+
+    def _tmux(self, *words: str) -> str:
+        server = ("tmux", "-u", "-S", self._socket, "-f", os.devnull, "start-server", ";")
+        return subprocess.run(  # noqa: S603
+            [*server, *words],
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=30,
+            env={**os.environ, "LANG": "C.UTF-8"},
+        ).stdout
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[Terminal, Path]]:
+    """A terminal in a folder of its own. Both are gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="bullpen-pictures-"))
+    opened = Terminal(folder)
+    try:
+        yield opened, folder
+    finally:
+        opened.close()
+        shutil.rmtree(folder)
+
+
+def take(shot: Shot) -> None:
+    """Make the two pictures of a command: at work, and at its end."""
+    with terminal() as (opened, folder):
+        shutil.copy(ROOT / "examples" / "scripted-team.toml", folder)
+        said = shlex.quote(f"$ {shlex.join(('bullpen', *shot.command))}\n")
+        run = shlex.join((sys.executable, "-m", "bullpen", *shot.command))
+        env = {
+            "BULLPEN_HOME": str(folder / "home"),
+            "TMUX_TMPDIR": str(folder),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+        }
+        opened.start(f"printf %s {said}; {run}", env)
+        draw(shot.name, best(opened, shot))
+        draw(f"{shot.name}-end", opened.scrolled())
+
+
+def best(opened: Terminal, shot: Shot) -> str:
+    """Look on until the end, and pick the screen that tells most."""
+    screens: dict[tuple[bool, int, int], str] = {}
+    deadline = time.monotonic() + LONGEST_S
+    while time.monotonic() < deadline:
+        screen = opened.screen()
+        plain = Text.from_ansi(screen).plain
+        if THE_END in plain:
+            return screens[max(screens)]
+        busy = [line for line in plain.splitlines() if line.startswith(("● ", "◐ "))]
+        seen = sum("thinking" not in line for line in busy)
+        screens.setdefault((shot.telling in plain, len(busy), seen), screen)
+        time.sleep(0.05)
+    sys.exit(f"It did not end. The screen shows:\n{opened.screen()}")
+
+
+def draw(name: str, screen: str) -> None:
+    """Write what a terminal showed as a picture."""
+    text = Text.from_ansi(screen.split(THE_END)[0].rstrip())
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(width=WIDTH, record=True, file=nowhere, force_terminal=True)
+        console.print(text, no_wrap=True, crop=False)
+        svg = console.export_svg(
+            title="bullpen", theme=THEME, code_format=SVG, unique_id=f"bullpen-{name}"
+        )
+    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in SHOTS:
+        take(each)

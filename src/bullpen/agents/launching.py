@@ -1,0 +1,294 @@
+"""Starting agents: registered before they start, proved by a handshake, or undone."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from bullpen.agents import processes
+from bullpen.agents.backends.base import Backend, Launch
+from bullpen.agents.environment import environment
+from bullpen.agents.rollcall import RollCall
+from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Unavailable
+from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.roster import Member, TeamConfig
+from bullpen.store.clock import Clock, now_ms
+from bullpen.team.team import Team
+
+_POLL_S = 0.05
+_SCREEN_LINES = 20
+_SCREEN_S = 5.0
+
+AGENT_PROGRAM = (sys.executable, "-m", "bullpen", "agent", "run")
+"""What a backend starts. Which agent it is, it learns from its environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """An agent that has proved that it can receive. `fresh` says that this call started it."""
+
+    name: str
+    fresh: bool
+    backend: str
+    driver: str
+    place: ProcessRecord | None
+
+
+class Launching:
+    """Starts agents of one team on this machine."""
+
+    def __init__(
+        self,
+        team: Team,
+        *,
+        home: Path,
+        backends: Mapping[str, Backend],
+        environ: Mapping[str, str],
+        check: Callable[[AgentSpec], None],
+        program: Sequence[str] = AGENT_PROGRAM,
+        clock: Clock = now_ms,
+    ) -> None:
+        self._team = team
+        self._agents = team.agents
+        self._home = home
+        self._backends = backends
+        self._environ = environ
+        # Refuses what the driver of a spec cannot do.
+        self._check = check
+        self._program = tuple(program)
+        self._clock = clock
+        self.roll = RollCall(team, clock=clock)
+
+    async def spawn(
+        self,
+        name: str,
+        spec: AgentSpec,
+        *,
+        by: str,
+        key: str | None = None,
+        ready_s: float = 30.0,
+    ) -> Spawned:
+        """Start an agent and wait until it has proved that it can receive.
+
+        With the same key, all calls together start one process, and all get that agent.
+
+        Raises:
+            Unavailable: it did not get ready; nothing of it is left, its last screen is told.
+            Refused: a limit of the team.
+            Conflict: the name is taken.
+        """
+        deadline = anyio.current_time() + ready_s
+        await self._checked(spec, ready_s)
+        while True:
+            nonce = self._nonce()
+            made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
+            if made.fresh:
+                place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
+                return _spawned(made.member.name, made.agent, place, fresh=True)
+            found = await self._joined(made.member.name, made.agent, by=by, deadline=deadline)
+            if found is not None:
+                return found
+
+    async def _joined(
+        self, name: str, agent: AgentFacts, *, by: str, deadline: float
+    ) -> Spawned | None:
+        """Wait for an agent that another call with the same key starts.
+
+        None if that call gave up and its agent is gone: then it is this call's turn.
+        """
+        while anyio.current_time() < deadline:
+            try:
+                _, agent = await self._agents.get(name)
+            except NotFound:
+                return None
+            if agent.phase == "running":
+                return _spawned(name, agent, agent.place, fresh=False)
+            if agent.phase == "ended":
+                # Whoever wants it again takes up the team; a key is one agent, whatever became
+                # of it.
+                return _spawned(name, agent, agent.place, fresh=False)
+            if self._never_started(agent):
+                await self._again(name, agent, by=by, deadline=deadline)
+            await anyio.sleep(_POLL_S)
+        raise Unavailable(
+            f"{name!r} is being started by somebody else and did not get ready in time.",
+            remedy=f"See `bullpen logs {name}`, or try again.",
+        )
+
+    def _never_started(self, agent: AgentFacts) -> bool:
+        """Whether whoever registered an agent must have died before it started it."""
+        return agent.place is None and bool(self.roll.dead(agent))
+
+    async def _start_again(
+        self, name: str, agent: AgentFacts, *, by: str, ready_s: float
+    ) -> Spawned:
+        """Start another launch of an agent. Raises Conflict if somebody else was faster."""
+        made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
+        deadline = anyio.current_time() + ready_s
+        place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
+        return _spawned(name, made.agent, place, fresh=True)
+
+    async def _again(self, name: str, agent: AgentFacts, *, by: str, deadline: float) -> None:
+        """Start an agent again whose start was left half done; another may be faster."""
+        try:
+            made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
+        except Conflict:
+            return
+        await self._launch(made.member, made.agent, by=by, deadline=deadline)
+
+    async def _launch(
+        self, member: Member, agent: AgentFacts, *, by: str, deadline: float
+    ) -> ProcessRecord | None:
+        """Start a launch that is registered, and see that it gets ready, or undo it."""
+        name, nonce = member.name, agent.nonce
+        backend = self._backend(agent.asked.backend)
+        place: ProcessRecord | None = None
+        try:
+            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
+                place = await backend.start(await self._launch_of(name, agent))
+            await self._agents.placed(name, nonce=nonce, place=place)
+            return await self._handshake(name, nonce, place, backend, deadline)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                screen = await self._undo(name, nonce, place, backend, by=by, why=error)
+            if isinstance(error, BullpenError | TimeoutError):
+                raise _start_failed(name, error, screen) from error
+            raise
+
+    async def _undo(
+        self,
+        name: str,
+        nonce: str,
+        place: ProcessRecord | None,
+        backend: Backend,
+        *,
+        by: str,
+        why: BaseException,
+    ) -> str:
+        """Leave nothing of a failed start behind; returns the last screen."""
+        screen = ""
+        if place is not None:
+            with anyio.move_on_after(_SCREEN_S):
+                screen = await backend.screen(place)
+            await self._end_place(backend, place, nonce, grace_s=1.0)
+        else:
+            await processes.end(None, None, None, nonce, 1.0)
+        await self._agents.withdraw(name, by=by, nonce=nonce, cause=str(why) or "cancelled")
+        return screen
+
+    async def _handshake(
+        self, name: str, nonce: str, place: ProcessRecord, backend: Backend, deadline: float
+    ) -> ProcessRecord | None:
+        """Wait until the agent itself says that it can receive."""
+        while anyio.current_time() < deadline:
+            _, agent = await self._agents.get(name)
+            if agent.nonce != nonce:
+                raise Conflict(f"{name!r} was started again by somebody else.")
+            if agent.phase == "running":
+                return agent.place
+            if agent.phase == "ended":
+                raise Unavailable(agent.cause or "It ended at once.")
+            if not await backend.alive(place):
+                raise Unavailable("It ended before it was ready.")
+            await anyio.sleep(_POLL_S)
+        raise Unavailable("It was not ready in time.")
+
+    async def _launch_of(self, name: str, agent: AgentFacts) -> Launch:
+        spec = agent.asked
+        folder = await self.folder(name)
+        env = environment(
+            spec.env,
+            self._environ,
+            home=str(self._home),
+            team=self._team.name,
+            agent=name,
+            nonce=agent.nonce,
+        )
+        return Launch(
+            team=self._team.name,
+            agent=name,
+            nonce=agent.nonce,
+            argv=self._program,
+            env=env,
+            cwd=spec.cwd,
+            log=str(folder / "output.log"),
+        )
+
+    async def _checked(self, spec: AgentSpec, seconds: float) -> None:
+        """Refuse what cannot be had, before anything is registered."""
+        backend = self._backend(spec.backend)
+        with _answering(backend, seconds):
+            await backend.check()
+        await anyio.to_thread.run_sync(self._check, spec)
+
+    async def _end_place(
+        self, backend: Backend, place: ProcessRecord, nonce: str, *, grace_s: float
+    ) -> None:
+        """Stop a place, whatever its backend does. Raises Unavailable if that takes too long."""
+        with _answering(backend, grace_s + processes.END_S + _SCREEN_S):
+            await backend.stop(place, nonce, grace_s=grace_s)
+
+    def _backend(self, name: str) -> Backend:
+        try:
+            return self._backends[name]
+        except KeyError:
+            raise Invalid(
+                f"There is no backend {name!r} here.",
+                remedy=f"Choose one of these: {', '.join(self._backends)}.",
+            ) from None
+
+    def _nonce(self) -> str:
+        return f"{home_mark(self._home)}-{secrets.token_hex(12)}"
+
+    async def folder(self, name: str) -> Path:
+        """The directory of an agent: transcript, history, output. It outlives the team."""
+        path = agent_folder(self._home, await self._agents.config(), name)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return path
+
+
+@contextmanager
+def _answering(backend: Backend, seconds: float) -> Iterator[None]:
+    """Wait for a backend only so long, whatever it promises. Raises Unavailable."""
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError:
+        raise Unavailable(
+            f"The backend {backend.name!r} does not answer.",
+            remedy="Try again; `bullpen doctor --fix` ends what is left over.",
+        ) from None
+
+
+def home_mark(home: Path) -> str:
+    """What the nonces of all launches of one home begin with."""
+    return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:8]
+
+
+def agent_folder(home: Path, team: TeamConfig, name: str) -> Path:
+    """Where an agent keeps its things. Two teams of one name, one after another, share nothing."""
+    born = f"{team.created_at:.0f}" if team.created_at is not None else "0"
+    return home / "agents" / f"{team.name}.{born}" / name
+
+
+def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh: bool) -> Spawned:
+    spec = agent.asked
+    return Spawned(name, fresh, spec.backend, spec.driver, place)
+
+
+def _start_failed(name: str, error: BaseException, screen: str) -> Unavailable:
+    lines = screen.strip().splitlines()[-_SCREEN_LINES:]
+    shown = "\n  ".join(("", "Its last screen:", *lines)) if lines else ""
+    why = error.message if isinstance(error, BullpenError) else "It was not started in time."
+    remedy = error.remedy if isinstance(error, BullpenError) and error.remedy else ""
+    return Unavailable(
+        f"{name!r} could not be started: {why}{shown}",
+        remedy=remedy or "Mend the cause and spawn it again; nothing of it is left.",
+    )

@@ -1,0 +1,305 @@
+"""Agents as people read them in words and columns, and as the JSON objects programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bullpen.cli import sentences
+from bullpen.cli.render import Cell, Draw, Page, Row
+from bullpen.protocol.agent import Usage
+from bullpen.protocol.request import Request
+
+if TYPE_CHECKING:
+    from bullpen.agents.launching import Spawned
+    from bullpen.agents.rollcall import AgentView
+    from bullpen.agents.supervisor import Stopped
+    from bullpen.team.snapshot import Snapshot
+
+STATE_STYLES = {
+    "starting": "attention",
+    "working": "good",
+    "waiting": "attention",
+    "failed": "bad",
+    "lost": "bad",
+}
+THINKING = "thinking"
+ENDED = frozenset({"failed", "stopped", "lost"})
+COLUMNS = (
+    "name", "state", "since", "driver", "backend", "task", "unread", "turns", "tokens", "cost",
+    "doing",
+)  # fmt: skip
+
+_QUIET_ENDS = ("finished", "suspended")
+_THOUSAND = 1000
+_ACTIONS_MAX = 3
+
+
+def subjects_of(snapshot: Snapshot) -> dict[str, str]:
+    """The subjects of a team's tasks, by id."""
+    return {task.id: task.subject for task in snapshot.tasks}
+
+
+def colors_of(snapshot: Snapshot) -> dict[str, str]:
+    """The colours of a team's members, by name."""
+    return {view.member.name: view.member.color for view in snapshot.members if view.member.color}
+
+
+def waiting_for(name: str, snapshot: Snapshot) -> list[Request]:
+    """The requests that a member has not answered yet."""
+    return [request for request in snapshot.pending if request.to == name]
+
+
+def state_of(view: AgentView) -> str:
+    """The state of an agent in one word; of one that was not made to stop, how it ended."""
+    return view.end if view.state == "stopped" and view.end in _QUIET_ENDS else view.state
+
+
+def doing(view: AgentView, subjects: Mapping[str, str]) -> str:
+    """What an agent does, waits for or ended with, in a few words."""
+    return ": ".join(part for part in (task_of(view, subjects), activity(view)) if part)
+
+
+def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
+    """The task that an agent has in progress, and how many more."""
+    if not view.tasks:
+        return ""
+    first, *more = view.tasks
+    others = f" (+{len(more)})" if more else ""
+    return f"#{first} {subjects.get(first, '')}".rstrip() + others
+
+
+def activity(view: AgentView) -> str:
+    """The tool that an agent uses, what it waits for, or why it ended; else what it did last."""
+    if view.state in ENDED:
+        return view.cause or view.detail or ""
+    if view.state == "waiting" and view.detail:
+        return f"waits: {view.detail}"
+    if view.tool:
+        return f"{view.tool} {view.detail or ''}".rstrip()
+    if view.state == "working":
+        return THINKING
+    return f"last: {view.actions[-1]}" if view.actions else view.detail or ""
+
+
+def tokens(usage: Usage) -> str:
+    """How many tokens went in and out: `12.4k`."""
+    count = float(usage.input_tokens + usage.output_tokens)
+    if count < _THOUSAND:
+        return str(int(count))
+    for unit in ("k", "M"):
+        count /= _THOUSAND
+        # Below 9.95 a second digit says more than it costs; above 999.5 it is the next unit.
+        if count < _THOUSAND - 0.5:
+            return f"{count:.1f}{unit}" if count < 99.95 else f"{count:.0f}{unit}"
+    return f"{count / _THOUSAND:.1f}G"
+
+
+def money(usage: Usage) -> str:
+    """What it cost: `$0.042`, with `+?` if some requests have no known price."""
+    if usage.unpriced and not usage.cost_usd:
+        return "?"
+    more = "+?" if usage.unpriced else ""
+    digits = 2 if usage.cost_usd >= 10 or not usage.cost_usd else 3
+    return f"${usage.cost_usd:.{digits}f}{more}"
+
+
+def total(views: Iterable[AgentView]) -> Usage:
+    """What agents used together."""
+    usage = Usage.new()
+    for view in views:
+        usage = usage.plus(view.usage)
+    return usage
+
+
+def duration(seconds: float) -> str:
+    """How long something took: `42s`, `3m 20s`, `2h 05m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def place_of(view: AgentView | Spawned) -> str:
+    """Where an agent runs: its process or pane."""
+    place = view.place
+    if place is None:
+        return ""
+    # In other backends it is a mark of their own.
+    pane = f"pane {place.pane}" if place.pane and place.backend == "tmux" else ""
+    return ", ".join(part for part in (pane, f"pid {place.pid}" if place.pid else "") if part)
+
+
+def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
+    """Agents in columns, as plain text and programs like awk want them."""
+    subjects, colors = subjects_of(snapshot), colors_of(snapshot)
+    return [
+        (
+            Cell(view.name, colors.get(view.name, "strong")),
+            Cell(state_of(view), STATE_STYLES.get(view.state, "muted")),
+            sentences.age(view.since_ms, snapshot.taken_ms),
+            view.driver or "",
+            view.backend or "",
+            ",".join(view.tasks),
+            "?" if view.unread is None else str(view.unread),
+            str(view.usage.turns),
+            str(view.usage.input_tokens + view.usage.output_tokens),
+            money(view.usage),
+            doing(view, subjects),
+        )
+        for view in views
+    ]
+
+
+def agent_json(view: AgentView) -> dict[str, Any]:
+    """An agent as a JSON object."""
+    return {
+        "name": view.name,
+        "lead": view.lead,
+        "state": view.state,
+        "sinceMs": view.since_ms,
+        "detail": view.detail,
+        "driver": view.driver,
+        "backend": view.backend,
+        "model": view.model,
+        "tool": view.tool,
+        "actions": list(view.actions[-_ACTIONS_MAX:]),
+        "tasks": list(view.tasks),
+        "unread": view.unread,
+        "usage": view.usage.raw,
+        "place": None if view.place is None else view.place.raw,
+        "end": view.end,
+        "cause": view.cause,
+        "launch": view.launch,
+    }
+
+
+def agents_json(views: Sequence[AgentView], snapshot: Snapshot, *, reader: str) -> dict[str, Any]:
+    """All agents of a team, with what waits for whoever asks."""
+    return {
+        "team": snapshot.team.name,
+        "agents": [agent_json(view) for view in views],
+        "waiting": [request.raw for request in waiting_for(reader, snapshot)],
+        "takenMs": snapshot.taken_ms,
+        "problems": [{"where": problem.where, "why": problem.why} for problem in snapshot.problems],
+    }
+
+
+def spawned_json(spawned: Spawned) -> dict[str, Any]:
+    """A start as a JSON object."""
+    return {
+        "name": spawned.name,
+        "fresh": spawned.fresh,
+        "backend": spawned.backend,
+        "driver": spawned.driver,
+        "place": None if spawned.place is None else spawned.place.raw,
+    }
+
+
+def spawned_line(spawned: Spawned) -> str:
+    """A start in a sentence that names the driver, the backend and the place."""
+    where = place_of(spawned)
+    how = f"{spawned.driver} driver, {spawned.backend} backend" + (f", {where}" if where else "")
+    if spawned.fresh:
+        return f"Started {spawned.name} ({how})."
+    return f"{spawned.name} was started before ({how}); nothing new was started."
+
+
+def stopped_json(stopped: Stopped) -> dict[str, Any]:
+    """A stop as a JSON object."""
+    return {"name": stopped.name, "wasAlive": stopped.was_alive, "end": stopped.end}
+
+
+def stopped_line(stopped: Stopped) -> str:
+    """A stop in a sentence."""
+    if not stopped.was_alive:
+        return f"{stopped.name} was not running ({stopped.end})."
+    if stopped.end == "stopped":
+        return f"Stopped {stopped.name}."
+    return f"{stopped.name} ended: {stopped.end}."
+
+
+class AgentViews:
+    """Shows agents on a page."""
+
+    def __init__(self, page: Page, *, reader: str) -> None:
+        self._page = page
+        self._reader = reader
+
+    def agents(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
+        """All agents of a team: a JSON value, or columns."""
+        self._problems(snapshot)
+        if self._page.json:
+            self._page.value(agents_json(views, snapshot, reader=self._reader))
+        else:
+            self._draw(views, snapshot)
+
+    def change(
+        self,
+        views: Sequence[AgentView],
+        snapshot: Snapshot,
+        picture: Callable[[Draw], None],
+    ) -> None:
+        """All agents of a team after a change: a line of JSON, or another picture."""
+        if self._page.json:
+            self._problems(snapshot)
+            self._page.json_line(agents_json(views, snapshot, reader=self._reader))
+        else:
+            picture(lambda _: self._draw(views, snapshot))
+
+    def spawned(self, spawned: Spawned, *, which: str) -> None:
+        """An agent that was started, and what to do with it next."""
+        steps = [f"bullpen logs {spawned.name} -f {which}", f"bullpen stop {spawned.name} {which}"]
+        if spawned.backend == "tmux":
+            steps.insert(1, f"bullpen attach {spawned.name} {which}")
+        self._page.result(
+            spawned_json(spawned), spawned_line(spawned), "Try next:", *(f"  {s}" for s in steps)
+        )
+
+    def resumed(self, team: str, resumed: Sequence[Spawned], *, which: str) -> None:
+        """The agents of a team that were started again."""
+        value = {"team": team, "started": [spawned_json(spawned) for spawned in resumed]}
+        lines = [spawned_line(spawned) for spawned in resumed]
+        nothing = [f"No agent of team {team} had to be started again. See: bullpen ps {which}"]
+        self._page.result(value, *(lines or nothing))
+
+    def stopped(self, stopped: Sequence[Stopped]) -> None:
+        """The agents that were stopped."""
+        self._page.result(
+            {"stopped": [stopped_json(one) for one in stopped]},
+            *(map(stopped_line, stopped) if stopped else ["No agent was running."]),
+        )
+
+    def table(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
+        """Write a row for each agent."""
+        self._page.table(COLUMNS, rows(views, snapshot))
+
+    def _draw(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
+        if any(view.driver or view.state != "unknown" for view in views):
+            self.table(views, snapshot)
+        else:
+            self._page.line(f"No agents in team {snapshot.team.name} yet. Start one:")
+            self._page.line(f"  bullpen spawn alice 'Write the parser' -t {snapshot.team.name}")
+        requests = waiting_for(self._reader, snapshot)
+        if requests:
+            self._page.line()
+            self._page.title(f"Waiting for {self._reader}:")
+            self._page.table(
+                ("request", "kind", "from", "age", "about"),
+                [
+                    (
+                        request.id,
+                        request.kind,
+                        request.sender,
+                        sentences.age(request.created_ms, snapshot.taken_ms),
+                        sentences.asks(request),
+                    )
+                    for request in requests
+                ],
+            )
+
+    def _problems(self, snapshot: Snapshot) -> None:
+        for problem in snapshot.problems:
+            self._page.warn(f"cannot read {problem.where}: {problem.why}")

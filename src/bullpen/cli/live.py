@@ -1,0 +1,144 @@
+"""A live picture of a team on a terminal. It has the screen to itself and gives it back."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+
+from bullpen.cli import board
+from bullpen.cli.agents_view import AgentViews
+from bullpen.cli.board import Pen
+from bullpen.cli.picture import Scene, picture
+from bullpen.cli.screen import Screen
+from bullpen.cli.session import is_terminal
+from bullpen.cli.watch_run import Watcher, clock
+from bullpen.store.clock import now_ms
+
+if TYPE_CHECKING:
+    from bullpen.agents.rollcall import AgentView
+    from bullpen.goal import Outcome, Progress
+    from bullpen.team.snapshot import Snapshot
+
+_FRAMES_PER_SECOND = 4
+_NEWS_MAX = 200
+
+
+class LiveWatcher(Watcher):
+    """Shows a picture that is drawn anew a few times a second, whatever happens meanwhile."""
+
+    def __init__(self, screen: Screen, goal: str, *, kept: bool) -> None:
+        super().__init__(screen, goal)
+        self._screen = screen
+        self._scene = Scene(goal, kept=kept)
+        self._live = Live(
+            self,
+            console=screen.console,
+            screen=True,
+            refresh_per_second=_FRAMES_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._aside = io.StringIO()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Watcher:
+        # What libraries say meanwhile would tear the picture: it is said afterwards.
+        self._stack.enter_context(contextlib.redirect_stderr(self._aside))
+        self._stack.enter_context(_deaf())
+        self._stack.enter_context(self._live)
+        return self
+
+    def close(self) -> None:
+        """Give the terminal back, and say what was kept back."""
+        self._stack.close()
+        if self._aside.getvalue() and sys.stderr is not None:
+            sys.stderr.write(self._aside.getvalue())
+            self._aside = io.StringIO()
+
+    def stopping(self) -> None:
+        """Say that the agents are being stopped."""
+        self._scene.stopping = True
+
+    def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
+        """Leave the last picture of agents and tasks on the screen, then say how it ended."""
+        if self.progress is not None:
+            pen, now = self._pen(), now_ms()
+            snapshot, agents = self.progress.snapshot, self.progress.agents
+            lines = board.agent_lines(pen, agents, snapshot, now_ms=now, room=None)
+            lines += [pen.text(""), board.progress_line(pen, snapshot.tasks)]
+            lines += board.task_lines(pen, snapshot.tasks, room=None)
+            for line in [*lines, pen.text("")]:
+                self._screen.put(line)
+        super().ended(outcome, next_steps=next_steps)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, height = options.size
+        lines = picture(
+            self._scene,
+            width=width,
+            height=height,
+            elapsed_s=self.elapsed_s,
+            now_ms=now_ms(),
+            encoding=options.encoding,
+        )
+        for number, line in enumerate(lines):
+            if number:
+                yield Segment.line()
+            yield from line.render(console)
+
+    def _begins(self, progress: Progress) -> None:
+        self._scene.progress = progress
+
+    def _happened(self, team: str, text: str) -> None:
+        self._scene.news.append((clock(), text))
+        del self._scene.news[:-_NEWS_MAX]
+
+    def saw(self, progress: Progress) -> None:
+        """Take note of how far the team is."""
+        super().saw(progress)
+        self._scene.progress = progress
+
+    def _pen(self) -> Pen:
+        console = self._screen.console
+        return Pen(console.width, encoding=console.encoding)
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Neither show what is typed nor hand it to the shell afterwards; Ctrl-C is heard."""
+    if not is_terminal(sys.stdin):
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    silent = list(before)
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(keyboard, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        # What was typed meanwhile is dropped with it.
+        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
+
+
+class ScreenAgentViews(AgentViews):
+    """Shows agents on a terminal, a line each."""
+
+    def __init__(self, screen: Screen, *, reader: str) -> None:
+        super().__init__(screen, reader=reader)
+        self._screen = screen
+
+    def table(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
+        """Write a line for each agent."""
+        console = self._screen.console
+        pen = Pen(console.width, encoding=console.encoding)
+        for line in board.agent_lines(pen, views, snapshot, now_ms=snapshot.taken_ms, room=None):
+            self._screen.put(line)

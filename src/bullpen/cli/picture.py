@@ -1,0 +1,155 @@
+"""One screen that shows a team at work: the goal, the agents, the tasks, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from bullpen.cli import agents_view as words
+from bullpen.cli import board
+from bullpen.cli.board import Pen
+from bullpen.cli.text import one_line
+
+if TYPE_CHECKING:
+    from bullpen.goal import Progress
+    from bullpen.team.snapshot import Snapshot
+
+_SIDE_BY_SIDE = 110
+"""From this width on, tasks and happenings stand beside each other."""
+
+_LEAST_ROWS = 3
+_ALERTS_MAX = 3
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a picture is made of. It changes; a picture is of one moment."""
+
+    goal: str
+    progress: Progress | None = None
+    news: list[tuple[str, str]] = field(default_factory=list)
+    stopping: bool = False
+    # Whether the team is there afterwards.
+    kept: bool = True
+
+
+def picture(
+    scene: Scene, *, width: int, height: int, elapsed_s: float, now_ms: int, encoding: str = "utf-8"
+) -> list[Text]:
+    """The lines of a picture, exactly `height` of them, each `width` columns wide."""
+    pen = Pen(width, encoding=encoding)
+    lines = _head(pen, scene, elapsed_s)
+    if scene.progress is None:
+        lines.append(pen.text("Starting the team.", "muted"))
+    else:
+        lines += _body(pen, scene, scene.progress, now_ms, height - len(lines) - 1)
+    lines = lines[: max(0, height - 1)]
+    lines += [pen.text("")] * (height - 1 - len(lines))
+    return [*lines, _foot(pen, scene)][:height]
+
+
+def _head(pen: Pen, scene: Scene, elapsed_s: float) -> list[Text]:
+    usage = words.total(scene.progress.agents if scene.progress else ())
+    left = Text("bullpen", style="bold")
+    if scene.progress is not None:
+        left.append(f"  {one_line(scene.progress.team)}", style="cyan not bold")
+    right = Text(words.duration(elapsed_s), style="bold")
+    right.append(f"   {words.tokens(usage)} tokens   {words.money(usage)}", style="not bold")
+    return [pen.ends(left, right), pen.text(scene.goal), pen.text("")]
+
+
+def _foot(pen: Pen, scene: Scene) -> Text:
+    if scene.stopping:
+        return pen.text("Stopping the agents. Ctrl-C again ends this at once.", "attention")
+    kept = " and keeps the team with its work" if scene.kept else ""
+    return pen.text(f"Ctrl-C stops the agents{kept}.", "muted")
+
+
+def _body(pen: Pen, scene: Scene, progress: Progress, now_ms: int, room: int) -> list[Text]:
+    snapshot = progress.snapshot
+    alerts = _alerts(pen, snapshot)
+    room -= len(alerts)
+    wide = pen.width >= _SIDE_BY_SIDE
+    wants = len(progress.agents), max(1, len(snapshot.tasks)), len(scene.news)
+    # The head of the agents, an empty line, the line with the bar; and the title of the news.
+    if wide:
+        agents, _ = share(room - 3, (wants[0], max(wants[1:])))
+        parts = _beside(pen, scene, snapshot, room - 2 - agents)
+    else:
+        agents, tasks, _ = share(room - 4, wants)
+        parts = _tasks(pen, snapshot, tasks)
+        left = room - 3 - agents - tasks
+        if left > len(scene.news) + 1:
+            parts.append(pen.text(""))
+            left -= 1
+        parts += _news(pen, scene, left)
+    return [
+        *alerts,
+        *board.agent_lines(pen, progress.agents, snapshot, now_ms=now_ms, room=agents + 1),
+        pen.text(""),
+        *parts,
+    ]
+
+
+def share(room: int, wants: Sequence[int]) -> list[int]:
+    """How many rows each part gets: a few for everybody, the rest to the first that want more."""
+    least = max(_LEAST_ROWS, room // 4)
+    given = [min(want, least) for want in wants]
+    left = room - sum(given)
+    for at, want in enumerate(wants):
+        more = max(0, min(want - given[at], left))
+        # Nobody takes everything while the parts after it want more too.
+        others = any(later > given[at + 1 + k] for k, later in enumerate(wants[at + 1 :]))
+        given[at] += (more + 1) // 2 if others and more == left else more
+        left = room - sum(given)
+    return given
+
+
+def _tasks(pen: Pen, snapshot: Snapshot, room: int) -> list[Text]:
+    return [
+        board.progress_line(pen, snapshot.tasks),
+        *board.task_lines(pen, snapshot.tasks, room=room),
+    ]
+
+
+def _news(pen: Pen, scene: Scene, room: int) -> list[Text]:
+    """The newest happenings under a title, if there is room for one of them."""
+    if room < 2:
+        return []
+    return [
+        pen.title("News"),
+        *(
+            pen.line(pen.fit(f"{time}  ", 10, "muted"), pen.fit(text, pen.width - 10))
+            for time, text in scene.news[1 - room :]
+        ),
+    ]
+
+
+def _beside(pen: Pen, scene: Scene, snapshot: Snapshot, room: int) -> list[Text]:
+    left = pen.narrower((pen.width - 3) // 2)
+    right = pen.narrower(pen.width - 3 - left.width)
+    tasks = _tasks(left, snapshot, room - 1)
+    news = _news(right, scene, room)
+    rows = max(len(tasks), len(news))
+    tasks += [left.text("")] * (rows - len(tasks))
+    news += [right.text("")] * (rows - len(news))
+    return [pen.line(*pair) for pair in zip(tasks, [Text("   ")] * rows, news, strict=True)]
+
+
+def _alerts(pen: Pen, snapshot: Snapshot) -> list[Text]:
+    """What somebody should do something about, before everything else."""
+    said = [
+        pen.text(f"! {request.sender} waits for {request.to}: {request.kind}", "attention")
+        for request in snapshot.pending
+    ]
+    said += [
+        pen.text(f"! cannot read {problem.where}: {problem.why}", "bad")
+        for problem in snapshot.problems
+    ]
+    more = len(said) - _ALERTS_MAX
+    if more > 0:
+        said[_ALERTS_MAX - 1 :] = [pen.text(f"! and {more + 1} more", "attention")]
+    return [*said, pen.text("")] if said else []

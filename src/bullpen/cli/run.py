@@ -1,0 +1,91 @@
+"""`bullpen run` and `bullpen demo`: a team that pursues one goal while somebody watches."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+import typer
+
+from bullpen.cli.agents import Cwd, Driver, Model, Script
+from bullpen.cli.command import command
+from bullpen.cli.session import Session, directory, text_or_input
+
+Backend = Literal["in-process", "subprocess", "tmux"]
+
+
+def register(app: typer.Typer) -> None:
+    """Make these functions commands of `app`."""
+    command(
+        app,
+        "run",
+        examples=(
+            "bullpen run 'Make the tests pass'",
+            "bullpen run - --backend tmux --timeout 3600 < goal.md",
+            "bullpen run 'Rename the module' --json > run.jsonl  # in CI",
+        ),
+    )(run)
+    command(app, "demo", examples=("bullpen demo", "bullpen demo --backend tmux --keep"))(demo)
+
+
+def run(
+    session: Session,
+    goal: Annotated[
+        str,
+        typer.Argument(
+            metavar="GOAL", help="What is to be reached; - reads it from input.", show_default=False
+        ),
+    ],
+    *,
+    driver: Annotated[Driver, typer.Option(help="Which program takes the turns.")] = "native",
+    backend: Annotated[Backend, typer.Option(help="Where the agents run.")] = "in-process",
+    model: Model = None,
+    script: Script = None,
+    cwd: Cwd = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="S", min=0.1, help="Stop after so many seconds.", show_default=False),
+    ] = None,
+    turns: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Stop after so many turns.", show_default=False),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the agents running when it is done.")
+    ] = False,
+) -> None:
+    """Give a team a goal, and watch until it is reached.
+
+    Exits with 0 if the goal is reached, 1 if the team failed, 2 if it stopped before the end.
+    Ctrl-C stops the agents and keeps the team with its work; a second one ends at once.
+    """
+    text = text_or_input(goal)
+    where = directory(cwd)
+    outcome = session.run_goal(
+        lambda new: new(
+            text=text,
+            team=session.team,
+            driver=driver,
+            backend=backend,
+            model=model,
+            script=None if script is None else os.path.abspath(script),
+            cwd=where,
+            budget_turns=turns,
+            timeout_s=timeout,
+            keep=keep,
+        )
+    )
+    raise typer.Exit(outcome.code)
+
+
+def demo(
+    session: Session,
+    *,
+    backend: Annotated[
+        Backend | None,
+        typer.Option(help="Where the agents run.", show_default=False),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the team and what it made.")] = False,
+) -> None:
+    """Watch a small team of scripted agents at work. It needs no model and no key."""
+    raise typer.Exit(session.play_demo(backend=backend, keep=keep).code)

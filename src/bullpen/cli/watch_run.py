@@ -1,0 +1,193 @@
+"""Watching a goal being pursued: a live picture, plain lines, or lines of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import TaskStatus
+
+from bullpen.cli import agents_view as words
+from bullpen.cli.render import Cell, Page
+from bullpen.cli.text import say
+from bullpen.goal import Outcome, Progress
+
+INTERRUPTED = 130
+"""The exit code of a command that was ended with Ctrl-C."""
+
+_ENDINGS = {
+    "done": ("Done in", "good"),
+    "failed": ("Failed after", "bad"),
+    "unfinished": ("Unfinished after", "attention"),
+    "interrupted": ("Interrupted after", "attention"),
+}
+
+Start = Callable[[Callable[[Progress], None]], Awaitable[Outcome]]
+
+
+class Watcher:
+    """Says what happens on a page, a line for each happening."""
+
+    def __init__(self, page: Page, goal: str) -> None:
+        self._page = page
+        self._goal = goal
+        self._began = time.monotonic()
+        self.progress: Progress | None = None
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has been watched."""
+        return time.monotonic() - self._began
+
+    def saw(self, progress: Progress) -> None:
+        """Take note of how far the team is."""
+        if self.progress is None:
+            self._begins(progress)
+        self.progress = progress
+        for text in progress.news:
+            self._happened(progress.team, text)
+
+    def stopping(self) -> None:
+        """Say that the agents are being stopped."""
+        say("Stopping the agents. Ctrl-C again ends this at once.")
+
+    def close(self) -> None:
+        """Give the terminal back."""
+
+    def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
+        """Say how it ended, and what to do next."""
+        if self._page.json:
+            self._page.json_line({"kind": "outcome", **outcome_json(outcome)})
+            return
+        word, style = _ENDINGS[outcome.status]
+        summary = f": {outcome.summary}" if outcome.summary else "."
+        self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
+        usage, tasks = outcome.usage, outcome.tasks
+        self._page.fields(
+            [
+                ("  cause", outcome.cause or ""),
+                ("  team", outcome.team),
+                ("  tasks", ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in tasks.items() if n)),
+                (
+                    "  used",
+                    f"{usage.turns} turns, {words.tokens(usage)} tokens, {words.money(usage)}",
+                ),
+            ]
+        )
+        if next_steps:
+            self._page.line("Try next:")
+            for step in next_steps:
+                self._page.line(f"  {step}")
+
+    def _begins(self, progress: Progress) -> None:
+        if self._page.json:
+            self._page.json_line({"kind": "goal", "team": progress.team, "text": self._goal})
+        else:
+            self._page.line(f"{clock()}  team {progress.team}: {self._goal}")
+            self._page.flush()
+
+    def _happened(self, team: str, text: str) -> None:
+        if self._page.json:
+            now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+            self._page.json_line({"kind": "news", "time": now, "team": team, "text": text})
+        else:
+            self._page.line(f"{clock()}  {text}")
+            self._page.flush()
+
+
+def clock() -> str:
+    """The time of day."""
+    return datetime.now().astimezone().strftime("%H:%M:%S")
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """How a goal ended, as a JSON object."""
+    return {
+        "code": outcome.code,
+        "status": outcome.status,
+        "summary": outcome.summary,
+        "team": outcome.team,
+        "usage": outcome.usage.raw,
+        "tasks": dict(outcome.tasks),
+        "cause": outcome.cause,
+    }
+
+
+def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
+    """Do something that takes long while a watcher says how it goes; how it ended.
+
+    The first Ctrl-C cancels it, and it may take its time to end in order; the second one ends
+    this process at once. `elsewhere` is what commands to try next must add, None if there are none.
+    """
+    with watcher:
+        outcome = anyio.run(_pursue, watcher, start) or _interrupted(watcher)
+    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere))
+    return outcome
+
+
+def _interrupted(watcher: Watcher) -> Outcome:
+    """How it ended when it was cancelled before it could say so itself."""
+    progress = watcher.progress
+    tasks = progress.snapshot.tasks if progress is not None else ()
+    return Outcome(
+        code=INTERRUPTED,
+        status="interrupted",
+        summary="",
+        team=progress.team if progress is not None else "",
+        usage=words.total(progress.agents if progress is not None else ()),
+        tasks=dict(Counter(task.status for task in tasks)),
+        cause=None,
+    )
+
+
+def _next_steps(outcome: Outcome, elsewhere: str | None) -> list[str]:
+    """Commands that make sense after that; none if there is no team to speak of."""
+    if not outcome.team or elsewhere is None:
+        return []
+    which = f"{shlex.quote(outcome.team)}{elsewhere}"
+    if outcome.status == "done":
+        return [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
+    return [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+
+
+async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
+    outcome: Outcome | None = None
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as work:
+            await tasks.start(_heed_signals, watcher, work)
+            outcome = await start(watcher.saw)
+        tasks.cancel_scope.cancel()
+    return outcome
+
+
+async def _heed_signals(
+    watcher: Watcher, work: CancelScope, *, task_status: TaskStatus[None]
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            if work.cancel_called:
+                watcher.close()
+                team = f" -t {watcher.progress.team}" if watcher.progress is not None else ""
+                say(f"Ended at once; agents may still run. See: bullpen ps{team}")
+                with contextlib.suppress(OSError, AttributeError):
+                    sys.stdout.flush()
+                os._exit(INTERRUPTED)
+            watcher.stopping()
+            work.cancel()

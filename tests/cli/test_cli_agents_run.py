@@ -1,0 +1,272 @@
+"""`bullpen run` and `bullpen demo`: exit codes, what is shown meanwhile, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+[[agents.team-lead.turns]]
+when = "start"
+steps = [
+  {usage = {input_tokens = 1000, output_tokens = 50, cost_usd = 0.01}},
+  {tool = "TaskCreate", input = {subject = "Say \\u001b[31mhello", description = "Aloud"}},
+  {tool = "TaskUpdate", input = {taskId = "1", status = "in_progress"}},
+  {tool = "TaskUpdate", input = {taskId = "1", status = "completed"}},
+  {tool = "Finish", input = {summary = "Hello was said."}},
+  {say = "Done."},
+]
+"""
+DYING = """
+[[agents.team-lead.turns]]
+repeat = true
+steps = [{kill = 9}]
+"""
+HANGING = """
+[[agents.team-lead.turns]]
+when = "start"
+steps = [
+  {tool = "TaskCreate", input = {subject = "Never ends", description = "Ever"}},
+  {tool = "SpawnTeammate", input = {name = "bob", prompt = "Wait with me."}},
+  {tool = "TaskCreate", input = {subject = "All are here", description = "Go"}},
+  {hang = true},
+]
+[[agents.bob.turns]]
+repeat = true
+steps = [{say = "Me too."}, {hang = true}]
+"""
+
+Words = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any]
+) -> Iterator[Words]:
+    """The words of a run that plays a script; whatever it leaves running is stopped."""
+    socket = f"bullpen-test-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("BULLPEN_TMUX_SOCKET", socket)
+    monkeypatch.delenv("TMUX", raising=False)
+
+    def words(script: str, *more: str) -> tuple[str, ...]:
+        path = tmp_path / "script.toml"
+        path.write_text(script, encoding="utf-8")
+        return ("run", "Say hello", "-t", "calc", "--driver", "scripted", "--script", str(path),
+                *more)  # fmt: skip
+
+    yield words
+    run("stop", "--all", "--grace", "1", "-t", "calc")
+    if shutil.which("tmux"):
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)
+
+
+def _states(as_json: Callable[..., Any]) -> dict[str, tuple[str, str]]:
+    agents = as_json("ps", "-t", "calc")["agents"]
+    return {agent["name"]: (agent["state"], agent["end"]) for agent in agents}
+
+
+def test_a_goal_that_is_reached_ends_with_0_and_needs_no_terminal(
+    spawn: Callable[..., Any], goal: Words
+) -> None:
+    """R-9.9."""
+    done = spawn(*goal(SCRIPT))
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  team calc: Say hello", lines[0])
+    assert any("task #1 Say" in line for line in lines)
+    assert any(re.match(r"Done in \d+s: Hello was said\.", line) for line in lines)
+    assert "  used:   1 turns, 1.1k tokens, $0.010" in lines or "$0.010" in done.stdout
+    assert not set(done.stdout) & set("\x1b\x07")
+
+
+def test_for_programs_there_are_lines_of_json_and_the_outcome_is_the_last(
+    spawn: Callable[..., Any], goal: Words
+) -> None:
+    done = spawn(*goal(SCRIPT), "--json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *news, outcome = [json.loads(line) for line in done.stdout.splitlines()]
+    assert first == {"kind": "goal", "team": "calc", "text": "Say hello"}
+    assert {row["kind"] for row in news} == {"news"}
+    assert outcome["kind"] == "outcome"
+    assert (outcome["code"], outcome["status"]) == (0, "done")
+    assert outcome["summary"] == "Hello was said."
+    assert outcome["tasks"] == {"completed": 1}
+    assert outcome["usage"]["costUsd"] == 0.01
+
+
+def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -> None:
+    """R-9.9."""
+    done = spawn(*goal(DYING, "--backend", "subprocess"))
+
+    assert done.returncode == 1, done.stdout
+    assert "Failed after" in done.stdout
+    assert "cause:" in done.stdout
+    assert "bullpen team resume calc" in done.stdout
+
+
+def test_a_team_that_does_not_come_to_the_end_in_time_ends_with_2(
+    spawn: Callable[..., Any], as_json: Callable[..., Any], goal: Words
+) -> None:
+    """R-9.9."""
+    done = spawn(*goal(HANGING, "--timeout", "3"))
+
+    assert done.returncode == 2, done.stdout
+    assert "Unfinished after" in done.stdout
+    assert "bullpen team resume calc" in done.stdout
+    assert ("stopped", "suspended") in _states(as_json).values()
+
+
+@pytest.mark.parametrize("backend", ["in-process", "subprocess"])
+def test_ctrl_c_stops_the_agents_in_order_and_keeps_the_team(
+    follow: Callable[..., Any],
+    as_json: Callable[..., Any],
+    goal: Words,
+    backend: str,
+) -> None:
+    following = follow(*goal(HANGING, "--backend", backend))
+    lines = [following.line()]
+    while "All are here" not in lines[-1]:
+        lines.append(following.line())
+    before = {a["name"]: a["place"]["pid"] for a in as_json("ps", "-t", "calc")["agents"]}
+    code, said = following.interrupt()
+
+    assert code == 130
+    assert said == "Stopping the agents. Ctrl-C again ends this at once.\n"
+    rest: list[str] = []
+    while not rest or "bullpen ps" not in rest[-1]:
+        rest.append(following.line())
+    assert any(line.startswith("Interrupted after") for line in rest)
+    assert "  bullpen team resume calc" in rest
+    assert _states(as_json) == {
+        "team-lead": ("stopped", "suspended"),
+        "bob": ("stopped", "suspended"),
+    }
+    assert [pid for pid in before.values() if Path(f"/proc/{pid}").exists()] == []
+    assert len(as_json("task", "list", "-t", "calc")["tasks"]) == 2
+
+
+def test_a_second_ctrl_c_ends_at_once(follow: Callable[..., Any], goal: Words) -> None:
+    following = follow(*goal(HANGING, "--backend", "subprocess"))
+    while "All are here" not in following.line():
+        pass
+    # Two signals of one kind might arrive as one.
+    following._process.send_signal(signal.SIGTERM)
+    code, said = following.interrupt()
+
+    assert code == 130
+    assert "Ended at once; agents may still run. See: bullpen ps -t calc" in said
+
+
+def test_a_run_that_was_interrupted_can_be_resumed(follow: Callable[..., Any], goal: Words) -> None:
+    following = follow(*goal(HANGING))
+    while "All are here" not in following.line():
+        pass
+    assert following.interrupt()[0] == 130
+
+    again = follow("team", "resume", "calc")
+    assert again.line().endswith("team calc: Say hello")
+    while "team-lead is ready again" not in again.line():
+        pass
+    assert again.interrupt()[0] == 130
+
+
+def test_at_a_terminal_there_is_a_live_picture_and_then_a_summary(
+    at_terminal: Callable[..., tuple[int, str]], goal: Words
+) -> None:
+    code, shown = at_terminal(*goal(SCRIPT), LINES="24")
+
+    assert code == 0
+    picture, summary = shown.split("\x1b[?1049l")
+    assert "\x1b[?1049h" in picture
+    assert "\x1b[2K" not in picture, "lines are written over, not cleared: nothing flickers"
+    assert "Ctrl-C stops the agents" in picture
+    assert "Hello was said." in summary
+    assert "1 of 1 done" in summary
+    assert "\x1b[?25h" in shown, "the cursor is back"
+
+
+def test_without_colour_a_picture_has_none(
+    at_terminal: Callable[..., tuple[int, str]], goal: Words
+) -> None:
+    code, shown = at_terminal(*goal(SCRIPT), LINES="24", NO_COLOR="1")
+
+    assert code == 0
+    assert "Hello was said." in shown
+    assert not re.search(r"\x1b\[[0-9;]*m", shown)
+    assert "\x1b[31mhello" not in shown
+
+
+def test_ctrl_c_at_the_picture_gives_the_terminal_back(
+    at_terminal: Callable[..., tuple[int, str]], goal: Words
+) -> None:
+    def press(_: int, process: subprocess.Popen[bytes]) -> None:
+        process.send_signal(signal.SIGINT)
+
+    code, shown = at_terminal(*goal(HANGING), LINES="24", steps=[("All are here", press)])
+
+    assert code == 130
+    assert "\x1b[?1049l" in shown
+    assert "Interrupted after" in shown.split("\x1b[?1049l")[1]
+
+
+def test_what_is_typed_meanwhile_does_not_reach_the_shell(
+    at_terminal: Callable[..., tuple[int, str]], goal: Words
+) -> None:
+    def types(terminal: int, process: subprocess.Popen[bytes]) -> None:
+        os.write(terminal, b"rm -rf everything\n")
+        process.send_signal(signal.SIGINT)
+
+    code, shown = at_terminal(*goal(HANGING), LINES="24", steps=[("All are here", types)])
+
+    assert code == 130
+    assert "everything" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--keep",), 2),
+        (("--cwd", "/no/such/directory"), 3),
+        (("--backend", "cloud"), 2),
+        (("--timeout", "0"), 2),
+    ],
+)
+def test_a_run_that_cannot_begin_says_why(
+    run: Callable[..., Any], goal: Words, words: tuple[str, ...], code: int
+) -> None:
+    result = run(*goal(SCRIPT, *words))
+
+    assert result.exit_code == code, result.output
+    assert "hint: " in result.stderr
+
+
+def test_the_demo_shows_what_the_team_made_and_leaves_nothing(
+    spawn: Callable[..., Any],
+    goal: Words,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "demos"))
+    (tmp_path / "demos").mkdir()
+    done = spawn("demo", "--backend", "in-process")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Done in" in done.stdout
+    assert "What the team made:" in done.stdout
+    assert "  README.md (" in done.stdout
+    assert "Its commits, newest first:" in done.stdout
+    assert list((tmp_path / "demos").iterdir()) == []
+    assert not (home / "teams").exists()

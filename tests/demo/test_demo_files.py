@@ -1,0 +1,89 @@
+"""The scripts can be played, and the pictures can be shown anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from bullpen import demo
+from bullpen.agents.drivers.script import load
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLE = ROOT / "examples" / "scripted-team.toml"
+SCRIPTS = [Path(demo.__file__).with_name("team.toml"), EXAMPLE]
+PICTURES = sorted((ROOT / "docs" / "images").glob("*.svg"))
+NAMESPACE = "http://www.w3.org/2000/svg"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.name))
+def test_a_script_has_turns_for_everybody_it_spawns(script: Path) -> None:
+    agents = tomllib.loads(script.read_text(encoding="utf-8"))["agents"]
+    spawned = {
+        step["input"]["name"]
+        for turn in agents["team-lead"]["turns"]
+        for step in turn["steps"]
+        if step.get("tool") == "SpawnTeammate"
+    }
+    assert spawned | {"team-lead"} == set(agents)
+    for agent in agents:
+        assert load(script, agent)
+
+
+def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
+    """It is started with the very command that its first lines show."""
+    found = re.search(r"^#\s+bullpen (run .*)$", EXAMPLE.read_text("utf-8"), re.MULTILINE)
+    assert found is not None
+    (tmp_path / "examples").symlink_to(EXAMPLE.parent)
+    done = subprocess.run(
+        f'"$PYTHON" -m bullpen {found[1]}',
+        shell=True,
+        env={**os.environ, "PYTHON": sys.executable, "BULLPEN_HOME": str(tmp_path / "home")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "greeting.txt").read_text("utf-8") == "Hello world\n"
+    assert (tmp_path / "languages.txt").read_text("utf-8").split() == [
+        "Deutsch",
+        "English",
+        "Suomi",
+    ]
+
+
+def test_there_are_pictures_of_a_demo_and_a_run() -> None:
+    assert {path.stem for path in PICTURES} == {"demo", "demo-end", "run", "run-end"}
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
+def test_a_picture_is_small_and_needs_nothing_from_elsewhere(picture: Path) -> None:
+    svg = picture.read_text(encoding="utf-8")
+    assert len(svg.encode()) < 200_000
+    tree = ElementTree.fromstring(svg)
+    assert tree.tag == f"{{{NAMESPACE}}}svg"
+    assert "://" not in svg.replace(f'xmlns="{NAMESPACE}"', "")
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", svg))
+    assert not re.search(r"@import|@font-face|<image|<script|href", svg)
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
+def test_a_picture_shows_no_path_of_the_machine_it_was_made_on(picture: Path) -> None:
+    tree = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
+    shown = " ".join("".join(tree.itertext()).split())
+    assert "bullpen" in shown
+    assert re.findall(r"(?:^|\s)[~/]\S*", shown) == []
+
+
+def test_the_pictures_show_a_team_at_work() -> None:
+    svg = (ROOT / "docs" / "images" / "demo.svg").read_text(encoding="utf-8")
+    shown = "".join(ElementTree.fromstring(svg).itertext()).replace("\u00a0", " ")
+    assert "1 of 5 tests fails" in shown
+    assert shown.count("working") + shown.count("waiting") >= 3

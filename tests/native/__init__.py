@@ -1,0 +1,1 @@
+"""The native driver, the limiter, agent definitions and the mock models."""
