@@ -22,6 +22,7 @@ from bullpen.agents.definitions import apply, find
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver
+from bullpen.agents.drivers.native.choice import choose
 from bullpen.agents.launching import agent_folder
 from bullpen.agents.runner import Ended, Pace, Runner
 from bullpen.agents.supervisor import Supervisor
@@ -155,7 +156,10 @@ class Office:
             Invalid: something that it says cannot be had; the text names it.
         """
         wanted = environment.check_names(env, self._environ)
-        models = environment.MODELS if driver == "native" else ()
+        models: Sequence[str] = ()
+        if driver == "native":
+            # The model is decided on now and kept: another one in its place is an error later.
+            models, model = environment.MODELS, str(choose(model, self._environ))
         spec = AgentSpec.new(
             driver=driver,
             backend=backend,

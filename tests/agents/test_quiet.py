@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 
 import anyio
 import pytest
 from crews import Crew, Hired, Told, eventually, new_team, nothing, simulate, simulated_ms
 
-from bullpen.agents.drivers.base import Desk, TurnInput
+from bullpen.agents.drivers.base import Desk, TurnFailed, TurnInput
 from bullpen.agents.rollcall import RollCall
 from bullpen.agents.runner import Pace
 from bullpen.protocol.names import LEAD
@@ -21,6 +25,7 @@ from bullpen.team.teams import Teams
 
 MATES = ("alice", "bob", "carl", "dora", "emil")
 HOUR_S = 3600
+_SPINNING_S = 120
 REAL = Pace()
 SLOW = Pace(beat_s=60.0, beat_ttl_s=150.0)
 """As in real life, but for heartbeats, which cost most of what an hour takes to simulate."""
@@ -41,7 +46,24 @@ def in_simulation(folder: Path, body: Callable[[Crew], Awaitable[None]]) -> None
                 await body(Crew(team, folder, group, clock=simulated_ms))
                 group.cancel_scope.cancel()
 
-    simulate(run)
+    with no_spinning():
+        simulate(run)
+
+
+@contextmanager
+def no_spinning() -> Iterator[None]:
+    """Fail instead of hanging: where time only passes while all wait, who never waits stops it."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AssertionError("An agent looks again and again instead of waiting.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_SPINNING_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 async def foreign_notice(team: Team, sender: str, **fields: str) -> None:
@@ -129,7 +151,7 @@ def completes_at(at_s: float) -> Callable[[TurnInput, Desk], Awaitable[str]]:
     return turn
 
 
-def test_reports_do_not_wait_for_somebody_who_works_for_an_hour(tmp_path: Path) -> None:
+def test_reports_do_not_wait_for_somebody_who_works_for_long(tmp_path: Path) -> None:
     """Others may report soon, so the lead waits a little; not until they all have."""
 
     async def body(crew: Crew) -> None:
@@ -137,7 +159,7 @@ def test_reports_do_not_wait_for_somebody_who_works_for_an_hour(tmp_path: Path) 
         begun = now_s()
         for name in MATES:
             await crew.team.tasks.add(f"Task of {name}", by=LEAD)
-        await crew.hire("alice", completes_at(begun + HOUR_S), pace=SLOW, claims=True)
+        await crew.hire("alice", completes_at(begun + HOUR_S / 2), pace=SLOW, claims=True)
         for number, name in enumerate(MATES[1:]):
             await crew.hire(name, completes_at(begun + 60 + 2 * number), pace=SLOW, claims=True)
         await eventually(lambda: len(lead.turns) == 1, within_s=120)
@@ -311,6 +333,78 @@ def test_a_lead_is_not_reminded_while_somebody_works(tmp_path: Path) -> None:
         assert "alice is done" in lead.turns[1]
 
     in_simulation(tmp_path, body)
+
+
+class TestWaiting:
+    """Something is due that may not be done yet: it is waited for, not looked at for ever."""
+
+    async def order(self, crew: Crew, action: str) -> None:
+        order = Control.new(action=action, sender=LEAD)
+        await crew.team.mailbox.send("alice", order.text(), sender=LEAD)
+
+    def test_a_paused_agent_that_owes_a_task_waits(self, tmp_path: Path) -> None:
+        async def turn(given: TurnInput, desk: Desk) -> str:
+            await anyio.sleep(60)
+            return ""
+
+        async def body(crew: Crew) -> None:
+            await crew.team.tasks.add("Never done", by=LEAD)
+            alice = await crew.hire("alice", turn, pace=SLOW, claims=True)
+            await eventually(lambda: len(alice.turns) == 1)
+            await self.order(crew, "pause")
+            await anyio.sleep(HOUR_S)
+            assert len(alice.turns) == 1
+            await self.order(crew, "resume")
+            await eventually(lambda: len(alice.turns) == 2)
+            assert "still yours" in alice.turns[1]
+
+        in_simulation(tmp_path, body)
+
+    def test_a_paused_agent_with_a_timer_waits(self, tmp_path: Path) -> None:
+        async def body(crew: Crew) -> None:
+            alice = await crew.hire("alice", pace=SLOW)
+            alice.desk.wake_later(60, "Look at the build")
+            await self.order(crew, "pause")
+            await anyio.sleep(HOUR_S)
+            assert alice.turns == []
+            await self.order(crew, "resume")
+            await eventually(lambda: len(alice.turns) == 1)
+            assert "Look at the build" in alice.turns[0]
+
+        in_simulation(tmp_path, body)
+
+    def test_an_agent_that_waits_to_try_again_waits(self, tmp_path: Path) -> None:
+        tries: list[float] = []
+
+        async def turn(given: TurnInput, desk: Desk) -> str:
+            tries.append(now_s())
+            desk.wake_later(1, "Look at the build")
+            raise TurnFailed("The model is overloaded.")
+
+        async def body(crew: Crew) -> None:
+            alice = await crew.hire("alice", turn, pace=SLOW, prompt="Go")
+            await anyio.sleep(HOUR_S)
+            assert alice.ended is not None
+            waits = [round(after - before) for before, after in pairwise(tries)]
+            assert waits == [SLOW.retry_s, SLOW.retry_s * 2, SLOW.retry_s * 4]
+
+        in_simulation(tmp_path, body)
+
+    def test_an_agent_whose_task_was_taken_away_waits(self, tmp_path: Path) -> None:
+        async def turn(given: TurnInput, desk: Desk) -> str:
+            if desk.attempts:
+                await desk.team.tasks.release("1", by=LEAD)
+                await desk.team.tasks.claim("1", by=LEAD)
+            return ""
+
+        async def body(crew: Crew) -> None:
+            await crew.team.tasks.add("For somebody else", by=LEAD)
+            alice = await crew.hire("alice", turn, pace=SLOW, claims=True)
+            await eventually(lambda: len(alice.turns) == 1)
+            await anyio.sleep(HOUR_S)
+            assert len(alice.turns) == 1
+
+        in_simulation(tmp_path, body)
 
 
 class TestANewContext:

@@ -22,7 +22,9 @@ from bullpen.errors import Unavailable
 from bullpen.goal import Outcome, Progress
 from bullpen.protocol.agent import AgentFacts
 
-LONGEST_S = 60
+PROMISED_S = 60
+LONGEST_S = 150
+"""On a machine that has much else to do, what was promised takes longer."""
 COMMITS = [
     "bullpen demo: Start the project",
     "ada: Count lines, words and characters",
@@ -98,6 +100,12 @@ def hostile_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "somebody@example.invalid")
 
 
+def promised_s() -> float:
+    """How long the demo may take on this machine at this time."""
+    is_calm = os.getloadavg()[0] < 1.5 * (os.cpu_count() or 1)
+    return PROMISED_S if is_calm else LONGEST_S
+
+
 def git(folder: Path, *words: str) -> list[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
@@ -130,7 +138,9 @@ async def agents_of(home: Path) -> list[AgentFacts]:
 @pytest.mark.usefixtures("hostile_git")
 @pytest.mark.parametrize("backend", ["in-process", "tmux"])
 async def test_the_team_builds_the_program(backend: str, tmp_path: Path, panes: Panes) -> None:
+    began = time.monotonic()
     outcome, seen = await play(tmp_path, backend)
+    assert time.monotonic() - began < promised_s()
     assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
     assert outcome.tasks == {"completed": 9}
     project = tmp_path / "project"
@@ -212,7 +222,7 @@ def test_the_command_succeeds_and_leaves_nothing_behind(tmp_path: Path, panes: P
         agents = agents_when(run, "cy took task", tmp_path / "temporary")
         said, _ = run.communicate(timeout=LONGEST_S)
     assert run.returncode == 0, said
-    assert time.monotonic() - began < LONGEST_S
+    assert time.monotonic() - began < promised_s()
     assert len(agents) == 4
     assert still_there(agents) == []
     assert not panes.is_there()

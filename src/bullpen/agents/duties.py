@@ -56,6 +56,8 @@ class Duties:
         working = [task for task in own if task.status == "in_progress"]
         if working:
             return await self._remind(working)
+        # Whatever it had is done, or somebody else's by now: there is nothing to remind it of.
+        self._remind_at = None
         if desk.spec.claims:
             return await self._claim(tasks)
         unblocked = self._unblocked(tasks, own)
@@ -135,7 +137,7 @@ class Duties:
         snapshot = await self._desk.team.snapshot()
         now = self._clock() / 1000
         if self._busy(snapshot):
-            self._rest_since = None
+            self._rest_since = self._look_at = None
             return []
         if self._rest_since is None:
             self._rest_since = now

@@ -167,6 +167,8 @@ class Runner:
                 notes += await self._duties.notes()
             if due or notes:
                 self._reports_since = None
+                # Whoever came to rest while this was decided has reported: it is in this turn.
+                mail = await self._sorted()
                 return await self._input(mail.mail, notes)
             if self._duties.stalled:
                 self._ended = Ended("finished", "nobody had anything left to do")
@@ -204,11 +206,14 @@ class Runner:
     def _wait_s(self, mail: Triage) -> float | None:
         """How long nothing is due, as far as time alone decides."""
         now = self._clock() / 1000
+        # What is due meanwhile has to wait, and must not be looked at again and again.
+        if self._paused:
+            return None
+        if self._not_before > now:
+            return self._not_before - now
         times = [self._desk.next_timer_s(), self._duties.next_look_s()]
         if mail.reports and self._reports_since is not None:
             times.append(self._reports_since + self._pace.gather_s - now)
-        if self._not_before > now:
-            times.append(self._not_before - now)
         due = [time for time in times if time is not None]
         return max(0.0, min(due)) if due else None
 
@@ -270,6 +275,9 @@ class Runner:
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self._pace.turn_s) as scope:
                 self._turn = scope
+                if self._stirred.is_set():
+                    # An order that came since the mail was sorted is in nobody's hands yet.
+                    await self._obey(await self._sorted())
                 result = await self._driver.turn(given, self._desk)
                 return result.text, None
         except TurnFailed as error:

@@ -251,7 +251,7 @@ def logs(
 
 
 def attach(session: Session, name: Name) -> None:
-    """Show an agent's own terminal in this one. Its tmux keys leave it: Ctrl-B, then D."""
+    """Show an agent's own terminal in this one. Leave it with Ctrl-B, then D."""
 
     async def find(office: Office, team: str) -> list[str]:
         view = await _agent(office, team, name)
