@@ -25,7 +25,8 @@ from pathlib import Path
 import anyio
 
 from bullpen.agents import processes
-from bullpen.agents.supervisor import Supervisor, home_mark
+from bullpen.agents.launching import home_mark
+from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
 from bullpen.app import settings_from
 from bullpen.office import Office

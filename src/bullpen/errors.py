@@ -43,7 +43,15 @@ class Invalid(Refused):
 
 
 class Unavailable(BullpenError):
-    """The store could not be read or written. Never to be taken for "nothing there"."""
+    """Something could not be reached or had: a store, a program. Never "nothing there"."""
+
+
+class StartFailed(Unavailable):
+    """A program was started and did not get ready. `screen` is the last that it showed."""
+
+    def __init__(self, message: str, *, screen: str, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.screen = screen
 
 
 class Unreadable(Unavailable):

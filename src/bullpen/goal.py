@@ -189,9 +189,10 @@ class _Pursuit:
                     await anext(changes)
 
     async def _look(self) -> None:
+        # Events first: the picture must not lag behind the news.
+        events = await self._team.events(after=self._seen)
         snapshot = await self._team.snapshot()
         self._agents = await self._supervisor.agents()
-        events = await self._team.events(after=self._seen)
         self._seen = events[-1].seq if events else self._seen
         happened = [line for event in events for line in news(event)]
         self._watch(Progress(self._team.name, snapshot, self._agents, happened))

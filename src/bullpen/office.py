@@ -36,11 +36,8 @@ from bullpen.store.base import Finding
 from bullpen.store.clock import now_ms
 from bullpen.team import agent_rules
 
-TMUX_SOCKET = "BULLPEN_TMUX_SOCKET"
-"""The name of the tmux server to use; ours is `bullpen`, people's own is `default`."""
-
-TMUX_SESSION = "BULLPEN_TMUX_SESSION"
-"""The tmux session for windows of agents; without it each team has one of its own."""
+# The tmux server to use (ours is `bullpen`, people's own is `default`), and a session in it.
+TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -170,7 +167,7 @@ class Office:
             mode=mode,
             claims=claims,
             turns_max=turns_max,
-            env=[*environment.COMMON, *models, *wanted],
+            env=list(dict.fromkeys([*environment.COMMON, *environment.OURS, *models, *wanted])),
         )
         if role is None:
             return spec

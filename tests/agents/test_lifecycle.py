@@ -24,7 +24,7 @@ from bullpen.agents.drivers.choice import check_spec
 from bullpen.agents.launching import Spawned
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
-from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from bullpen.errors import Conflict, Invalid, NotFound, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
 
@@ -275,9 +275,9 @@ class TestSpawning:
             program=[str(dialog)],
         )
         spec = await place.spec("[agents.alice]\n", backend=backend)
-        with pytest.raises(Unavailable, match="Do you trust this folder") as failed:
+        with pytest.raises(StartFailed, match="not ready in time") as failed:
             await supervisor.spawn("alice", spec, by=LEAD, ready_s=3)
-        assert "not ready in time" in str(failed.value)
+        assert "Do you trust this folder? [y/N]" in failed.value.screen
         assert [member.name for member in await place.team.roster.list()] == [LEAD]
         assert place.processes() == []
         assert place.panes() == []

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,7 +94,8 @@ def end_agents(home: Path) -> None:
     for config in home.rglob("teams/*/config.json"):
         for nonce in set(NONCE.findall(config.read_text(encoding="utf-8"))):
             for pid in processes.carriers(nonce):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -18,7 +18,9 @@ from .home import MEMBERS, TASK_IDS, TEAM, Sandbox
 from .values import any_text
 from .watchdog import Watchdog
 
-_ENDLESS = {"--follow", "--watch"}
+_ENDLESS = {"--follow", "--watch", "-f"}
+# They start agents, or show what runs: not for words that nobody should trust.
+_RUNS_AGENTS = {("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume")}
 _NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion"}
 _SPAWNED_EVERY = 50
 _WORD_MAX = 100_000
@@ -74,7 +76,8 @@ def _shapes(command: Any, path: tuple[str, ...]) -> Iterator[Shape]:
             flags += [word for word in words if word not in _ENDLESS | _NOT_ABOUT_TEAMS]
         elif not set(words) & _NOT_ABOUT_TEAMS:
             options += [(word, parameter.name) for word in words]
-    yield Shape(path, tuple(flags), tuple(options), tuple(arguments))
+    if path not in _RUNS_AGENTS:
+        yield Shape(path, tuple(flags), tuple(options), tuple(arguments))
     if hasattr(command, "commands"):
         for name in command.list_commands(None):
             yield from _shapes(command.get_command(None, name), (*path, name))

@@ -41,6 +41,9 @@ COMMON = (
 )
 """What nearly every program needs; variables that are not set are left out."""
 
+OURS = ("BULLPEN_TMUX_SOCKET", "BULLPEN_TMUX_SESSION", "TMUX_TMPDIR")
+"""Where the teammates go that an agent spawns: to the same place as it."""
+
 MODELS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",

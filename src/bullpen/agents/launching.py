@@ -16,7 +16,14 @@ from bullpen.agents import processes
 from bullpen.agents.backends.base import Backend, Launch
 from bullpen.agents.environment import environment
 from bullpen.agents.rollcall import RollCall
-from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Unavailable
+from bullpen.errors import (
+    BullpenError,
+    Conflict,
+    Invalid,
+    NotFound,
+    StartFailed,
+    Unavailable,
+)
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.clock import Clock, now_ms
@@ -80,7 +87,7 @@ class Launching:
         With the same key, all calls together start one process, and all get that agent.
 
         Raises:
-            Unavailable: it did not get ready; nothing of it is left, its last screen is told.
+            StartFailed: it did not get ready; nothing of it is left.
             Refused: a limit of the team.
             Conflict: the name is taken.
         """
@@ -283,12 +290,11 @@ def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh
     return Spawned(name, fresh, spec.backend, spec.driver, place)
 
 
-def _start_failed(name: str, error: BaseException, screen: str) -> Unavailable:
-    lines = screen.strip().splitlines()[-_SCREEN_LINES:]
-    shown = "\n  ".join(("", "Its last screen:", *lines)) if lines else ""
+def _start_failed(name: str, error: BaseException, screen: str) -> StartFailed:
     why = error.message if isinstance(error, BullpenError) else "It was not started in time."
-    remedy = error.remedy if isinstance(error, BullpenError) and error.remedy else ""
-    return Unavailable(
-        f"{name!r} could not be started: {why}{shown}",
+    remedy = error.remedy if isinstance(error, BullpenError) else ""
+    return StartFailed(
+        f"{name!r} could not be started: {why}",
+        screen="\n".join(screen.strip().splitlines()[-_SCREEN_LINES:]),
         remedy=remedy or "Mend the cause and spawn it again; nothing of it is left.",
     )

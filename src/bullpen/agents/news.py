@@ -53,7 +53,7 @@ def _told(event: Event, change: Change) -> Iterator[str]:
             yield from _member(event, member)
         case PutTeam() if event.op == "team.finish":
             yield f"{event.actor} has finished"
-        case Deliver(to, message):
+        case Deliver(to, message) if to != message.sender:
             yield from _mail(message.sender, to, message.text, message.summary)
         case _:
             return
@@ -89,6 +89,9 @@ def _member(event: Event, member: Member) -> Iterator[str]:
             spec = agent.asked
             again = " again" if agent.launch > 1 else ""
             yield f"{member.name} is ready{again} ({spec.driver}, {spec.backend})"
+        case _ if member.is_lead and agent.end == "finished":
+            # That the team has finished was told.
+            return
         case _ if agent.phase == "ended":
             why = f": {agent.cause}" if agent.cause else ""
             yield f"{member.name} {_ENDS.get(agent.end or '', 'has ended')}{why}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,15 +16,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen.agents import processes
-from bullpen.agents.launching import Launching, Spawned
+from bullpen.agents.launching import Launching, Spawned, agent_folder
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.transcript import NAME as TRANSCRIPT
-from bullpen.errors import Refused
+from bullpen.errors import NotFound, Refused
 from bullpen.protocol.agent import AgentFacts, End, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from bullpen.protocol.roster import Member
 from bullpen.protocol.times import iso
+from bullpen.team.lookup import member_of
 
 _POLL_S = 0.05
 _RESUMED = ("suspended", "lost", "failed")
@@ -155,7 +156,11 @@ class Supervisor(Launching):
         stopped: list[Stopped] = []
 
         async def stop_one(name: str) -> None:
-            stopped.append(await self.stop(name, by=by, grace_s=grace_s, end=end, reason=reason))
+            # One that was being started may be undone at this very moment.
+            with suppress(NotFound):
+                stopped.append(
+                    await self.stop(name, by=by, grace_s=grace_s, end=end, reason=reason)
+                )
 
         with _one_error():
             async with anyio.create_task_group() as group:
@@ -237,8 +242,9 @@ class Supervisor(Launching):
         return self._backends[view.place.backend].attach(view.place)
 
     async def transcript(self, name: str) -> Path:
-        """The transcript of an agent; there need not be one yet."""
-        return await self.folder(name) / TRANSCRIPT
+        """The transcript of an agent; there need not be one yet. Raises NotFound."""
+        config = await self._agents.config()
+        return agent_folder(self._home, config, member_of(config, name).name) / TRANSCRIPT
 
 
 def _is_inside(place: ProcessRecord) -> bool:

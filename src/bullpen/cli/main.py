@@ -18,7 +18,7 @@ from bullpen.cli import agent, agents, doctor, events, mail, member, run, task, 
 from bullpen.cli.command import Group, group
 from bullpen.cli.session import version
 from bullpen.cli.text import one_line, say
-from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 
 PROGRAM = "bullpen"
 FAILED = 1
@@ -71,6 +71,10 @@ def report(error: Exception, words: Sequence[str]) -> int:
         error = error.exceptions[0]
     told, code = _told(error)
     say(f"error: {_short(told['message'])}")
+    if told.get("screen"):
+        say("  its last screen:")
+        for line in told["screen"].splitlines():
+            say(f"    {_short(line)}")
     if told["remedy"]:
         say(f"  hint: {_short(told['remedy'])}")
     if told["kind"] == "bug" and os.environ.get("BULLPEN_DEBUG") == "1":
@@ -95,6 +99,8 @@ def _told(error: Exception) -> tuple[dict[str, str], int]:
         told = {"kind": kind, "message": error.message, "remedy": error.remedy}
         if isinstance(error, Refused):
             told["reason"] = error.reason
+        if isinstance(error, StartFailed):
+            told["screen"] = error.screen
         return told, code
     if isinstance(error, typer.TyperException):
         context: typer.Context | None = getattr(error, "ctx", None)

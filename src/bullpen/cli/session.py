@@ -216,7 +216,8 @@ class Session:
         """What is damaged in the team that is meant, or anywhere in the home."""
         import anyio
 
-        from bullpen.app import doctor, resolve_team
+        from bullpen.app import resolve_team
+        from bullpen.office import doctor
 
         team = None
         if not everything:

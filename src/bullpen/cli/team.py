@@ -123,7 +123,9 @@ def delete(
 ) -> None:
     """Delete a team with its tasks and messages. This cannot be undone."""
     session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
-    existed = session.with_teams(lambda teams: teams.delete(name, by=session.actor, force=force))
+    existed = session.with_office(
+        lambda office, team: office.delete_team(team, by=session.actor, force=force), name=name
+    )
     session.page.result(
         {"name": name, "deleted": existed},
         f"Deleted team {name}." if existed else f"There was no team {name}.",

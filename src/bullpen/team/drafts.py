@@ -11,7 +11,7 @@ from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Check, Task
 from bullpen.store.base import View
 from bullpen.team.lookup import find, member_of
-from bullpen.team.rules import check_subject, unknown_task
+from bullpen.team.rules import check_metadata, check_subject, unknown_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,7 @@ def _check_draft(team: TeamConfig, draft: Draft) -> None:
     check_subject(draft.subject)
     if draft.owner is not None:
         member_of(team, draft.owner)
-    if draft.metadata is not None and "bullpen" in draft.metadata:
-        raise Invalid(
-            "A task's metadata cannot be given under 'bullpen': that key is Bullpen's own.",
-            remedy="Choose another key.",
-        )
+    check_metadata(draft.metadata or {})
     names = [check.name for check in draft.checks]
     for check in draft.checks:
         needs = {"command": check.run, "file": check.path, "report": check.name}[check.kind]

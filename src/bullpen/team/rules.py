@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.task import Task
@@ -50,6 +51,16 @@ def check_subject(subject: str) -> None:
         raise Invalid("A task needs a subject.", remedy="Say in a few words what is to be done.")
 
 
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """Refuse metadata under keys that have a meaning of their own."""
+    own = [key for key in ("bullpen", "_internal") if key in metadata]
+    if own:
+        raise Invalid(
+            f"A task's metadata cannot be given under {own[0]!r}: that key has its own meaning.",
+            remedy="Choose another key.",
+        )
+
+
 def edit(
     view: View,
     task_id: str,
@@ -57,13 +68,31 @@ def edit(
     subject: str | None,
     description: str | None,
     active_form: str | None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Task:
-    """The task with other words; what is None stays as it is."""
+    """The task with other words; what is None stays as it is.
+
+    Metadata is added to what there is; a key with None is removed.
+    """
     task = task_of(view, task_id)
     if subject is not None:
         check_subject(subject)
-    wanted = {"subject": subject, "description": description, "active_form": active_form}
-    return task.evolve(**{name: text for name, text in wanted.items() if text is not None})
+    wanted: dict[str, Any] = {
+        "subject": subject,
+        "description": description,
+        "active_form": active_form,
+    }
+    if metadata is not None:
+        check_metadata(metadata)
+        merged = {**(task.metadata or {}), **metadata}
+        wanted["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    try:
+        return task.evolve(**{name: value for name, value in wanted.items() if value is not None})
+    except ValueError as error:
+        raise Invalid(
+            f"Task #{task_id} cannot be stored so: {error}.",
+            remedy="Metadata must be JSON and must not nest deeply.",
+        ) from None
 
 
 def open_blockers(task: Task, find_blocker: Find) -> list[str]:

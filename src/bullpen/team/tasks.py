@@ -83,12 +83,21 @@ class Tasks(Part):
         subject: str | None = None,
         description: str | None = None,
         active_form: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Task:
-        """Change the words of a task; what is None stays as it is."""
+        """Change the words of a task; what is None stays as it is.
+
+        Metadata is added to what there is; a key with None is removed.
+        """
 
         def rule(view: View) -> Task:
             return rules.edit(
-                view, task_id, subject=subject, description=description, active_form=active_form
+                view,
+                task_id,
+                subject=subject,
+                description=description,
+                active_form=active_form,
+                metadata=metadata,
             )
 
         return await self._put(rule, by=by, op="task.edit")

@@ -12,6 +12,9 @@ from bullpen.protocol.agent import AgentSpec
 
 DRIVERS = ("native", "scripted")
 
+MODES = (None, "bypassPermissions", "delegate", "plan")
+"""What an agent may be told to keep to: nothing, nothing, only leading, only looking."""
+
 
 def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Driver:
     """The driver that a spec asks for.
@@ -46,6 +49,11 @@ def check_spec(spec: AgentSpec) -> None:
         Unavailable: the driver is not installed.
     """
     check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    if spec.mode not in MODES:
+        raise Invalid(
+            f"The mode {spec.mode!r} cannot be enforced.",
+            remedy=f"Choose one of these, or none: {', '.join(filter(None, MODES))}.",
+        )
     if not Path(spec.cwd).is_dir():
         raise NotFound(
             f"There is no directory {spec.cwd}.", remedy="Name one that exists with --cwd."

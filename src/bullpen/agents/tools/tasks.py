@@ -70,6 +70,9 @@ class TaskUpdateInput(_TaskInput):
     subject: str | None = Field(None, description="A new subject")
     description: str | None = Field(None, description="A new description")
     active_form: str | None = Field(None, alias="activeForm", description="A new active form")
+    metadata: dict[str, Any] | None = Field(
+        None, description="Keys to add or change; a key with null is removed"
+    )
     owner: str | None = Field(
         None, description="Your own name claims it; another member's name assigns it"
     )
@@ -207,11 +210,13 @@ class _Update:
             subject=given.subject,
             description=given.description,
             active_form=given.active_form,
+            metadata=given.metadata,
         )
         stated = {
             "subject": given.subject,
             "description": given.description,
             "activeForm": given.active_form,
+            "metadata": given.metadata,
         }
         return f"changed {', '.join(name for name, text in stated.items() if text is not None)}"
 
