@@ -165,6 +165,7 @@ async def measure(folder: Path, options: argparse.Namespace) -> Figures:
             backend=options.backend,
             cwd=str(folder),
             script=str(script),
+            prompt="You are one of many. Wait for mail.",
             claims=False,
         )
         crowd = Crowd(settings.home, inside=options.backend == "in-process")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Unavailable,
         Unreadable,
     )
+    from bullpen.office import open_office
     from bullpen.protocol.changes import Event
     from bullpen.protocol.message import Message
     from bullpen.protocol.request import Request
@@ -53,6 +54,7 @@ __all__ = [
     "Teams",
     "Unavailable",
     "Unreadable",
+    "open_office",
     "open_teams",
     "settings_from",
 ]
@@ -70,6 +72,7 @@ _OWNERS = {
         "Unavailable",
         "Unreadable",
     ),
+    "bullpen.office": ("open_office",),
     "bullpen.protocol.changes": ("Event",),
     "bullpen.protocol.message": ("Message",),
     "bullpen.protocol.request": ("Request",),

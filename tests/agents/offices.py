@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crews import eventually
 
 from bullpen.agents import processes
 from bullpen.agents.checkup import launches
 from bullpen.agents.launching import Spawned, home_mark
+from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
 from bullpen.app import settings_from
 from bullpen.office import TMUX_SOCKET, Office
@@ -28,6 +31,15 @@ TEAM = "alpha"
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 OUTSIDE = ["subprocess", pytest.param("tmux", marks=needs_tmux)]
 """The backends whose agents have processes of their own."""
+
+
+BUSY = """
+[[agents.{name}.turns]]
+when = "start"
+steps = [{{ {step} }}]
+"""
+SLEEPS = 'tool = "Bash", input = {command = "sleep 9999"}'
+STUBBORN = 'tool = "Bash", input = {command = "trap \'\' TERM INT HUP; while :; do sleep 1; done"}'
 
 
 class Place:
@@ -110,3 +122,33 @@ async def opened(folder: Path, **environ: str) -> AsyncIterator[Place]:
             yield place
         finally:
             await place.end_everything()
+
+
+async def view(place: Place, name: str) -> AgentView:
+    return next(each for each in await place.supervisor.agents() if each.name == name)
+
+
+async def in_state(place: Place, name: str, state: str, *, within_s: float = 30.0) -> AgentView:
+    async def is_so() -> bool:
+        return (await view(place, name)).state == state
+
+    await eventually(is_so, within_s=within_s)
+    return await view(place, name)
+
+
+async def pid_of(place: Place, name: str) -> int:
+    where = (await place.team.agents.get(name))[1].place
+    assert where is not None
+    assert where.pid is not None
+    return where.pid
+
+
+async def kill(place: Place, name: str) -> None:
+    """kill -9, and wait until the system has noticed."""
+    where = (await place.team.agents.get(name))[1].place
+    assert where is not None
+    assert where.pid is not None
+    assert where.start is not None
+    pid, start = where.pid, where.start
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not processes.is_alive(pid, start))

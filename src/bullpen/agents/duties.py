@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.frame import harmless
+from bullpen.agents.tools.tasks import LEASE_S
 from bullpen.errors import Refused
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.roster import Member
@@ -13,7 +14,6 @@ from bullpen.team import agent_rules, rules
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import MemberView, Snapshot
 
-LEASE_S = 120.0
 _RENEW_S = 40.0
 _REMINDERS_MAX = 2
 # How long everybody must rest before a lead is told so; longer if mail waits to be read.
@@ -47,6 +47,8 @@ class Duties:
         for task in await self._own():
             if task.status == "in_progress":
                 self._desk.attempts[task.id] = task.facts.attempt
+                # Whatever it waited for may have come to its end with the process before.
+                self._remind_at = self._clock() / 1000
 
     async def notes(self) -> list[str]:
         """Why this agent should have a turn although it has no mail."""

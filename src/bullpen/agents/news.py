@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from bullpen.agents.frame import harmless
 from bullpen.protocol.changes import (
@@ -14,6 +15,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
 )
+from bullpen.protocol.names import task_order
 from bullpen.protocol.payloads import (
     Control,
     IdleNotification,
@@ -24,7 +26,11 @@ from bullpen.protocol.payloads import (
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
 
+THE_RUN_IS_OVER = "the run is over"
+"""Why teammates are stopped that are left when the goal is reached."""
+
 _LENGTH_MAX = 160
+_RANGE_LEAST = 3
 
 _ENDS = {
     "stopped": "was stopped",
@@ -33,6 +39,10 @@ _ENDS = {
     "failed": "failed",
     "lost": "was lost",
 }
+
+_PLANNED = re.compile(
+    r"(?P<who>\S+) (?:added task #(?P<added>\S+)(?: .*)?|gave task #(?P<given>\S+) to (?P<to>.+))"
+)
 
 
 def news(event: Event) -> list[str]:
@@ -118,4 +128,60 @@ def _mail(sender: str, to: str, text: str, summary: str | None) -> Iterator[str]
 
 def _one_line(text: str) -> str:
     flat = harmless(" ".join(text.split()))
-    return flat if len(flat) <= _LENGTH_MAX else f"{flat[: _LENGTH_MAX - 1]}…"
+    return _cut(flat)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LENGTH_MAX else f"{line[: _LENGTH_MAX - 1]}…"
+
+
+def planner(line: str) -> str | None:
+    """Who added or gave out a task, if a happening is that; runs of these are told as one."""
+    found = _PLANNED.fullmatch(line)
+    return found["who"] if found else None
+
+
+def folded(run: Sequence[str]) -> list[str]:
+    """What one planner added and gave out, in a line each; other happenings as they are."""
+    found = [match for match in map(_PLANNED.fullmatch, run) if match]
+    if len(run) < 2 or len(found) < len(run):
+        return list(run)
+    who = found[0]["who"]
+    added = [match for match in found if match["added"]]
+    given = [match for match in found if match["given"]]
+    lines = [added[0][0]] if len(added) == 1 else []
+    if len(added) > 1:
+        lines.append(f"{who} added tasks {_ids([match['added'] for match in added])}")
+    if given:
+        lines.append(f"{who} gave {_shares([(match['to'], match['given']) for match in given])}")
+    return [_cut(line) for line in lines]
+
+
+def _shares(given: Sequence[tuple[str, str]]) -> str:
+    """Which tasks went to whom."""
+    shares: dict[str, list[str]] = {}
+    for to, task_id in given:
+        shares.setdefault(to, []).append(task_id)
+    if len(shares) > 1:
+        return "tasks to " + ", ".join(f"{to} ({_ids(ids)})" for to, ids in shares.items())
+    ((to, ids),) = shares.items()
+    return f"task{'s' if len(ids) > 1 else ''} {_ids(ids)} to {to}"
+
+
+def _ids(ids: Sequence[str]) -> str:
+    """Ids of tasks in a few words: `#1-#4, #7`."""
+    runs: list[list[str]] = []
+    for task_id in dict.fromkeys(ids):
+        if runs and _follows(runs[-1][-1], task_id):
+            runs[-1].append(task_id)
+        else:
+            runs.append([task_id])
+    return ", ".join(
+        f"#{run[0]}-#{run[-1]}" if len(run) >= _RANGE_LEAST else ", ".join(f"#{i}" for i in run)
+        for run in runs
+    )
+
+
+def _follows(before: str, task_id: str) -> bool:
+    (kind, number, _), (next_kind, next_number, _) = task_order(before), task_order(task_id)
+    return kind == next_kind == 0 and next_number == number + 1

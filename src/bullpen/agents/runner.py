@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import anyio
 
@@ -19,6 +20,8 @@ from bullpen.agents.digest import digest
 from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput
 from bullpen.agents.duties import Duties
 from bullpen.agents.tools.jobs import end_jobs
+from bullpen.agents.transcript import NAME as TRANSCRIPT
+from bullpen.agents.transcript import rows
 from bullpen.agents.triage import Triage, triage
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, ProcessRecord, Usage
@@ -29,6 +32,7 @@ from bullpen.store.base import Entry
 from bullpen.store.clock import Clock, now_ms
 
 _RESULT_CHARACTERS_MAX = 1_000_000
+_GO_ON = "Your process ended in the middle of a turn and was started again. Go on where you were."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ class Runner:
         facts = await self._team.agents.ready(self._name, nonce=self._nonce, place=self._place)
         self._used = facts.used
         await self._duties.adopt()
+        if facts.launch > 1 and await anyio.to_thread.run_sync(_cut_off, self._desk.folder):
+            self._desk.notes.append(_GO_ON)
         self._desk.enter("idle")
         self._desk.record("ready", driver=self._driver.name, launch=facts.launch)
         await self._beat()
@@ -428,3 +434,12 @@ class Runner:
 
     def _show(self) -> None:
         self._shown.set()
+
+
+def _cut_off(folder: Path) -> bool:
+    """Whether the last turn on record was not ended, or was ended by force."""
+    last: dict[str, Any] = {}
+    for row in rows(folder / TRANSCRIPT):
+        if row.get("kind") in ("turn", "end"):
+            last = row
+    return last.get("kind") == "turn" or last.get("interrupted") == "stop"

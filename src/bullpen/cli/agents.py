@@ -171,18 +171,20 @@ def stop(
     """Stop an agent with all it started. Its unfinished tasks become pending again."""
     if (name is None) != everyone:
         raise typer.BadParameter("name one agent, or say --all.")
-    if everyone and (ask or reason is not None):
-        raise typer.BadParameter("--ask and --reason are for one agent.")
+    if everyone and ask:
+        raise typer.BadParameter(
+            "--ask is for one agent: each may refuse, for reasons of its own. Ask one by one."
+        )
 
     async def end(office: Office, team: str) -> list[Stopped]:
         supervisor = office.supervisor(team)
         by = session.actor
+        grace_s = _GRACE_S if grace is None else grace
         if name is None:
-            return await supervisor.stop_all(by=by, grace_s=_GRACE_S if grace is None else grace)
+            return await supervisor.stop_all(by=by, grace_s=grace_s, reason=reason)
         if ask:
             deadline_s = _ASKED_S if grace is None else grace
             return [await supervisor.ask_to_stop(name, by=by, deadline_s=deadline_s, reason=reason)]
-        grace_s = _GRACE_S if grace is None else grace
         return [await supervisor.stop(name, by=by, grace_s=grace_s, reason=reason)]
 
     session.show_agents.stopped(session.with_office(end))

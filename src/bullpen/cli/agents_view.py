@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bullpen.agents.news import THE_RUN_IS_OVER
 from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Draw, Page, Row
 from bullpen.protocol.agent import Usage
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from bullpen.agents.supervisor import Stopped
     from bullpen.team.snapshot import Snapshot
 
+DONE = "done"
 STATE_STYLES = {
     "starting": "attention",
     "working": "good",
     "waiting": "attention",
+    "finished": "good",
+    DONE: "good",
     "failed": "bad",
     "lost": "bad",
 }
@@ -50,14 +54,26 @@ def waiting_for(name: str, snapshot: Snapshot) -> list[Request]:
     return [request for request in snapshot.pending if request.to == name]
 
 
-def state_of(view: AgentView) -> str:
-    """The state of an agent in one word; of one that was not made to stop, how it ended."""
-    return view.end if view.state == "stopped" and view.end in _QUIET_ENDS else view.state
+def states_of(views: Sequence[AgentView]) -> dict[str, str]:
+    """The states of a team's agents in one word each, by name.
+
+    Of one that was not made to stop, it is how it ended. Who was sent home because the lead had
+    reached the goal is done.
+    """
+    reached = any(view.lead and view.end == "finished" for view in views)
+    states: dict[str, str] = {}
+    for view in views:
+        states[view.name] = view.state
+        if view.state == "stopped" and view.end in _QUIET_ENDS:
+            states[view.name] = view.end
+        elif view.state == "stopped" and reached and view.cause == THE_RUN_IS_OVER:
+            states[view.name] = DONE
+    return states
 
 
-def doing(view: AgentView, subjects: Mapping[str, str]) -> str:
+def doing(view: AgentView, state: str, subjects: Mapping[str, str]) -> str:
     """What an agent does, waits for or ended with, in a few words."""
-    return ": ".join(part for part in (task_of(view, subjects), activity(view)) if part)
+    return ": ".join(part for part in (task_of(view, subjects), activity(view, state)) if part)
 
 
 def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
@@ -69,17 +85,19 @@ def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
     return f"#{first} {subjects.get(first, '')}".rstrip() + others
 
 
-def activity(view: AgentView) -> str:
+def activity(view: AgentView, state: str) -> str:
     """The tool that an agent uses, what it waits for, or why it ended; else what it did last."""
+    if state == DONE:
+        return ""
     if view.state in ENDED:
         return view.cause or view.detail or ""
     if view.state == "waiting" and view.detail:
         return f"waits: {view.detail}"
     if view.tool:
         return f"{view.tool} {view.detail or ''}".rstrip()
-    if view.state == "working":
-        return THINKING
-    return f"last: {view.actions[-1]}" if view.actions else view.detail or ""
+    if view.actions:
+        return f"last: {view.actions[-1]}"
+    return THINKING if view.state == "working" else view.detail or ""
 
 
 def tokens(usage: Usage) -> str:
@@ -102,6 +120,18 @@ def money(usage: Usage) -> str:
     more = "+?" if usage.unpriced else ""
     digits = 2 if usage.cost_usd >= 10 or not usage.cost_usd else 3
     return f"${usage.cost_usd:.{digits}f}{more}"
+
+
+def used_any(usage: Usage) -> bool:
+    """Whether a model was asked at all, as far as is known. Scripts ask none."""
+    tokens_or_money = usage.input_tokens or usage.output_tokens or usage.cost_usd
+    return bool(tokens_or_money or usage.unpriced)
+
+
+def used(usage: Usage) -> str:
+    """What was used, in a few words."""
+    turns = f"{usage.turns} turn{'' if usage.turns == 1 else 's'}"
+    return f"{turns}, {tokens(usage)} tokens, {money(usage)}" if used_any(usage) else turns
 
 
 def total(views: Iterable[AgentView]) -> Usage:
@@ -135,10 +165,11 @@ def place_of(view: AgentView | Spawned) -> str:
 def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
     """Agents in columns, as plain text and programs like awk want them."""
     subjects, colors = subjects_of(snapshot), colors_of(snapshot)
+    states = states_of(views)
     return [
         (
             Cell(view.name, colors.get(view.name, "strong")),
-            Cell(state_of(view), STATE_STYLES.get(view.state, "muted")),
+            Cell(states[view.name], STATE_STYLES.get(states[view.name], "muted")),
             sentences.age(view.since_ms, snapshot.taken_ms),
             view.driver or "",
             view.backend or "",
@@ -146,8 +177,8 @@ def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
             "?" if view.unread is None else str(view.unread),
             str(view.usage.turns),
             str(view.usage.input_tokens + view.usage.output_tokens),
-            money(view.usage),
-            doing(view, subjects),
+            money(view.usage) if used_any(view.usage) else "",
+            doing(view, states[view.name], subjects),
         )
         for view in views
     ]

@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 _FINE = {
     "starting": "◌", "working": "●", "waiting": "◐", "idle": "○", "failed": "✗", "lost": "✗",
-    "stopped": "■", "suspended": "‖", "finished": "✓", "unknown": "·",
+    "stopped": "■", "suspended": "‖", "finished": "✓", "done": "✓", "unknown": "·",
     "completed": "✓", "in_progress": "▸", "ready": "○", "blocked": "·",
     "full": "━", "empty": "─", "rule": "─", "more": "…", "then": " › ",
 }  # fmt: skip
 _PLAIN = {
     "starting": "^", "working": "*", "waiting": "~", "idle": "o", "failed": "x", "lost": "x",
-    "stopped": "#", "suspended": "=", "finished": "+", "unknown": ".",
+    "stopped": "#", "suspended": "=", "finished": "+", "done": "+", "unknown": ".",
     "completed": "+", "in_progress": ">", "ready": "o", "blocked": ".",
     "full": "=", "empty": "-", "rule": "-", "more": "~", "then": " > ",
 }  # fmt: skip
@@ -113,10 +113,14 @@ def agent_lines(
 ) -> list[Text]:
     """A head and a line for each agent; with too little room, the ones to look at first."""
     shown, hidden = _pick(views, None if room is None else room - 1, _urgency)
-    columns = _AgentColumns(pen, shown, snapshot, now_ms)
+    states = words.states_of(views)
+    # What nobody used says nothing: a script costs nothing.
+    used = any(words.used_any(view.usage) for view in views)
+    columns = _AgentColumns(pen, shown, snapshot, now_ms, states=states, used=used)
     lines = [columns.head(), *map(columns.row, shown)]
     if hidden:
-        lines.append(pen.text(f"  {_counted(map(words.state_of, hidden), 'more')}", "muted"))
+        said = _counted((states[view.name] for view in hidden), "more")
+        lines.append(pen.text(f"  {said}", "muted"))
     return lines
 
 
@@ -124,10 +128,19 @@ class _AgentColumns:
     """Where each column of the agents begins and ends on lines of one width."""
 
     def __init__(
-        self, pen: Pen, views: Sequence[AgentView], snapshot: Snapshot, now_ms: int
+        self,
+        pen: Pen,
+        views: Sequence[AgentView],
+        snapshot: Snapshot,
+        now_ms: int,
+        *,
+        states: Mapping[str, str],
+        used: bool,
     ) -> None:
         self._pen = pen
         self._now_ms = now_ms
+        self._states = states
+        self._numbers = (*(_USED if used else ()), ("mail", _MAIL_WIDTH))
         self._subjects = words.subjects_of(snapshot)
         self._colors = words.colors_of(snapshot)
         self._name = (
@@ -136,7 +149,7 @@ class _AgentColumns:
         )
         how = max([0, *(len(_how(view)) for view in views)])
         self._how = min(_HOW_MAX, max(3, how)) + 2 if pen.width >= _WIDE else 0
-        numbers = 2 * _NUMBER_WIDTH + _MAIL_WIDTH + 3
+        numbers = sum(width + 1 for _, width in self._numbers)
         self._doing = pen.width - 2 - self._name - _STATE_WIDTH - self._how - numbers
 
     def head(self) -> Text:
@@ -148,18 +161,19 @@ class _AgentColumns:
             fit("state", _STATE_WIDTH, "muted"),
             fit("doing", self._doing, "muted"),
             fit("  how", self._how, "muted"),
-            [fit(name, width, "muted", right=True) for name, width in _NUMBERS],
+            [fit(name, width, "muted", right=True) for name, width in self._numbers],
         )
 
     def row(self, view: AgentView) -> Text:
         """One agent."""
         fit = self._pen.fit
-        state = words.state_of(view)
-        style = words.STATE_STYLES.get(view.state, "muted")
+        state = self._states[view.name]
+        style = words.STATE_STYLES.get(state, "muted")
         since = sentences.age(view.since_ms, self._now_ms)
         unread = "?" if view.unread is None else str(view.unread or "")
-        cells = (words.tokens(view.usage), words.money(view.usage), unread)
-        known = (view.driver is not None, view.driver is not None, True)
+        cells = ["", "", unread]
+        if words.used_any(view.usage):
+            cells = [words.tokens(view.usage), words.money(view.usage), unread]
         return self._line(
             fit(f"{self._pen.glyphs[state]} ", 2, style),
             fit(view.name, self._name - 1, self._colors.get(view.name, "strong")).append(" "),
@@ -167,13 +181,16 @@ class _AgentColumns:
             self._activity(view),
             fit(f"  {_how(view)}", self._how, "muted"),
             [
-                fit(cell if is_known else "", width, right=True)
-                for cell, is_known, (_, width) in zip(cells, known, _NUMBERS, strict=True)
+                fit(cell, width, right=True)
+                for cell, (_, width) in zip(
+                    cells[-len(self._numbers) :], self._numbers, strict=True
+                )
             ],
         )
 
     def _activity(self, view: AgentView) -> Text:
-        task, now = words.task_of(view, self._subjects), words.activity(view)
+        task = words.task_of(view, self._subjects)
+        now = words.activity(view, self._states[view.name])
         style = _activity_style(view)
         then = self._pen.glyphs["then"] if task and now else ""
         room = self._doing - len(then) - len(one_line(now))
@@ -198,7 +215,7 @@ class _AgentColumns:
         return self._pen.line(*cells)
 
 
-_NUMBERS = (("tokens", _NUMBER_WIDTH), ("cost", _NUMBER_WIDTH), ("mail", _MAIL_WIDTH))
+_USED = (("tokens", _NUMBER_WIDTH), ("cost", _NUMBER_WIDTH))
 
 
 def _activity_style(view: AgentView) -> str:

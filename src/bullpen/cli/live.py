@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.segment import Segment
+from rich.text import Text
 
 from bullpen.cli import board
 from bullpen.cli.agents_view import AgentViews
@@ -92,7 +93,8 @@ class LiveWatcher(Watcher):
         for number, line in enumerate(lines):
             if number:
                 yield Segment.line()
-            yield from line.render(console)
+            # Joined, since `render` leaves out the style of a text that has no spans.
+            yield from Text("").join([line]).render(console)
 
     def _begins(self, progress: Progress) -> None:
         self._scene.progress = progress

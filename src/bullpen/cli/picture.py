@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from bullpen.agents.news import folded, planner
 from bullpen.cli import agents_view as words
 from bullpen.cli import board
 from bullpen.cli.board import Pen
@@ -20,8 +22,14 @@ if TYPE_CHECKING:
 _SIDE_BY_SIDE = 110
 """From this width on, tasks and happenings stand beside each other."""
 
+_AIRY = 20
+"""From this height on, the news and the last line stand apart from what is above them."""
+
 _LEAST_ROWS = 3
 _ALERTS_MAX = 3
+
+Happening = tuple[str, str]
+"""When something happened, and what."""
 
 
 @dataclass(slots=True)
@@ -30,7 +38,7 @@ class Scene:
 
     goal: str
     progress: Progress | None = None
-    news: list[tuple[str, str]] = field(default_factory=list)
+    news: list[Happening] = field(default_factory=list)
     stopping: bool = False
     # Whether the team is there afterwards.
     kept: bool = True
@@ -42,11 +50,13 @@ def picture(
     """The lines of a picture, exactly `height` of them, each `width` columns wide."""
     pen = Pen(width, encoding=encoding)
     lines = _head(pen, scene, elapsed_s)
+    air = 1 if height >= _AIRY else 0
+    room = max(0, height - 1 - air)
     if scene.progress is None:
         lines.append(pen.text("Starting the team.", "muted"))
     else:
-        lines += _body(pen, scene, scene.progress, now_ms, height - len(lines) - 1)
-    lines = lines[: max(0, height - 1)]
+        lines += _body(pen, scene, scene.progress, now_ms, room=room - len(lines), air=air)
+    lines = lines[:room]
     lines += [pen.text("")] * (height - 1 - len(lines))
     return [*lines, _foot(pen, scene)][:height]
 
@@ -57,7 +67,8 @@ def _head(pen: Pen, scene: Scene, elapsed_s: float) -> list[Text]:
     if scene.progress is not None:
         left.append(f"  {one_line(scene.progress.team)}", style="cyan not bold")
     right = Text(words.duration(elapsed_s), style="bold")
-    right.append(f"   {words.tokens(usage)} tokens   {words.money(usage)}", style="not bold")
+    if words.used_any(usage):
+        right.append(f"   {words.tokens(usage)} tokens   {words.money(usage)}", style="not bold")
     return [pen.ends(left, right), pen.text(scene.goal), pen.text("")]
 
 
@@ -68,24 +79,23 @@ def _foot(pen: Pen, scene: Scene) -> Text:
     return pen.text(f"Ctrl-C stops the agents{kept}.", "muted")
 
 
-def _body(pen: Pen, scene: Scene, progress: Progress, now_ms: int, room: int) -> list[Text]:
+def _body(
+    pen: Pen, scene: Scene, progress: Progress, now_ms: int, *, room: int, air: int
+) -> list[Text]:
     snapshot = progress.snapshot
     alerts = _alerts(pen, snapshot)
     room -= len(alerts)
     wide = pen.width >= _SIDE_BY_SIDE
-    wants = len(progress.agents), max(1, len(snapshot.tasks)), len(scene.news)
+    news = _folded(scene.news)
+    wants = len(progress.agents), max(1, len(snapshot.tasks)), len(news)
     # The head of the agents, an empty line, the line with the bar; and the title of the news.
     if wide:
         agents, _ = share(room - 3, (wants[0], max(wants[1:])))
-        parts = _beside(pen, scene, snapshot, room - 2 - agents)
+        parts = _beside(pen, news, snapshot, room - 2 - agents)
     else:
-        agents, tasks, _ = share(room - 4, wants)
-        parts = _tasks(pen, snapshot, tasks)
-        left = room - 3 - agents - tasks
-        if left > len(scene.news) + 1:
-            parts.append(pen.text(""))
-            left -= 1
-        parts += _news(pen, scene, left)
+        agents, tasks, _ = share(room - 4 - air, wants)
+        parts = [*_tasks(pen, snapshot, tasks), *[pen.text("")] * air]
+        parts += _news(pen, news, room - 3 - air - agents - tasks)
     return [
         *alerts,
         *board.agent_lines(pen, progress.agents, snapshot, now_ms=now_ms, room=agents + 1),
@@ -115,7 +125,17 @@ def _tasks(pen: Pen, snapshot: Snapshot, room: int) -> list[Text]:
     ]
 
 
-def _news(pen: Pen, scene: Scene, room: int) -> list[Text]:
+def _folded(news: Sequence[Happening]) -> list[Happening]:
+    """The happenings with what somebody planned in one go on one line, at the time of its end."""
+    told: list[Happening] = []
+    for who, group in groupby(news, lambda happening: planner(happening[1])):
+        run = list(group)
+        lines = run if who is None else [(run[-1][0], line) for line in folded([t for _, t in run])]
+        told += lines
+    return told
+
+
+def _news(pen: Pen, news: Sequence[Happening], room: int) -> list[Text]:
     """The newest happenings under a title, if there is room for one of them."""
     if room < 2:
         return []
@@ -123,16 +143,16 @@ def _news(pen: Pen, scene: Scene, room: int) -> list[Text]:
         pen.title("News"),
         *(
             pen.line(pen.fit(f"{time}  ", 10, "muted"), pen.fit(text, pen.width - 10))
-            for time, text in scene.news[1 - room :]
+            for time, text in news[1 - room :]
         ),
     ]
 
 
-def _beside(pen: Pen, scene: Scene, snapshot: Snapshot, room: int) -> list[Text]:
+def _beside(pen: Pen, happened: Sequence[Happening], snapshot: Snapshot, room: int) -> list[Text]:
     left = pen.narrower((pen.width - 3) // 2)
     right = pen.narrower(pen.width - 3 - left.width)
     tasks = _tasks(left, snapshot, room - 1)
-    news = _news(right, scene, room)
+    news = _news(right, happened, room)
     rows = max(len(tasks), len(news))
     tasks += [left.text("")] * (rows - len(tasks))
     news += [right.text("")] * (rows - len(news))

@@ -17,6 +17,7 @@ import anyio
 from anyio import CancelScope
 from anyio.abc import TaskStatus
 
+from bullpen.agents.news import folded, planner
 from bullpen.cli import agents_view as words
 from bullpen.cli.render import Cell, Page
 from bullpen.cli.text import say
@@ -32,6 +33,9 @@ _ENDINGS = {
     "interrupted": ("Interrupted after", "attention"),
 }
 
+_HELD_S = 1.0
+"""A line that may be continued is kept back so long."""
+
 Start = Callable[[Callable[[Progress], None]], Awaitable[Outcome]]
 
 
@@ -42,6 +46,8 @@ class Watcher:
         self._page = page
         self._goal = goal
         self._began = time.monotonic()
+        self._held: list[str] = []
+        self._held_at = 0.0
         self.progress: Progress | None = None
 
     def __enter__(self) -> Watcher:
@@ -62,13 +68,16 @@ class Watcher:
         self.progress = progress
         for text in progress.news:
             self._happened(progress.team, text)
+        if time.monotonic() - self._held_at > _HELD_S:
+            self._let_go()
 
     def stopping(self) -> None:
         """Say that the agents are being stopped."""
         say("Stopping the agents. Ctrl-C again ends this at once.")
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Say what was kept back, and give the terminal back."""
+        self._let_go()
 
     def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
         """Say how it ended, and what to do next."""
@@ -78,16 +87,13 @@ class Watcher:
         word, style = _ENDINGS[outcome.status]
         summary = f": {outcome.summary}" if outcome.summary else "."
         self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
-        usage, tasks = outcome.usage, outcome.tasks
+        tasks = outcome.tasks
         self._page.fields(
             [
                 ("  cause", outcome.cause or ""),
                 ("  team", outcome.team),
                 ("  tasks", ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in tasks.items() if n)),
-                (
-                    "  used",
-                    f"{usage.turns} turns, {words.tokens(usage)} tokens, {words.money(usage)}",
-                ),
+                ("  used", words.used(outcome.usage)),
             ]
         )
         if next_steps:
@@ -106,9 +112,23 @@ class Watcher:
         if self._page.json:
             now = datetime.now().astimezone().isoformat(timespec="milliseconds")
             self._page.json_line({"kind": "news", "time": now, "team": team, "text": text})
-        else:
+            return
+        who = planner(text)
+        if self._held and planner(self._held[-1]) != who:
+            self._let_go()
+        self._held.append(text)
+        self._held_at = time.monotonic()
+        if who is None:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Write what was kept back; what somebody planned in one go is one line."""
+        if not self._held:
+            return
+        for text in folded(self._held):
             self._page.line(f"{clock()}  {text}")
-            self._page.flush()
+        self._held.clear()
+        self._page.flush()
 
 
 def clock() -> str:

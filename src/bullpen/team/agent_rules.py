@@ -200,19 +200,35 @@ def ended(agent: AgentFacts, end: End, cause: str | None, now_ms: int) -> AgentF
 
 
 def check_addressable(member: Member) -> None:
-    """Refuse mail for an agent of ours that has ended.
+    """Refuse mail for an agent of ours that cannot receive.
 
     Raises:
-        Refused: member_ended, saying that it can be started again.
+        Refused: member_ended, saying that it can be started again; not_ready for one that has
+            never proved that it can receive.
     """
     agent = member.agent
-    if agent is not None and agent.phase == "ended":
-        why = f" ({agent.cause})" if agent.cause else ""
+    if agent is None or can_receive(member):
+        return
+    if agent.phase == "starting":
         raise Refused(
-            f"{member.name!r} has ended: it {_ENDS[agent.end or 'stopped']}{why}.",
-            reason="member_ended",
-            remedy="Start it again with `bullpen team resume`, then send.",
+            f"{member.name!r} is being started and cannot receive yet.",
+            reason="not_ready",
+            remedy="Try again when it is ready: bullpen ps shows it.",
         )
+    why = f" ({agent.cause})" if agent.cause else ""
+    raise Refused(
+        f"{member.name!r} has ended: it {_ENDS[agent.end or 'stopped']}{why}.",
+        reason="member_ended",
+        remedy="Start it again with `bullpen team resume`, then send.",
+    )
+
+
+def can_receive(member: Member) -> bool:
+    """Whether mail for a member has a reader. One that is started again has a mailbox already."""
+    agent = member.agent
+    if agent is None or member.is_lead or agent.phase == "running":
+        return True
+    return agent.phase == "starting" and agent.launch > 1
 
 
 _ENDS: dict[End, str] = {

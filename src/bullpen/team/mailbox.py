@@ -15,7 +15,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.times import iso
 from bullpen.store.base import Mailbox, Mark, View
-from bullpen.team.agent_rules import check_addressable
+from bullpen.team.agent_rules import can_receive, check_addressable
 from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 from bullpen.team.mailcount import Count, count_mail, unread
@@ -54,7 +54,7 @@ class Mailboxes(Part):
 
         Raises:
             NotFound: sender or receiver is no member; the error names those there are.
-            Refused: the receiver has ended (member_ended).
+            Refused: the receiver has ended (member_ended) or was never ready (not_ready).
         """
         _check_text(text)
         now = self._clock()
@@ -186,9 +186,11 @@ class Mailboxes(Part):
 
 
 def _others(team: TeamConfig, sender: str) -> list[str]:
-    """Everybody but the sender, who must be a member."""
+    """Everybody who can receive but the sender, who must be a member."""
     member_of(team, sender)
-    others = [member.name for member in team.roster if member.name != sender]
+    others = [
+        member.name for member in team.roster if member.name != sender and can_receive(member)
+    ]
     if not others:
         raise Refused(
             f"{sender!r} is the only member of team {team.name!r}.",
