@@ -17,7 +17,7 @@ from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
 from bullpen.app import Settings
-from bullpen.errors import Invalid, NotFound
+from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.office import Office, open_office
 from bullpen.protocol.agent import AgentFacts, End, Usage
 from bullpen.protocol.names import LEAD
@@ -90,12 +90,6 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             remedy="Choose --backend subprocess or tmux to keep them.",
         )
     async with open_office(settings) as office:
-        name = await _team_for(office, goal)
-        team, supervisor = office.teams.open(name), office.supervisor(name)
-        await supervisor.tend(by=LEAD)
-        await team.agents.unfinish(by=LEAD)
-        if goal.budget_turns is not None:
-            await team.agents.limit(by=LEAD, turns=goal.budget_turns)
         spec = await office.spec(
             driver=goal.driver,
             backend=goal.backend,
@@ -105,12 +99,24 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             script=goal.script,
             claims=False,
         )
+        name, is_new = await _team_for(office, goal)
+        team, supervisor = office.teams.open(name), office.supervisor(name)
+        await supervisor.tend(by=LEAD)
+        await team.agents.unfinish(by=LEAD)
+        if goal.budget_turns is not None:
+            await team.agents.limit(by=LEAD, turns=goal.budget_turns)
         seen = len(await team.events())
         pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=goal.keep)
         lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
-        return await pursuit.run(
-            lambda: supervisor.spawn(LEAD, lead, by=LEAD), timeout_s=goal.timeout_s
-        )
+        try:
+            return await pursuit.run(
+                lambda: supervisor.spawn(LEAD, lead, by=LEAD), timeout_s=goal.timeout_s
+            )
+        except BullpenError:
+            if is_new:
+                # It never began: an empty team would only be in the way.
+                await office.delete_team(name, by=LEAD, force=True)
+            raise
 
 
 async def resume_goal(settings: Settings, team_name: str, watch: Watch) -> Outcome:
@@ -130,14 +136,16 @@ async def pursues_goal(office: Office, team_name: str) -> bool:
     return agent is not None and bool(agent.asked.options.get(UNTIL_DONE))
 
 
-async def _team_for(office: Office, goal: Goal) -> str:
+async def _team_for(office: Office, goal: Goal) -> tuple[str, bool]:
+    """The team for a goal, and whether it was made for it."""
     name = goal.team or f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     try:
         await office.teams.open(name).agents.config()
     except NotFound:
         words = " ".join(goal.text.split())
         await office.teams.create(name, description=words[:200], cwd=goal.cwd)
-    return name
+        return name, True
+    return name, False
 
 
 class _Pursuit:
@@ -152,6 +160,8 @@ class _Pursuit:
         self._seen = seen
         self._keep = keep
         self._agents: list[AgentView] = []
+        # Whom somebody waits for, by name: what is no event must be told too.
+        self._waits: dict[str, str | None] = {}
 
     async def run(
         self, begin: Callable[[], Awaitable[object]], *, timeout_s: float | None
@@ -167,7 +177,7 @@ class _Pursuit:
                     group.cancel_scope.cancel()
             if lead is None:
                 await self._stop("suspended", "the time was over")
-                cause = f"It was not reached in {timeout_s:.0f} s."
+                cause = f"It was not reached in {timeout_s:.0f} s.{self._held_up()}"
                 return await self._ended("unfinished", "", cause)
             return await self._outcome(lead)
         except anyio.get_cancelled_exc_class():
@@ -195,7 +205,16 @@ class _Pursuit:
         self._agents = await self._supervisor.agents()
         self._seen = events[-1].seq if events else self._seen
         happened = [line for event in events for line in news(event)]
+        waits = {view.name: view.detail for view in self._agents if view.state == "waiting"}
+        fresh = [name for name, why in waits.items() if why and self._waits.get(name) != why]
+        happened += [f"{name} waits: {waits[name]}" for name in fresh]
+        self._waits = waits
         self._watch(Progress(self._team.name, snapshot, self._agents, happened))
+
+    def _held_up(self) -> str:
+        """What the agents waited for when the time was over."""
+        waits = [f"{name} waited: {why}" for name, why in self._waits.items() if why]
+        return f" {'; '.join(waits)}." if waits else ""
 
     async def _until_the_end(self) -> AgentFacts:
         """Wait until the lead has ended. One that was killed is started again, a few times."""

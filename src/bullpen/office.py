@@ -145,18 +145,18 @@ class Office:
         claims: bool = True,
         turns_max: int | None = None,
         env: Sequence[str] = (),
+        parent_model: str | None = None,
     ) -> AgentSpec:
         """What to spawn, with everything that its definition says applied.
+
+        The model is the one asked for, else the definition's, else the parent's, else a default.
 
         Raises:
             NotFound: there is no such definition.
             Invalid: something that it says cannot be had; the text names it.
         """
         wanted = environment.check_names(env, self._environ)
-        models: Sequence[str] = ()
-        if driver == "native":
-            # The model is decided on now and kept: another one in its place is an error later.
-            models, model = environment.MODELS, str(choose(model, self._environ))
+        models = environment.MODELS if driver == "native" else ()
         spec = AgentSpec.new(
             driver=driver,
             backend=backend,
@@ -169,11 +169,14 @@ class Office:
             turns_max=turns_max,
             env=list(dict.fromkeys([*environment.COMMON, *environment.OURS, *models, *wanted])),
         )
-        if role is None:
+        if role is not None:
+            home = Path(self._environ.get("HOME") or "/")
+            definition = await anyio.to_thread.run_sync(find, role, Path(cwd), home)
+            spec = apply(definition, spec)
+        if driver != "native":
             return spec
-        home = Path(self._environ.get("HOME") or "/")
-        definition = await anyio.to_thread.run_sync(find, role, Path(cwd), home)
-        return apply(definition, spec)
+        # The model is decided on now and kept: another one in its place is an error later.
+        return spec.evolve(model=str(choose(spec.model or parent_model, self._environ)))
 
     async def work(
         self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
@@ -238,7 +241,8 @@ class Office:
             backend=wanted.backend or parent.backend,
             cwd=str(Path(parent.cwd, wanted.cwd)) if wanted.cwd else parent.cwd,
             role=wanted.role,
-            model=wanted.model or parent.model,
+            model=wanted.model,
+            parent_model=parent.model,
             prompt=wanted.prompt,
             script=parent.script,
             mode=wanted.mode,
@@ -282,7 +286,9 @@ async def run_agent(settings: Settings) -> int:
 async def _obey_signals(runner: Runner) -> None:
     with anyio.open_signal_receiver(*_ENDINGS) as received:
         async for number in received:
-            runner.stop("stopped", f"its process got {signal.Signals(number).name}")
+            # Whoever stops an agent in order says so first; this is the end of a terminal or of
+            # the machine, and it goes on when its team is resumed.
+            runner.stop("lost", f"its process got {signal.Signals(number).name}")
 
 
 def _here(backend: str, *, in_process: bool) -> ProcessRecord:

@@ -106,6 +106,11 @@ class Place:
             if nonce.startswith(f"{home_mark(self.home)}-") and pid != os.getpid():
                 await processes.end(None, None, None, nonce, 0)
         self.tmux("kill-server")
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
+        sockets = Path(os.environ.get("TMUX_TMPDIR", "/tmp"), f"tmux-{os.getuid()}")
+        (sockets / self.socket).unlink(missing_ok=True)
 
 
 @asynccontextmanager

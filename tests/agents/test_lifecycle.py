@@ -117,29 +117,23 @@ class TestStopping:
             await place.supervisor.stop("carl", by=LEAD)
 
     async def test_an_agent_that_agrees_to_a_shutdown_ends_by_itself(self, place: Place) -> None:
-        """The model agrees with the very call that the request shows to it."""
         script = """
         [[agents.alice.turns]]
         when = "mail"
         contains = "Please end"
-        steps = [{wait_mail = {contains = "agree", seconds = 60.0}}]
+        [[agents.alice.turns.steps]]
+        tool = "SendMessage"
+        input = {type = "shutdown_response", request_id = "{request}", approve = true}
         """
         await place.spawn("alice", script)
-        stopped = []
+        stopped = await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=60)
+        assert (stopped.was_alive, stopped.end) == (False, "finished")
+        assert place.processes() == []
 
-        async def ask() -> None:
-            stopped.append(await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=30))
-
-        async def agreed() -> bool:
-            for request in await place.team.approvals.pending():
-                await place.team.approvals.answer(request.id, approve=True, by="alice")
-                await place.supervisor.order("alice", "stop", by=LEAD)
-            return bool(stopped)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(ask)
-            await eventually(agreed, within_s=60)
-        assert stopped[0].end in ("finished", "stopped")
+    async def test_one_that_does_not_answer_is_stopped_at_the_deadline(self, place: Place) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step="hang = true"), prompt="Begin")
+        stopped = await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=1)
+        assert (stopped.was_alive, stopped.end) == (True, "stopped")
         assert place.processes() == []
 
     async def test_an_agent_that_refuses_goes_on_and_says_why(self, place: Place) -> None:
@@ -301,6 +295,17 @@ class TestResuming:
         again = await place.supervisor.resume(by=LEAD, names=["alice"])
         assert [each.name for each in again] == ["alice"]
         assert len(place.processes()) == 2
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    async def test_one_whose_terminal_went_away_goes_on_when_it_is_resumed(
+        self, place: Place, number: signal.Signals
+    ) -> None:
+        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), prompt="Begin")
+        await in_state(place, "alice", "working")
+        os.kill(await pid_of(place, "alice"), number)
+        await in_state(place, "alice", "lost")
+        await eventually(lambda: place.processes() == [])
+        assert [each.name for each in await place.supervisor.resume(by=LEAD)] == ["alice"]
 
     async def test_resuming_twice_at_once_starts_one_process_each(self, place: Place) -> None:
         await place.spawn("alice")

@@ -34,7 +34,7 @@ async def examine_team(team: Team, *, fix: bool, by: str) -> list[Finding]:
             Finding(
                 "lost_agent",
                 f"teams/{team.name}",
-                f"{name} is recorded as running, but {why}.",
+                f"{name} is recorded as running, but {why}",
                 fixed=fixed,
                 action="its tasks are pending again" if fixed else "",
             )
@@ -54,7 +54,7 @@ async def _examine_lead(team: Team, *, fix: bool, by: str) -> list[Finding]:
         Finding(
             "dead_lead",
             f"teams/{team.name}",
-            f"Process {held.pid} leads it, but is gone.",
+            f"Process {held.pid} leads it, but is gone",
             fixed=fix,
             action="the lead is free" if fix else "",
         )
@@ -107,7 +107,7 @@ async def examine_machine(
 
 
 async def _end_orphans(nonce: str, pids: list[int], *, fix: bool) -> Finding:
-    what = f"Processes of an agent that has ended: {', '.join(map(str, sorted(pids)))}."
+    what = f"Processes of an agent that has ended: {', '.join(map(str, sorted(pids)))}"
     if not fix:
         return Finding("orphan_process", "processes", what)
     try:
@@ -119,7 +119,7 @@ async def _end_orphans(nonce: str, pids: list[int], *, fix: bool) -> Finding:
 
 async def _remove(backend: Backend, nonce: str, place: ProcessRecord, *, fix: bool) -> Finding:
     where = f"pane {place.pane}" if place.pane else f"process {place.pid}"
-    what = f"{where} belongs to an agent that has ended."
+    what = f"{where} belongs to an agent that has ended"
     if not fix:
         return Finding("orphan_place", backend.name, what)
     try:

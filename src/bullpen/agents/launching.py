@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -181,13 +182,14 @@ class Launching:
     ) -> str:
         """Leave nothing of a failed start behind; returns the last screen."""
         screen = ""
+        cause = why.message if isinstance(why, BullpenError) else "its start was broken off"
         if place is not None:
             with anyio.move_on_after(_SCREEN_S):
                 screen = await backend.screen(place)
             await self._end_place(backend, place, nonce, grace_s=1.0)
         else:
             await processes.end(None, None, None, nonce, 1.0)
-        await self._agents.withdraw(name, by=by, nonce=nonce, cause=str(why) or "cancelled")
+        await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
         return screen
 
     async def _handshake(
@@ -276,7 +278,7 @@ def _answering(backend: Backend, seconds: float) -> Iterator[None]:
 
 def home_mark(home: Path) -> str:
     """What the nonces of all launches of one home begin with."""
-    return hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:8]
+    return hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:8]
 
 
 def agent_folder(home: Path, team: TeamConfig, name: str) -> Path:

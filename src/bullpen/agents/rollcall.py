@@ -17,6 +17,9 @@ from bullpen.team.team import Team
 _STARTING_S = 15.0
 """How long between its registration and its start an agent is not called dead."""
 
+_EXPIRE_MS = 10_000
+"""How often leases and deadlines are looked at: it takes the team's lock."""
+
 _SILENT = 3
 """An agent on another machine is lost after so many times the silence that it promised."""
 
@@ -52,6 +55,7 @@ class RollCall:
         self._agents = team.agents
         self._clock = clock
         self._host = processes.host_name()
+        self._expired_ms = 0
 
     async def agents(self) -> list[AgentView]:
         """Everybody in the team as they are now: what they say, and what the system says."""
@@ -119,9 +123,14 @@ class RollCall:
     async def tend(self, *, by: str) -> list[str]:
         """Give up agents that are dead: their tasks are pending again, the lead is told.
 
-        Returns their names. An agent on another machine is given up when it has been silent for
-        several times as long as it promised to be at most.
+        Leases and requests whose time is over end with it. Returns their names. An agent on
+        another machine is given up when it has been silent for several times as long as it
+        promised to be at most.
         """
+        if self._clock() - self._expired_ms >= _EXPIRE_MS:
+            self._expired_ms = self._clock()
+            await self._team.tasks.expire(by=by)
+            await self._team.approvals.expire()
         beats = await self._agents.presence()
         lost: list[str] = []
         for member, agent in await self._agents.living():

@@ -135,6 +135,7 @@ class Supervisor(Launching):
             name, by=by, reason=reason, deadline_s=deadline_s
         )
         until = anyio.current_time() + deadline_s
+        end: End = "stopped"
         while anyio.current_time() < until:
             asked = await self._team.approvals.get(request.id)
             if asked.state == "denied":
@@ -145,8 +146,9 @@ class Supervisor(Launching):
                     remedy="Stop it without asking, if it must end.",
                 )
             if await self._gone(name, agent.nonce, _POLL_S * 4):
+                end = "finished"
                 break
-        return await self.stop(name, by=by, reason=reason, end="finished")
+        return await self.stop(name, by=by, reason=reason, end=end)
 
     async def stop_all(
         self, *, by: str, grace_s: float = 5.0, end: End = "stopped", reason: str | None = None

@@ -238,10 +238,11 @@ def logs(
     """Show what an agent was told, said and did."""
 
     async def show(office: Office, team: str) -> None:
-        await _agent(office, team, name)
+        view = await _agent(office, team, name)
         tail = session.tail(await office.supervisor(team).transcript(name))
         if not tail.begun:
-            session.page.warn(f"{name} has no transcript yet: it has not begun to work.")
+            why = "it has not begun to work" if view.driver else "no agent was started as it"
+            session.page.warn(f"{name} has no transcript yet: {why}.")
         else:
             count = _FOLLOWED_ROWS if follow and lines is None else lines
             session.show_transcript.rows(tail.last(count))

@@ -17,7 +17,7 @@ import typer
 from bullpen.cli import agent, agents, doctor, events, mail, member, run, task, team
 from bullpen.cli.command import Group, group
 from bullpen.cli.session import version
-from bullpen.cli.text import one_line, say
+from bullpen.cli.text import one_line, say, tell
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 
 PROGRAM = "bullpen"
@@ -70,13 +70,13 @@ def report(error: Exception, words: Sequence[str]) -> int:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     told, code = _told(error)
-    say(f"error: {_short(told['message'])}")
+    tell(f"error: {_short(told['message'])}", hang=" " * 7)
     if told.get("screen"):
         say("  its last screen:")
         for line in told["screen"].splitlines():
-            say(f"    {_short(line)}")
+            tell(f"    | {_short(line)}", hang="    |   ")
     if told["remedy"]:
-        say(f"  hint: {_short(told['remedy'])}")
+        tell(f"  hint: {_short(told['remedy'])}", hang=" " * 8)
     if told["kind"] == "bug" and os.environ.get("BULLPEN_DEBUG") == "1":
         say("".join(traceback.format_exception(error)))
     if "--json" in words:

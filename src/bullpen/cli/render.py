@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from bullpen.cli.text import json_text, one_line, say, visible
+from bullpen.cli.text import json_text, one_line, tell, visible
 from bullpen.errors import BullpenError
 from bullpen.protocol import jsontext
 
@@ -111,7 +111,7 @@ class Page:
 
     def warn(self, text: str) -> None:
         """Write a warning to standard error."""
-        say(f"warning: {one_line(text)}")
+        tell(f"warning: {text}", hang=" " * 9)
 
     def flush(self) -> None:
         """Hand everything written so far to whoever reads it."""

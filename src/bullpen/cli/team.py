@@ -10,6 +10,7 @@ import typer
 from bullpen.cli import complete
 from bullpen.cli.command import Noun, command
 from bullpen.cli.session import Session, directory
+from bullpen.errors import Refused
 
 if TYPE_CHECKING:
     from bullpen.agents.launching import Spawned
@@ -123,9 +124,15 @@ def delete(
 ) -> None:
     """Delete a team with its tasks and messages. This cannot be undone."""
     session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
-    existed = session.with_office(
-        lambda office, team: office.delete_team(team, by=session.actor, force=force), name=name
-    )
+    try:
+        existed = session.with_office(
+            lambda office, team: office.delete_team(team, by=session.actor, force=force), name=name
+        )
+    except Refused as error:
+        if error.reason == "members_alive":
+            stop = f"bullpen stop --all -t {name}{session.elsewhere}"
+            error.remedy = f"Stop them first: {stop}. Or delete it with --force."
+        raise
     session.page.result(
         {"name": name, "deleted": existed},
         f"Deleted team {name}." if existed else f"There was no team {name}.",

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import sys
+import textwrap
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_WRAPPED_LEAST = 40
+"""On a terminal narrower than this, breaking between words leaves next to nothing on a line."""
 
 
 def visible(text: str) -> str:
@@ -38,6 +43,25 @@ def one_line(text: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def tell(text: str, *, hang: str) -> None:
+    """Write one line to standard error; at a terminal it is broken between words.
+
+    `hang` is what the lines after the first begin with.
+    """
+    line = one_line(text)
+    width = shutil.get_terminal_size().columns
+    if sys.stderr is not None and sys.stderr.isatty() and width >= _WRAPPED_LEAST:
+        line = textwrap.fill(
+            line,
+            width,
+            subsequent_indent=hang,
+            # Paths and commands stay whole, so that they can be copied.
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    say(line)
 
 
 def say(text: str) -> None:

@@ -61,6 +61,12 @@ class Watcher:
         """How long it has been watched."""
         return time.monotonic() - self._began
 
+    @property
+    def running(self) -> list[str]:
+        """The agents that had not ended when they were last looked at."""
+        agents = self.progress.agents if self.progress is not None else []
+        return [view.name for view in agents if view.driver and view.state not in words.ENDED]
+
     def saw(self, progress: Progress) -> None:
         """Take note of how far the team is."""
         if self.progress is None:
@@ -94,6 +100,7 @@ class Watcher:
                 ("  team", outcome.team),
                 ("  tasks", ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in tasks.items() if n)),
                 ("  used", words.used(outcome.usage)),
+                ("  still running", Cell(", ".join(self.running), "attention")),
             ]
         )
         if next_steps:
@@ -157,7 +164,7 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     """
     with watcher:
         outcome = anyio.run(_pursue, watcher, start) or _interrupted(watcher)
-    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere))
+    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher.running))
     return outcome
 
 
@@ -176,14 +183,16 @@ def _interrupted(watcher: Watcher) -> Outcome:
     )
 
 
-def _next_steps(outcome: Outcome, elsewhere: str | None) -> list[str]:
+def _next_steps(outcome: Outcome, elsewhere: str | None, running: list[str]) -> list[str]:
     """Commands that make sense after that; none if there is no team to speak of."""
     if not outcome.team or elsewhere is None:
         return []
     which = f"{shlex.quote(outcome.team)}{elsewhere}"
     if outcome.status == "done":
-        return [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
-    return [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+        steps = [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
+    else:
+        steps = [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+    return [*steps, *([f"bullpen stop --all -t {which}"] if running else [])]
 
 
 async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:

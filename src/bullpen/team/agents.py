@@ -259,7 +259,9 @@ class Agents(Part):
                 PutMember(member.evolve(is_active=False, bullpen=after.raw)),
                 *(PutTask(task) for task in tasks),
             ]
-            if how in ("failed", "lost") and not member.is_lead:
+            # Of one that never was ready, whoever spawned it is told.
+            told = agent.phase == "running" and not member.is_lead
+            if how in ("failed", "lost") and told:
                 payload = IdleNotification.new(
                     sender=name,
                     timestamp=iso(now),

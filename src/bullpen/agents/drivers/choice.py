@@ -58,6 +58,10 @@ def check_spec(spec: AgentSpec) -> None:
         raise NotFound(
             f"There is no directory {spec.cwd}.", remedy="Name one that exists with --cwd."
         )
-    make_driver(spec, {}, limits=Path())
+    driver = make_driver(spec, {}, limits=Path())
+    if spec.mode == "plan" and not driver.capabilities.plan_mode:
+        raise Invalid(
+            f"The driver {driver.name!r} has no plan mode.", remedy="Choose another driver or mode."
+        )
     if spec.driver == "scripted" and spec.script is None:
         raise Invalid("A scripted agent needs a script.", remedy="Name one with --script FILE.")

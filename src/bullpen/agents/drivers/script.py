@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bullpen.errors import Unreadable
 
-PLACEHOLDERS = ("agent", "team", "task", "task:Part of a subject", "mail", "cwd")
+PLACEHOLDERS = ("agent", "team", "task", "task:Part of a subject", "mail", "request", "cwd")
 """What texts may hold, in braces."""
 
 PLACEHOLDER = re.compile(r"\{(\{)?(?P<name>task(?=:)|[a-z_]+(?!:))(?::(?P<of>[^{}]*))?\}(?(1)\})")

@@ -183,6 +183,7 @@ class _Played:
         self._given: TurnInput | None = given
         self._unseen: list[str] = []
         self._mail: Message | None = None
+        self._asked: list[str] = []
 
     async def meet(self, ids: Sequence[str]) -> None:
         """Take up messages that the next request holds."""
@@ -285,6 +286,9 @@ class _Played:
         """The value with every placeholder in its texts replaced."""
         found = {match["name"] for text in texts(value) for match in PLACEHOLDER.finditer(text)}
         tasks = (await self._desk.team.tasks.list()).tasks if "task" in found else []
+        if "request" in found:
+            pending = await self._desk.team.approvals.pending()
+            self._asked = [each.id for each in pending if each.to == self._desk.agent]
         return self._fill(value, tasks)
 
     def _fill(self, value: Any, tasks: Sequence[Task]) -> Any:
@@ -311,6 +315,8 @@ class _Played:
         if name == "mail":
             mail = [] if self._mail is None else [said(self._mail)]
             return self._first(mail, "No message was answered in this turn.")
+        if name == "request":
+            return self._first(self._asked, f"Nothing waits for an answer of {desk.agent!r}.")
         return {"agent": desk.agent, "team": desk.team.name, "cwd": desk.spec.cwd}[name]
 
     def _first(self, found: list[str], otherwise: str) -> str:
