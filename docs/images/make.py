@@ -174,7 +174,7 @@ def best(opened: Terminal, shot: Shot) -> str:
         if THE_END in plain:
             return screens[max(screens)]
         busy = [line for line in plain.splitlines() if line.startswith(("● ", "◐ "))]
-        seen = sum("thinking" not in line for line in busy)
+        seen = sum("thinking" not in line and "last:" not in line for line in busy)
         screens.setdefault((shot.telling in plain, len(busy), seen), screen)
         time.sleep(0.05)
     sys.exit(f"It did not end. The screen shows:\n{opened.screen()}")

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import time
+import uuid
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -47,24 +48,35 @@ def open_team(home: Path) -> Team:
     return Teams(FileStore(home, fsync=False)).open(TEAM)
 
 
-def _child(body: Callable[..., Any], home: Path, number: int, barrier: Any, extra: Any) -> None:
+def _child(body: Callable[..., Any], home: Path, number: int, go: Path, extra: Any) -> None:
     diary = Diary(home / f"{number}.diary")
     team = open_team(home)
-    barrier.wait(60)
+    go.with_suffix(f".ready-{number}").touch()
+    _wait_for(go.exists)
     anyio.run(body, team, number, diary, extra)
 
 
+def _wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the processes did not get ready"
+        time.sleep(0.001)
+
+
 def start(home: Path, body: Callable[..., Any], count: int, extra: Any = None) -> list[BaseProcess]:
-    """Start `count` processes that run `body` from the same moment on."""
-    barrier = FORKSERVER.Barrier(count + 1)
+    """Start `count` processes that run `body` from the same moment on.
+
+    They agree on it by files. A barrier of the system would keep its lock when one that just
+    leaves it is killed, and the others would wait for ever.
+    """
+    go = home / f"{uuid.uuid4().hex}.go"
     children: list[BaseProcess] = []
     for number in range(count):
-        child = FORKSERVER.Process(
-            target=_child, args=(body, home, number, barrier, extra), daemon=True
-        )
+        child = FORKSERVER.Process(target=_child, args=(body, home, number, go, extra), daemon=True)
         child.start()
         children.append(child)
-    barrier.wait(60)
+    _wait_for(lambda: len(list(home.glob(f"{go.stem}.ready-*"))) == count)
+    go.touch()
     return children
 
 
