@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from bullpen.errors import NotFound, Refused
+from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.changes import Change, Deliver, Event, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import TaskAssignment, payload_of
@@ -266,3 +266,19 @@ async def test_operations_on_a_team_that_is_not_there_are_not_found(teams: Teams
         await team.tasks.add("a", by=LEAD)
     with pytest.raises(NotFound):
         await team.tasks.list()
+
+
+async def test_metadata_is_added_changed_and_removed_key_by_key(team: Team) -> None:
+    await team.tasks.add("Build", by=LEAD, metadata={"area": "parser", "size": 3})
+    task = await team.tasks.edit("1", by=LEAD, metadata={"size": 5, "area": None, "risk": "low"})
+    assert task.metadata == {"size": 5, "risk": "low"}
+
+
+@pytest.mark.parametrize("key", ["bullpen", "_internal"])
+async def test_metadata_under_a_key_with_a_meaning_is_refused(team: Team, key: str) -> None:
+    """A task that hides itself would not keep its team from finishing."""
+    with pytest.raises(Invalid, match=key):
+        await team.tasks.add("Build", by=LEAD, metadata={key: True})
+    await team.tasks.add("Build", by=LEAD)
+    with pytest.raises(Invalid, match=key):
+        await team.tasks.edit("1", by=LEAD, metadata={key: True})
