@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0, help="how long nothing happens")
     parser.add_argument("--messages", type=int, default=200)
-    parser.add_argument("--pause", type=float, default=0.5, help="mean seconds between messages")
+    parser.add_argument("--pause", type=float, default=1.0, help="mean seconds between messages")
     parser.add_argument("--backend", choices=("subprocess", "in-process"), default="subprocess")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")

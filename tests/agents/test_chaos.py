@@ -17,6 +17,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from bullpen.agents.launching import home_mark
 from bullpen.agents.transcript import rows
 from bullpen.errors import NotFound
 from bullpen.office import TMUX_SOCKET
-from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.agent import AgentFacts, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.store.clock import now_ms
 from bullpen.store.files.disk import TEMP_SUFFIX
@@ -61,15 +62,6 @@ steps = [{TASKS}, {BUSY}]
 )
 OF_ONE = 4
 """The processes of an agent at work: itself, the shell, its child, and one that left the group."""
-
-DOCTOR = """
-import json, os, sys
-import anyio
-from bullpen.app import settings_from
-from bullpen.office import doctor
-found = anyio.run(doctor, settings_from(os.environ), None, True)
-print(json.dumps([[each.kind, each.where, each.what, each.fixed] for each in found]))
-"""
 
 pytestmark = [needs_tmux, pytest.mark.skipif(sys.platform != "linux", reason="it needs /proc")]
 
@@ -233,29 +225,33 @@ class Chaos:
     async def resume(self) -> None:
         """Take the team up again: the same names, each once, nothing left of the dead."""
         before = await self.agents()
+        names = set(before)
+        await self._let_the_dying_end(before)
         self._run = self.command("team", "resume", self._team_name)
 
         async def all_work() -> bool:
-            return await self.at_work(await self.resumable())
+            return await self.at_work(names)
 
         await eventually(all_work, within_s=120)
-        assert set(await self.agents()) == set(before)
+        assert set(await self.agents()) == names
         for name, agent in (await self.agents()).items():
             assert agent.launch - before[name].launch in (0, 1)
 
-    async def resumable(self) -> set[str]:
-        """Everybody but who could still end in order: tmux tells its panes that it is gone."""
-        agents = (await self.agents()).items()
-        return {name for name, each in agents if (each.phase, each.end) != ("ended", "stopped")}
+    async def _let_the_dying_end(self, agents: dict[str, AgentFacts]) -> None:
+        """Without their server, agents in panes end in order: that takes them a moment."""
+        if self._place.panes():
+            return
+        for place in (agent.place for agent in agents.values()):
+            if place is not None and place.pane is not None:
+                await eventually(partial(_is_gone, place), within_s=30)
 
-    async def doctor(self) -> list[list[Any]]:
+    async def doctor(self) -> list[dict[str, Any]]:
+        """What `bullpen doctor --fix` found; all of it must be mended."""
+        words = [sys.executable, "-m", "bullpen", "doctor", "--fix", "--all", "--json"]
         with anyio.fail_after(120):
-            done = await anyio.run_process(
-                [sys.executable, "-c", DOCTOR], env=self._env, check=False
-            )
-        assert done.returncode == 0, done.stderr.decode()
-        found: list[list[Any]] = json.loads(done.stdout)
-        assert all(fixed for *_, fixed in found), found
+            done = await anyio.run_process(words, env=self._env, check=False)
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+        found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
         return found
 
     async def settle(self) -> None:
@@ -295,6 +291,10 @@ class Chaos:
         assert _leftovers(self._place.home) == []
         assert await self.doctor() == []
         self._bystanders.check()
+
+
+def _is_gone(place: ProcessRecord) -> bool:
+    return not processes.runs(place)
 
 
 def _kill(pid: int | None) -> None:
@@ -388,7 +388,7 @@ async def test_an_agent_that_waited_for_somebody_goes_on_with_its_task_after_a_k
     where = (await place.team.agents.get("alice"))[1].place
     assert where is not None
     _kill(where.pid)
-    await eventually(lambda: not processes.runs(where), within_s=10)
+    await eventually(partial(_is_gone, where), within_s=10)
     await place.supervisor.resume(by=LEAD)
 
     async def completed() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from crews import eventually
-from offices import (
+from offices import (, view
     OUTSIDE,
     Place,
     needs_tmux,
@@ -288,3 +288,29 @@ class TestDeadlines:
         with pytest.raises(Unavailable, match="does not answer"):
             await supervisor.stop("alice", by=LEAD, grace_s=0.5)
         assert time.monotonic() - began < 20
+
+    async def test_one_that_cannot_be_stopped_does_not_keep_the_others_running(
+        self, place: Place
+    ) -> None:
+        await place.spawn("alice")
+        await place.spawn("bob")
+        backends = {"subprocess": OnlyBob()}
+        supervisor = Supervisor(
+            place.team, home=place.home, backends=backends, environ={}, check=check_spec
+        )
+        with pytest.raises(Unavailable, match="does not answer"):
+            await supervisor.stop_all(by=LEAD, grace_s=0.1)
+        assert (await view(place, "bob")).state == "stopped"
+
+
+class OnlyBob(HangingBackend):
+    """A backend that cannot stop anybody but bob."""
+
+    def __init__(self) -> None:
+        super().__init__("stop")
+
+    async def stop(self, place: ProcessRecord, nonce: str, *, grace_s: float) -> None:
+        if "/bob/" in (place.log or ""):
+            self._hangs_in = ""
+        await super().stop(place, nonce, grace_s=grace_s)
+        self._hangs_in = "stop"

@@ -165,7 +165,7 @@ def _shares(given: Sequence[tuple[str, str]]) -> str:
     if len(shares) > 1:
         return "tasks to " + ", ".join(f"{to} ({_ids(ids)})" for to, ids in shares.items())
     ((to, ids),) = shares.items()
-    return f"task{'s' if len(ids) > 1 else ''} {_ids(ids)} to {to}"
+    return f"task{'s' if len(set(ids)) > 1 else ''} {_ids(ids)} to {to}"
 
 
 def _ids(ids: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from bullpen.agents import processes
 from bullpen.agents.launching import Launching, Spawned, agent_folder
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.transcript import NAME as TRANSCRIPT
-from bullpen.errors import NotFound, Refused
+from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol.agent import AgentFacts, End, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
@@ -153,24 +153,36 @@ class Supervisor(Launching):
     async def stop_all(
         self, *, by: str, grace_s: float = 5.0, end: End = "stopped", reason: str | None = None
     ) -> list[Stopped]:
-        """Stop every agent that has not ended, the lead last. Returns those that were stopped."""
+        """Stop every agent that has not ended, the lead last. Returns those that were stopped.
+
+        Raises:
+            Unavailable: one of them cannot be stopped; the others are.
+        """
         living = [member for member, _ in await self._agents.living()]
         stopped: list[Stopped] = []
 
+        errors: list[BullpenError] = []
+
         async def stop_one(name: str) -> None:
-            # One that was being started may be undone at this very moment.
-            with suppress(NotFound):
+            try:
                 stopped.append(
                     await self.stop(name, by=by, grace_s=grace_s, end=end, reason=reason)
                 )
+            except NotFound:
+                # It was being started, and is undone at this very moment.
+                pass
+            except BullpenError as error:
+                # The others are stopped all the same.
+                errors.append(error)
 
-        with _one_error():
-            async with anyio.create_task_group() as group:
-                for member in living:
-                    if not member.is_lead:
-                        group.start_soon(stop_one, member.name)
+        async with anyio.create_task_group() as group:
+            for member in living:
+                if not member.is_lead:
+                    group.start_soon(stop_one, member.name)
         if any(member.is_lead for member in living):
             await stop_one(LEAD)
+        if errors:
+            raise errors[0]
         await self.sweep()
         return stopped
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bullpen.protocol import jsontext
 from bullpen.protocol.payloads import (
     Control,
     IdleNotification,
@@ -80,7 +81,8 @@ def without_repeats(entries: Iterable[Entry]) -> tuple[Entry, ...]:
         payload = payload_of(entry.message.text)
         key: object = entry.id
         if isinstance(payload, IdleNotification):
-            key = (entry.message.sender, payload.result, payload.failure_reason)
+            said = {field: value for field, value in payload.raw.items() if field != "timestamp"}
+            key = (entry.message.sender, jsontext.dumps_line(said))
             kept.pop(key, None)
         kept[key] = entry
     return tuple(kept.values())

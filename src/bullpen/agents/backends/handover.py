@@ -7,8 +7,9 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 from anyio import to_thread
@@ -19,8 +20,10 @@ from bullpen.agents.backends.base import Launch
 from bullpen.errors import Unavailable
 
 _LOOK_S = 0.2
-# The name of a socket has room for about 100 bytes, some 30 of them for what comes after this.
-_FOLDER_BYTES_MAX = 70
+_PREFIX = "bullpen-launch-"
+_KEPT_S = 3600
+# The name of a socket has room for about 100 bytes, some 40 of them for what comes after this.
+_FOLDER_BYTES_MAX = 60
 
 
 class Offer:
@@ -99,7 +102,8 @@ def offered(launch: Launch) -> Iterator[Offer]:
     base = tempfile.gettempdir()
     if len(os.fsencode(base)) > _FOLDER_BYTES_MAX:
         base = "/tmp"  # noqa: S108
-    folder = tempfile.mkdtemp(prefix="bullpen-", dir=base)
+    _sweep(base)
+    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
     try:
         path = f"{folder}/launch"
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -109,6 +113,19 @@ def offered(launch: Launch) -> Iterator[Offer]:
             yield Offer(launch, listener, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(base: str) -> None:
+    """Remove what processes left that were killed while they offered something, long ago."""
+    old = time.time() - _KEPT_S
+    with os.scandir(base) as entries:
+        left = [entry for entry in entries if entry.name.startswith(_PREFIX)]
+    for entry in left:
+        with suppress(OSError):
+            found = entry.stat(follow_symlinks=False)
+            if found.st_uid == os.getuid() and found.st_mtime < old:
+                os.unlink(f"{entry.path}/launch")
+                os.rmdir(entry.path)
 
 
 def cannot_start(launch: Launch, why: object) -> Unavailable:
