@@ -12,11 +12,12 @@ from pathlib import Path
 import anyio
 import pytest
 from crews import eventually
-from offices import (, view
+from offices import (
     OUTSIDE,
     Place,
     needs_tmux,
     opened,
+    view,
 )
 
 from bullpen.agents.backends.base import Backend, Launch
