@@ -12,7 +12,7 @@ from typing import Literal
 import anyio
 
 from bullpen.agents.duties import UNTIL_DONE
-from bullpen.agents.news import news
+from bullpen.agents.news import THE_RUN_IS_OVER, news
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
@@ -234,7 +234,7 @@ class _Pursuit:
         result = await self._team.agents.result()
         tasks = (await self._team.tasks.list()).tasks
         if not self._keep:
-            await self._stop("stopped", "the run is over")
+            await self._stop("stopped", THE_RUN_IS_OVER)
         if lead.end in ("failed", "lost"):
             return await self._ended("failed", "", lead.cause or "The lead was lost.")
         if result is not None:

@@ -335,6 +335,20 @@ def test_a_lead_is_not_reminded_while_somebody_works(tmp_path: Path) -> None:
     in_simulation(tmp_path, body)
 
 
+def test_a_lead_does_not_give_up_while_a_teammate_waits_with_a_task(tmp_path: Path) -> None:
+    async def body(crew: Crew) -> None:
+        lead = await crew.hire(LEAD, pace=SLOW, prompt="The goal", options={"until_done": True})
+        await crew.hire("alice", pace=SLOW)
+        await crew.team.tasks.add("Long", by=LEAD)
+        await crew.team.tasks.claim("1", by="alice")
+        await eventually(lambda: len(lead.turns) == 1)
+        await anyio.sleep(100)
+        assert lead.ended is None
+        assert len(lead.turns) == 1
+
+    in_simulation(tmp_path, body)
+
+
 class TestWaiting:
     """Something is due that may not be done yet: it is waited for, not looked at for ever."""
 

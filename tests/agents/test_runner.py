@@ -9,6 +9,7 @@ from crews import Crew, Hired, eventually
 from bullpen.agents.drivers.base import Desk, TurnFailed, TurnInput
 from bullpen.agents.runner import Pace
 from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
 from bullpen.team.team import Team
@@ -261,6 +262,26 @@ async def test_orders_never_reach_the_model(crew: Crew) -> None:
         return all(entry.state == "seen" for entry in box.entries)
 
     await eventually(all_done)
+
+
+async def test_a_stop_that_comes_as_a_turn_begins_ends_it(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        await anyio.sleep(600)
+        return "never"
+
+    alice = await crew.hire("alice", turn)
+    begin = crew.team.agents.begin_turn
+
+    async def begin_and_stop(name: str, *, nonce: str) -> AgentFacts:
+        facts = await begin(name, nonce=nonce)
+        alice.runner.stop("stopped", "just now")
+        return facts
+
+    monkeypatch.setattr(crew.team.agents, "begin_turn", begin_and_stop)
+    await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
+    await eventually(lambda: alice.ended is not None, within_s=5)
 
 
 async def test_a_deleted_team_ends_its_agents(crew: Crew) -> None:

@@ -190,9 +190,68 @@ def test_all_agents_can_be_stopped_at_once(
 ) -> None:
     ok("spawn", "bob", "--driver", "scripted", "--script", script)
 
-    assert sorted(ok("stop", "--all").splitlines()) == ["Stopped alice.", "Stopped bob."]
+    said = ok("stop", "--all", "--reason", "Time to go")
+    assert sorted(said.splitlines()) == ["Stopped alice.", "Stopped bob."]
     assert ok("stop", "--all") == "No agent was running.\n"
     assert {_state(as_json, name) for name in ("alice", "bob")} == {"stopped"}
+    assert {_agent(as_json, name)["cause"] for name in ("alice", "bob")} == {"Time to go"}
+
+
+def test_to_ask_all_at_once_is_refused_with_the_reason(
+    run: Callable[..., Any], office: str
+) -> None:
+    assert "each may refuse" in run("stop", "--all", "--ask").stderr
+
+
+def test_a_team_with_agents_at_work_is_not_deleted_and_it_is_said_how_to_stop_them(
+    run: Callable[..., Any], ok: Callable[..., str], alice: dict[str, Any]
+) -> None:
+    refused = run("team", "delete", "calc", "--yes")
+    assert refused.exit_code == 2
+    assert "bullpen stop --all -t calc" in refused.stderr
+
+    ok("stop", "--all")
+    assert ok("team", "delete", "calc", "--yes") == "Deleted team calc.\n"
+
+
+def test_who_has_no_transcript_is_said_with_the_reason(
+    run: Callable[..., Any], office: str
+) -> None:
+    unknown = run("logs", "nobody")
+    assert unknown.exit_code == 3
+    assert "members: team-lead." in unknown.stderr
+    assert "no agent was started as it" in run("logs", "team-lead").stderr
+
+
+def test_a_start_that_fails_can_be_read_at_a_terminal(
+    at_terminal: Callable[..., tuple[int, str]], office: str, script: str
+) -> None:
+    """R-9.12: the whole cause, no word broken, and the last screen apart from our words."""
+    words = ("--driver", "scripted", "--script", script, "--backend", "tmux")
+    code, shown = at_terminal("spawn", "zoe", *words, COLUMNS="60")
+
+    assert code == 5
+    lines = shown.splitlines()
+    assert lines[0].startswith("error: 'zoe' could not be started: ")
+    assert lines[1].startswith(" " * 7)
+    hint = next(at for at, line in enumerate(lines) if line.startswith("  hint: "))
+    screen = lines[lines.index("  its last screen:") + 1 : hint]
+    assert screen
+    assert all(line.startswith("    |") for line in screen)
+    assert all(line.startswith(" " * 8) for line in lines[hint + 1 :])
+    assert all(len(line) <= 60 for line in lines if script not in line)
+
+
+def test_what_is_typed_does_not_tear_the_picture_of_ps(
+    at_terminal: Callable[..., tuple[int, str]], alice: dict[str, Any]
+) -> None:
+    def types(terminal: int, process: subprocess.Popen[bytes]) -> None:
+        os.write(terminal, b"typed words\n")
+        process.send_signal(signal.SIGINT)
+
+    code, shown = at_terminal("ps", "--watch", steps=[("alice", types)])
+    assert code == 130
+    assert "typed words" not in shown
 
 
 def test_an_agent_that_does_not_answer_is_stopped_at_the_deadline(

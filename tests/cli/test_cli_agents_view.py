@@ -10,6 +10,7 @@ import pytest
 from rich.text import Text
 
 from bullpen.agents.launching import Spawned
+from bullpen.agents.news import THE_RUN_IS_OVER
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Stopped
 from bullpen.cli import agents_view as words
@@ -20,7 +21,7 @@ from bullpen.cli.picture import Scene, picture, share
 from bullpen.cli.render import Page
 from bullpen.goal import Progress
 from bullpen.protocol import names
-from bullpen.protocol.agent import ProcessRecord, Usage
+from bullpen.protocol.agent import Finished, ProcessRecord, TeamFacts, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member, TeamConfig
@@ -75,6 +76,7 @@ def snapshot(
     *,
     pending: Sequence[Request] = (),
     problems: Sequence[Problem] = (),
+    result: Finished | None = None,
 ) -> Snapshot:
     """A team with these agents and tasks; teammates have the colours they would have."""
     members = [
@@ -90,7 +92,12 @@ def snapshot(
         for number, view in enumerate(views)
     ]
     return Snapshot(
-        team=TeamConfig.new(name="calc", created_at=NOW_MS, members=[m.raw for m in members]),
+        team=TeamConfig.new(
+            name="calc",
+            created_at=NOW_MS,
+            members=[m.raw for m in members],
+            bullpen=TeamFacts.new(finished=None if result is None else result.raw).raw,
+        ),
         members=tuple(
             MemberView(member, view.state, view.since_ms, view.detail, view.tasks, view.unread)
             for member, view in zip(members, views, strict=True)
@@ -157,6 +164,47 @@ def test_a_row_says_who_does_what_since_when_and_at_what_cost() -> None:
 def test_a_wide_terminal_also_shows_the_driver_and_the_backend() -> None:
     assert "native/subprocess" in _plain(_agents(some_agents(), 140))
     assert "native/subprocess" not in _plain(_agents(some_agents(), 80))
+
+
+def test_what_no_agent_used_takes_no_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripted teams ask no model: nothing may look as if one had been paid."""
+    views = [agent("alice", usage=Usage.new(turns=3)), agent("bob", usage=Usage.new())]
+    assert _plain(_agents(views, 80)).splitlines()[0].split() == ["agent", "state", "doing", "mail"]
+    assert "$" not in _plain(_picture(_scene(views, some_tasks()), 80, 24))
+
+    AgentViews(Page(json=False), reader=LEAD).agents(views, snapshot(views))
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[7:10] for row in rows] == [["3", "0", "-"], ["0", "0", "-"]]
+
+    # The columns stay where they are when who used something is not shown for want of room.
+    views += [agent(f"c{n}", "working", usage=Usage.new()) for n in range(5)]
+    views.append(agent("last", "stopped"))
+    assert "cost" in _plain(_agents(views, 80, room=4))
+
+
+def test_an_agent_that_uses_no_tool_shows_what_it_did_last() -> None:
+    busy = agent("alice", "working", actions=("TaskList", "Edit parser.py"))
+    assert "last: Edit parser.py" in _plain(_agents([busy], 80))
+    assert "thinking" in _plain(_agents([agent("bob", "working")], 80))
+    styles = {str(span.style) for span in _agents([busy], 80)[1].spans}
+    assert "dim" in styles
+
+
+def test_who_was_stopped_since_the_goal_is_reached_is_done() -> None:
+    over = agent("alice", "stopped", end="stopped", cause=THE_RUN_IS_OVER)
+    other = agent("bob", "stopped", end="stopped", cause="team-lead stopped it")
+    views = [agent(LEAD, "stopped", end="finished"), over, other]
+    reached = snapshot(views, some_tasks(), result=Finished.new(by=LEAD, summary="-", at_ms=1))
+    lines = board.agent_lines(Pen(80), views, reached, now_ms=NOW_MS, room=None)
+    assert [line.plain.split()[:3] for line in lines[1:]] == [
+        ["✓", "team-lead", "finished"],
+        ["✓", "alice", "done"],
+        ["■", "bob", "stopped"],
+    ]
+    assert THE_RUN_IS_OVER not in _plain(lines)
+
+    # A run can be over with nothing reached.
+    assert words.states_of(views, snapshot(views, some_tasks()))["alice"] == "stopped"
 
 
 @pytest.mark.parametrize("width", [1, 7, 20, 40, 79, 80, 110, 140, 300])
@@ -380,6 +428,15 @@ def test_a_picture_shows_goal_time_cost_agents_tasks_and_news() -> None:
         "Write the README", "news 7", "Ctrl-C stops",
     ):  # fmt: skip
         assert text in shown
+
+
+def test_news_and_the_last_line_stand_apart_if_there_is_room() -> None:
+    for size in ((80, 24), (140, 40)):
+        lines = _plain(_picture(_scene(some_agents(), some_tasks(), news=50), *size)).splitlines()
+        title = next(at for at, line in enumerate(lines) if "News" in line)
+        assert lines[title - 1] == lines[-2] == ""
+    lines = _plain(_picture(_scene(some_agents(), some_tasks(), news=50), 80, 16)).splitlines()
+    assert lines[-2] != ""
 
 
 def test_many_agents_leave_room_for_tasks_and_news() -> None:

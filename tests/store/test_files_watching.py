@@ -17,12 +17,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.protocol.changes import Change, Deliver, PutTask
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.store.files import inotify, watching
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.store import FileStore
-from bullpen.testing.records import config, heartbeat, message, put, task
+from bullpen.testing.records import config, heartbeat, member, message, put, task
 from bullpen.testing.store_contract import last_message, looking, wakes_within
 
 IDLE = Path(__file__).parents[2] / "benchmarks" / "idle.py"
@@ -114,11 +114,13 @@ async def test_what_others_write_in_place_wakes(
     store: FileStore, paths: TeamPaths, bell: str, agent: str | None
 ) -> None:
     await put(store, PutTask(task("1")))
-    for path, records in (
+    written: list[tuple[str, object]] = [
         (paths.inbox("ann"), [message("m9").raw]),
         (paths.task("1"), task("1", status="completed").raw),
-        (paths.config, config(description="changed").raw),
-    ):
+    ]
+    if agent is None:
+        written.append((paths.config, config(description="changed").raw))
+    for path, records in written:
         async with aclosing(await begun(store.watch("alpha", agent=agent))) as changes:
             write_in_place(path, records)
             assert await wakes_within(changes, 10), path
@@ -215,7 +217,11 @@ async def test_a_look_of_its_own_finds_what_nobody_told_of(
     monkeypatch.setattr(watching._Kernel, "look_s", 0.05)
     monkeypatch.setattr(inotify.Inotify, "add", lambda self, path, mask: None)
     async with aclosing(await begun(store.watch("alpha", agent=agent))) as changes:
-        write_in_place(paths.config, config(description="from another machine").raw)
+        # From another machine.
+        if agent is None:
+            write_in_place(paths.config, config(description="changed").raw)
+        else:
+            write_in_place(paths.inbox(agent), [message("m9").raw])
         assert await wakes_within(changes, 10)
 
 
@@ -229,6 +235,15 @@ async def test_a_commit_of_a_killed_process_wakes_who_can_finish_it(
 
 
 # Nobody is woken for nothing
+
+
+async def test_turns_of_others_do_not_wake_an_agent(store: FileStore, bell: str) -> None:
+    """Each turn writes the roster twice: with fifty agents that would be a storm."""
+    await store.append("alpha", "ann", message("m1"), actor=LEAD)
+    async with aclosing(await begun(store.watch("alpha", agent="ann"))) as changes:
+        for active in (True, False):
+            await put(store, PutMember(member("bob").evolve(is_active=active)))
+        assert not await wakes_within(changes, 0.5)
 
 
 async def test_mail_for_others_does_not_even_reach_the_queue_of_an_agent(

@@ -19,6 +19,7 @@ _REMINDERS_MAX = 2
 # How long everybody must rest before a lead is told so; longer if mail waits to be read.
 _REST_S = 3.0
 _UNREAD_REST_S = 30.0
+_BUSY_LOOK_S = 10.0
 
 UNTIL_DONE = "until_done"
 """The option of a lead that shall work until the goal is reached, and is reminded of it."""
@@ -139,7 +140,9 @@ class Duties:
         snapshot = await self._desk.team.snapshot()
         now = self._clock() / 1000
         if self._busy(snapshot):
-            self._rest_since = self._look_at = None
+            self._rest_since = None
+            # Who ends a turn writes to the lead; who is stopped in one does not.
+            self._look_at = now + _BUSY_LOOK_S
             return []
         if self._rest_since is None:
             self._rest_since = now
@@ -176,9 +179,10 @@ class Duties:
         ]
 
     def _busy(self, snapshot: Snapshot) -> bool:
-        """Whether anybody has a turn or is starting: what the team knows, not what it shows."""
+        """Whether anybody has a turn or a task or is starting: what the team knows for sure."""
         return any(
-            view.member.is_active or _starting(view.member) for view in self._others(snapshot)
+            view.member.is_active or view.tasks or _starting(view.member)
+            for view in self._others(snapshot)
         )
 
     async def others_at_work(self) -> bool:

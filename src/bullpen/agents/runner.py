@@ -284,6 +284,9 @@ class Runner:
                 if self._stirred.is_set():
                     # An order that came since the mail was sorted is in nobody's hands yet.
                     await self._obey(await self._sorted())
+                if self._ended is not None:
+                    # So is a signal: there was no turn yet that it could have ended.
+                    self._interrupt("stop")
                 result = await self._driver.turn(given, self._desk)
                 return result.text, None
         except TurnFailed as error:
@@ -410,23 +413,23 @@ class Runner:
     async def _conclude(self, ended: Ended) -> Ended:
         """Record the end: the last heartbeat, the tasks given back, the lead told."""
         desk = self._desk
-        desk.record("ended", end=ended.end, cause=ended.cause)
         with anyio.move_on_after(30, shield=True):
             try:
                 await end_jobs(desk)
                 await self._driver.aclose()
-                state: Literal["failed", "stopped"] = (
-                    "failed" if ended.end in ("failed", "lost") else "stopped"
-                )
                 await self._chair.leave()
-                desk.enter(state, ended.cause)
-                await self._team.agents.end(
+                ending = await self._team.agents.end(
                     self._name, ended.end, by=self._name, nonce=self._nonce, cause=ended.cause
                 )
+                if ending is not None and ending.agent.end is not None:
+                    # Whoever told it to end has said before how that is to be called.
+                    ended = Ended(ending.agent.end, ending.agent.cause)
+                desk.enter("failed" if ended.end in ("failed", "lost") else "stopped", ended.cause)
                 await self._beat()
             except NotFound:
                 # The team is gone, and with it everything that could be told.
                 pass
+        desk.record("ended", end=ended.end, cause=ended.cause)
         return ended
 
     def _stir(self) -> None:

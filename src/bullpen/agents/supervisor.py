@@ -30,6 +30,7 @@ from bullpen.team.lookup import member_of
 _POLL_S = 0.05
 _RESUMED = ("suspended", "lost", "failed")
 _ANNOUNCE_S = 0.5
+_ROUNDS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +154,14 @@ class Supervisor(Launching):
     async def stop_all(
         self, *, by: str, grace_s: float = 5.0, end: End = "stopped", reason: str | None = None
     ) -> list[Stopped]:
-        """Stop every agent that has not ended, the lead last. Returns those that were stopped.
+        """Stop every agent that has not ended, the lead first; returns those that were stopped.
+
+        Whoever was spawned meanwhile is stopped too.
 
         Raises:
             Unavailable: one of them cannot be stopped; the others are.
         """
-        living = [member for member, _ in await self._agents.living()]
         stopped: list[Stopped] = []
-
         errors: list[BullpenError] = []
 
         async def stop_one(name: str) -> None:
@@ -175,12 +176,16 @@ class Supervisor(Launching):
                 # The others are stopped all the same.
                 errors.append(error)
 
-        async with anyio.create_task_group() as group:
-            for member in living:
-                if not member.is_lead:
-                    group.start_soon(stop_one, member.name)
-        if any(member.is_lead for member in living):
-            await stop_one(LEAD)
+        for _ in range(_ROUNDS_MAX):
+            living = [member for member, _ in await self._agents.living()]
+            if not living or errors:
+                break
+            if any(member.is_lead for member in living):
+                await stop_one(LEAD)
+            async with anyio.create_task_group() as group:
+                for member in living:
+                    if not member.is_lead:
+                        group.start_soon(stop_one, member.name)
         if errors:
             raise errors[0]
         await self.sweep()

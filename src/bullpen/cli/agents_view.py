@@ -54,13 +54,15 @@ def waiting_for(name: str, snapshot: Snapshot) -> list[Request]:
     return [request for request in snapshot.pending if request.to == name]
 
 
-def states_of(views: Sequence[AgentView]) -> dict[str, str]:
+def states_of(views: Sequence[AgentView], snapshot: Snapshot) -> dict[str, str]:
     """The states of a team's agents in one word each, by name.
 
-    Of one that was not made to stop, it is how it ended. Who was sent home because the lead had
-    reached the goal is done.
+    Of one that was not made to stop, it is how it ended. Who was stopped only because the goal
+    was reached is done.
     """
-    reached = any(view.lead and view.end == "finished" for view in views)
+    tasks = snapshot.tasks
+    all_done = bool(tasks) and all(task.status == "completed" for task in tasks)
+    reached = all_done or snapshot.team.facts.result is not None
     states: dict[str, str] = {}
     for view in views:
         states[view.name] = view.state
@@ -165,7 +167,7 @@ def place_of(view: AgentView | Spawned) -> str:
 def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
     """Agents in columns, as plain text and programs like awk want them."""
     subjects, colors = subjects_of(snapshot), colors_of(snapshot)
-    states = states_of(views)
+    states = states_of(views, snapshot)
     return [
         (
             Cell(view.name, colors.get(view.name, "strong")),

@@ -113,7 +113,7 @@ def agent_lines(
 ) -> list[Text]:
     """A head and a line for each agent; with too little room, the ones to look at first."""
     shown, hidden = _pick(views, None if room is None else room - 1, _urgency)
-    states = words.states_of(views)
+    states = words.states_of(views, snapshot)
     # What nobody used says nothing: a script costs nothing.
     used = any(words.used_any(view.usage) for view in views)
     columns = _AgentColumns(pen, shown, snapshot, now_ms, states=states, used=used)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -18,8 +17,7 @@ from bullpen.cli import board
 from bullpen.cli.agents_view import AgentViews
 from bullpen.cli.board import Pen
 from bullpen.cli.picture import Scene, picture
-from bullpen.cli.screen import Screen
-from bullpen.cli.session import is_terminal
+from bullpen.cli.screen import Screen, deaf
 from bullpen.cli.watch_run import Watcher, clock
 from bullpen.store.clock import now_ms
 
@@ -53,7 +51,7 @@ class LiveWatcher(Watcher):
     def __enter__(self) -> Watcher:
         # What libraries say meanwhile would tear the picture: it is said afterwards.
         self._stack.enter_context(contextlib.redirect_stderr(self._aside))
-        self._stack.enter_context(_deaf())
+        self._stack.enter_context(deaf())
         self._stack.enter_context(self._live)
         return self
 
@@ -111,24 +109,6 @@ class LiveWatcher(Watcher):
     def _pen(self) -> Pen:
         console = self._screen.console
         return Pen(console.width, encoding=console.encoding)
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Neither show what is typed nor hand it to the shell afterwards; Ctrl-C is heard."""
-    if not is_terminal(sys.stdin):
-        yield
-        return
-    keyboard = sys.stdin.fileno()
-    before = termios.tcgetattr(keyboard)
-    silent = list(before)
-    silent[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(keyboard, termios.TCSADRAIN, silent)
-    try:
-        yield
-    finally:
-        # What was typed meanwhile is dropped with it.
-        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
 
 
 class ScreenAgentViews(AgentViews):

@@ -60,6 +60,11 @@ class Door(Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise typer.Exit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            if sys.stderr is not None and sys.stderr.isatty():
+                # The terminal shows ^C on the line that is being written; the prompt goes below.
+                say("")
+            raise
 
 
 def report(error: Exception, words: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bullpen.cli.render import Cell, Draw, Page, Row
+from bullpen.cli.session import is_terminal
 from bullpen.cli.text import one_line, visible
 
 STYLES = {
@@ -98,7 +100,8 @@ class Screen(Page):
     @contextmanager
     def frames(self) -> Iterator[Callable[[Draw], None]]:
         """Give a function that shows one picture in the place of the one before."""
-        with Live(console=self.console, auto_refresh=False) as live:
+        # A key that shows would move the cursor, and the next picture with it.
+        with deaf(), Live(console=self.console, auto_refresh=False) as live:
 
             def show(draw: Draw) -> None:
                 self._frame = []
@@ -116,6 +119,24 @@ class Screen(Page):
             self.console.print(what)
         else:
             self._frame.append(what)
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Neither show what is typed nor hand it to the shell afterwards; Ctrl-C is heard."""
+    if not is_terminal(sys.stdin):
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    silent = list(before)
+    silent[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(keyboard, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        # What was typed meanwhile is dropped with it.
+        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
 
 
 def _styled(cell: str | Cell) -> Text:

@@ -164,7 +164,7 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     """
     with watcher:
         outcome = anyio.run(_pursue, watcher, start) or _interrupted(watcher)
-    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher.running))
+    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
 
@@ -183,16 +183,17 @@ def _interrupted(watcher: Watcher) -> Outcome:
     )
 
 
-def _next_steps(outcome: Outcome, elsewhere: str | None, running: list[str]) -> list[str]:
+def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> list[str]:
     """Commands that make sense after that; none if there is no team to speak of."""
     if not outcome.team or elsewhere is None:
         return []
     which = f"{shlex.quote(outcome.team)}{elsewhere}"
-    if outcome.status == "done":
-        steps = [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
-    else:
+    agents = watcher.progress.agents if watcher.progress is not None else []
+    steps = [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
+    if outcome.status != "done" and not any(v.lead and v.end == "finished" for v in agents):
+        # A lead that ended by itself is not started again: there only is what it said.
         steps = [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
-    return [*steps, *([f"bullpen stop --all -t {which}"] if running else [])]
+    return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
 
 
 async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:

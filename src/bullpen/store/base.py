@@ -186,8 +186,9 @@ class Store(Protocol):
 
         Several changes may come as one. With `every_s` it also yields when nothing has changed
         for about so long, for what time alone changes; heartbeats are among that, they wake
-        nobody. With `agent`, other agents' mail is no change: for who has many colleagues and
-        looks at its own mailbox, not at `seq`. Ends with NotFound when the team is deleted.
+        nobody. With `agent`, neither other agents' mail nor who is in the team is a change: for
+        who has many colleagues and looks at its own mail and the tasks, not at `seq`. Ends with
+        NotFound when the team is deleted.
         """
 
     async def beat(self, team: str, presence: Presence) -> None:

@@ -24,6 +24,7 @@ from bullpen.protocol.changes import (
     PutMember,
     PutTask,
     PutTeam,
+    RemoveMember,
 )
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
@@ -57,11 +58,17 @@ def _is_unread(state: DeliveryState) -> bool:
     return _RANK[state] < _RANK["seen"]
 
 
-def _mailbox_of(change: Change) -> str | None:
-    """Whose mail a change is about; None if it is about anything else."""
+_NO_AGENT = ""
+"""Stands for changes that are about no single agent, and none waits for."""
+
+
+def _concern_of(change: Change) -> str | None:
+    """Which agent a change is about; None if it is about all of them."""
     match change:
         case Deliver(to=agent) | MarkMail(agent=agent):
             return agent
+        case PutMember() | RemoveMember() | PutTeam():
+            return _NO_AGENT
         case _:
             return None
 
@@ -120,7 +127,7 @@ class _Held:
         apply(self.state, event, keep=jsontext.dumps_line)
         for change in event.changes:
             self._follow(change)
-            self.touched[_mailbox_of(change)] = event.seq
+            self.touched[_concern_of(change)] = event.seq
         self.log.append(line)
         self.wake()
 

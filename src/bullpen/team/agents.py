@@ -274,7 +274,7 @@ class Agents(Part):
                 changes.append(Deliver(LEAD, message, fresh=True))
             return Ending(after, tuple(tasks)), changes
 
-        return await self._settle(decide, by=by, op=f"agent.{end}")
+        return await self._settle(decide, by=by, op="agent.end")
 
     async def get(self, name: str) -> tuple[Member, AgentFacts]:
         """An agent of ours. Raises NotFound."""

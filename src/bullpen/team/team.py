@@ -56,7 +56,7 @@ class Team:
     def changes(self, *, agent: str | None = None) -> AsyncGenerator[int, None]:
         """A number now, and again soon after anything about the team changed but a heartbeat.
 
-        With `agent`, other agents' mail is no change.
+        With `agent`, neither other agents' mail nor who is in the team is a change.
         """
         return self._store.watch(self.name, agent=agent)
 

@@ -378,10 +378,9 @@ class StoreContract(CommitContract, MailboxContract):
                 await store.append("alpha", "ann", message(msg_id), actor=LEAD)
                 await shows(msg_id)
 
-    async def test_a_watch_for_an_agent_wakes_for_all_that_is_no_mail(self, store: Store) -> None:
+    async def test_a_watch_for_an_agent_wakes_for_tasks_and_requests(self, store: Store) -> None:
         changes: list[Change] = [
             PutTask(task("1")),
-            PutMember(member("cleo")),
             PutRequest(request("r1")),
             PutTask(task("1", status="completed")),
         ]
@@ -399,6 +398,16 @@ class StoreContract(CommitContract, MailboxContract):
             await store.append("alpha", "bob", message("m3"), actor=LEAD)
             await store.append("alpha", LEAD, message("m4"), actor="bob")
             await store.acknowledge("alpha", "bob", ["m2"], "seen", actor="bob")
+            assert not await wakes_within(seqs, 0.3)
+
+    async def test_a_watch_for_an_agent_sleeps_through_changes_of_the_roster(
+        self, store: Store
+    ) -> None:
+        await store.append("alpha", "ann", message("m1"), actor=LEAD)
+        async with watching(store, agent="ann") as (_, seqs):
+            await put(store, PutMember(member("cleo")))
+            await put(store, PutTeam({"description": "another"}))
+            await put(store, RemoveMember("cleo"))
             assert not await wakes_within(seqs, 0.3)
 
     async def test_a_watch_for_an_agent_ends_with_the_team(self, store: Store) -> None:

@@ -28,6 +28,9 @@ NEW_NAMES = _CREATE | _MOVED_TO
 ANYTHING = NEW_NAMES | _MODIFY | _ATTRIB | _MOVED_FROM | _DELETE | _DELETE_SELF | _MOVE_SELF
 """Something in a folder changed, or the folder or file itself, also by losing its name."""
 
+GONE = _DELETE_SELF | _MOVE_SELF
+"""The watched itself lost its name."""
+
 _HEADER = struct.Struct("iIII")
 _READ_BYTES = 65_536
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)

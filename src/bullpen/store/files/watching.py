@@ -95,12 +95,13 @@ class _Scope:
     def __init__(self, paths: TeamPaths, agent: str | None) -> None:
         self.paths = paths
         self._inbox = None if agent is None else paths.inbox(agent)
-        self.places: tuple[str, ...] = (paths.root, paths.tasks, paths.requests)
+        self.places: tuple[str, ...] = (paths.tasks, paths.requests)
         if self._inbox is None:
-            self.places += (paths.inboxes, paths.own)
+            self.places += (paths.root, paths.inboxes, paths.own)
         else:
-            # Neither the folder of all inboxes nor the log: each message to anybody changes both,
-            # and would wake everybody to find that it is for somebody else.
+            # Neither the folder of all inboxes nor the log nor the team's own folder: each message
+            # to anybody and each turn of anybody changes them, and would wake everybody to find
+            # that it is not about them.
             self.places += (self._inbox,)
 
     def rings(self, folder: str, name: str) -> bool:
@@ -116,7 +117,7 @@ class _Scope:
         return folder in self.places or os.path.join(folder, name) in self.places
 
     def progress(self) -> tuple[int, int]:
-        """What changes with every commit, or with every one that is not about mail alone."""
+        """What changes with every commit that files alone would not tell of."""
         head = None
         with suppress(OSError, Unreadable):
             head = log.read_head(self.paths.head)
@@ -124,12 +125,13 @@ class _Scope:
         if self._inbox is None:
             return head.seq if head else 0, size
         # What a killed process had logged waits for somebody to carry it out.
-        return (head.rev, size if size != head.size else 0) if head else (0, 0)
+        return (0, size if head is not None and size != head.size else 0)
 
     def stamps(self) -> tuple[tuple[int, int, int], ...]:
         """What changes whenever a file is added, removed or replaced; also by locks."""
         paths = self.paths
-        return tuple(map(_stamp, (paths.config, self._inbox or paths.inboxes, paths.tasks)))
+        own = (paths.config, paths.inboxes) if self._inbox is None else (self._inbox,)
+        return tuple(map(_stamp, (*own, paths.tasks)))
 
 
 def _stamp(path: str) -> tuple[int, int, int]:
@@ -193,6 +195,9 @@ class _Kernel:
         """Watch every place, or for want of one the folder in which it will appear."""
         found: dict[int, str] = {}
         missing: list[str] = []
+        root = self._scope.paths.root
+        if (watch := self._queue.add(root, inotify.GONE)) is not None:
+            found[watch] = root
         for place in self._scope.places:
             if (watch := self._queue.add(place, inotify.ANYTHING)) is not None:
                 found[watch] = place

@@ -54,7 +54,7 @@ def choose(model: str | None, env: Mapping[str, str]) -> Choice:
     if not key:
         raise Unavailable(
             f"The model {name} needs a key: {key_variable} is not in the agent's environment.",
-            remedy=f"Set {key_variable} and let the agent have it.",
+            remedy=f"Set {key_variable}.",
         )
     return Choice(api, name, key, env.get(url_variable) or url)
 
@@ -72,7 +72,7 @@ def _default(env: Mapping[str, str]) -> tuple[Api, str]:
     raise Unavailable(
         f"There is no model to use: neither {ANTHROPIC_KEY} nor {OPENAI_KEY} is in the agent's"
         " environment.",
-        remedy="Set one of them, and let the agent have it.",
+        remedy="Set one of them.",
     )
 
 
