@@ -296,14 +296,14 @@ def test_a_team_that_nobody_runs_agents_in_says_how_to_start_one(
     assert as_json("team", "resume") == {"team": "calc", "started": []}
 
 
-def test_the_rows_of_a_transcript_are_json_lines(
+def test_the_rows_of_a_transcript_are_one_json_value(
     run: Callable[..., Any], alice: dict[str, Any]
 ) -> None:
-    rows = [json.loads(line) for line in run("logs", "alice", "--json").stdout.splitlines()]
+    rows = json.loads(run("logs", "alice", "--json").stdout)
 
     assert {"turn", "tool", "result", "text"} <= {row["kind"] for row in rows}
-    last = run("logs", "alice", "-n", "1", "--json").stdout.splitlines()
-    assert [json.loads(line) for line in last] == rows[-1:]
+    assert json.loads(run("logs", "alice", "-n", "1", "--json").stdout) == rows[-1:]
+    assert json.loads(run("logs", "team-lead", "--json").stdout) == []
 
 
 def test_logs_follow_what_an_agent_does(

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents import processes
+
 SCRIPT = """
 [[agents.team-lead.turns]]
 when = "start"
@@ -168,7 +170,9 @@ def test_ctrl_c_stops_the_agents_in_order_and_keeps_the_team(
         "team-lead": ("stopped", "suspended"),
         "bob": ("stopped", "suspended"),
     }
-    assert [pid for pid in before.values() if Path(f"/proc/{pid}").exists()] == []
+    # One that nobody has counted yet has ended all the same.
+    rows = [processes.look(pid) for pid in before.values()]
+    assert [row for row in rows if row is not None and row.runs] == []
     assert len(as_json("task", "list", "-t", "calc")["tasks"]) == 2
 
 

@@ -240,6 +240,9 @@ def logs(
     async def show(office: Office, team: str) -> None:
         view = await _agent(office, team, name)
         tail = session.tail(await office.supervisor(team).transcript(name))
+        if session.json and not follow:
+            session.page.value(tail.last(lines) if tail.begun else [])
+            return
         if not tail.begun:
             why = "it has not begun to work" if view.driver else "no agent was started as it"
             session.page.warn(f"{name} has no transcript yet: {why}.")
