@@ -296,6 +296,20 @@ def test_a_team_that_nobody_runs_agents_in_says_how_to_start_one(
     assert as_json("team", "resume") == {"team": "calc", "started": []}
 
 
+def test_an_agent_that_was_stopped_is_started_again_by_name(
+    run: Callable[..., Any], as_json: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    as_json("stop", "alice")
+    refused = run("send", "alice", "Hello")
+    assert "bullpen team resume --agent alice" in refused.stderr
+
+    assert as_json("team", "resume")["started"] == []
+    started = as_json("team", "resume", "--agent", "alice")["started"]
+    assert [each["name"] for each in started] == ["alice"]
+    assert run("team", "resume", "--agent", "nobody").exit_code == 3
+    as_json("stop", "alice")
+
+
 def test_the_rows_of_a_transcript_are_one_json_value(
     run: Callable[..., Any], alice: dict[str, Any]
 ) -> None:

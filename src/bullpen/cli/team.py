@@ -93,18 +93,35 @@ async def _watch(session: Session, team: Team) -> None:
                 session.show.change(snapshot, picture)
 
 
-@command(noun.commands, "resume", examples=("bullpen team resume", "bullpen team resume alpha"))
-def resume(session: Session, name: NameIfAny = None) -> None:
+@command(
+    noun.commands,
+    "resume",
+    examples=("bullpen team resume", "bullpen team resume alpha --agent alice"),
+)
+def resume(
+    session: Session,
+    name: NameIfAny = None,
+    *,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this agent, also if somebody stopped it. Can be repeated.",
+            show_default=False,
+            autocompletion=complete.member_names,
+        ),
+    ] = None,
+) -> None:
     """Start the agents of a team again that were interrupted, lost or failed.
 
     A team that `bullpen run` made is watched until its goal is reached, as by `bullpen run`.
     """
     pursuer, goal = session.goal_of(name)
-    if goal is not None:
+    if goal is not None and not agent:
         raise typer.Exit(session.resume_goal(pursuer, goal).code)
 
     async def start(office: Office, team: str) -> tuple[str, list[Spawned]]:
-        return team, await office.supervisor(team).resume(by=session.actor)
+        return team, await office.supervisor(team).resume(by=session.actor, names=agent or None)
 
     team, resumed = session.with_office(start, name=pursuer)
     session.show_agents.resumed(team, resumed, which=f"-t {team}{session.elsewhere}")

@@ -219,7 +219,7 @@ def check_addressable(member: Member) -> None:
     raise Refused(
         f"{member.name!r} has ended: it {_ENDS[agent.end or 'stopped']}{why}.",
         reason="member_ended",
-        remedy="Start it again with `bullpen team resume`, then send.",
+        remedy=f"Start it again with `bullpen team resume --agent {member.name}`, then send.",
     )
 
 
