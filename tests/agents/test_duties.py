@@ -69,7 +69,7 @@ async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gi
 
 async def test_an_agent_that_asked_somebody_is_not_reminded_at_once(crew: Crew) -> None:
     async def turn(given: TurnInput, desk: Desk) -> str:
-        desk.peer_message("bob", "how?")
+        desk.wrote("bob", "how?")
         return "I asked bob"
 
     alice = await crew.hire("alice", turn, claims=True)

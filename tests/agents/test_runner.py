@@ -159,7 +159,8 @@ async def test_the_final_text_reaches_the_lead_whole_though_nothing_was_sent(cre
 
 async def test_the_idle_notice_says_whom_one_wrote_to(crew: Crew) -> None:
     async def turn(given: TurnInput, desk: Desk) -> str:
-        desk.peer_message("bob", "secret plan")
+        desk.wrote("bob", "secret plan")
+        desk.wrote(LEAD, "a question")
         return "done"
 
     await crew.hire("alice", turn, prompt="Go")

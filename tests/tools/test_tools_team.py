@@ -49,15 +49,13 @@ async def test_no_input_chooses_the_sender(ann: Bench, team: Team, field_name: s
     assert not (await team.mailbox.read("bob")).entries
 
 
-async def test_messages_between_colleagues_are_reported_and_those_with_the_lead_are_not(
-    ann: Bench, lead: Bench
-) -> None:
+async def test_whom_it_wrote_to_is_reported(ann: Bench, lead: Bench) -> None:
     await ann.ok("SendMessage", to="bob", summary="a word", message="hello")
     await ann.ok("SendMessage", to="bob", message="x" * 200)
     await ann.ok("SendMessage", to=LEAD, summary="a report", message="hello")
     await lead.ok("SendMessage", to="ann", summary="an order", message="hello")
-    assert ann.desk.peers == [("bob", "a word"), ("bob", "x" * 79 + "…")]
-    assert lead.desk.peers == []
+    assert ann.desk.peers == [("bob", "a word"), ("bob", "x" * 79 + "…"), (LEAD, "a report")]
+    assert lead.desk.peers == [("ann", "an order")]
 
 
 @pytest.mark.parametrize(

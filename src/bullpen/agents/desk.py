@@ -164,7 +164,7 @@ class RunnerDesk:
         self.record("usage", **usage.raw)
         self.show()
 
-    def peer_message(self, to: str, summary: str) -> None:
+    def wrote(self, to: str, summary: str) -> None:
         """Remember that it wrote to somebody in this turn."""
         self.wrote_to[to] = summary
 

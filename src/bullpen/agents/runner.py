@@ -25,6 +25,7 @@ from bullpen.agents.transcript import rows
 from bullpen.agents.triage import Triage, triage
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, ProcessRecord, Usage
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, PermissionResponse
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.times import iso
@@ -334,7 +335,8 @@ class Runner:
         """What the lead is told: how the turn ended, what was said, whom it wrote to."""
         if self._desk.is_lead:
             return None
-        peers = "; ".join(f"[to {to}] {what}" for to, what in self._desk.wrote_to.items())
+        wrote = self._desk.wrote_to.items()
+        peers = "; ".join(f"[to {to}] {what}" for to, what in wrote if to != LEAD)
         more = any(entry.state == "stored" for entry in await self._desk.unread())
         reason = "failed" if failure is not None else None if more else "available"
         return IdleNotification.new(

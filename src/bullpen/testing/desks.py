@@ -78,7 +78,7 @@ class RecordingDesk:
     def used(self, usage: Usage) -> None:
         self.usages.append(usage)
 
-    def peer_message(self, to: str, summary: str) -> None:
+    def wrote(self, to: str, summary: str) -> None:
         self.peers.append((to, summary))
 
     def wake_later(self, seconds: float, note: str) -> None:

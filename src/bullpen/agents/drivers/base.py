@@ -140,8 +140,11 @@ class Desk(Protocol):
     def used(self, usage: Usage) -> None:
         """Report what one model request used."""
 
-    def peer_message(self, to: str, summary: str) -> None:
-        """Report that it wrote to a colleague: the lead reads the summary in the idle notice."""
+    def wrote(self, to: str, summary: str) -> None:
+        """Report that it wrote to somebody, for whose answer it may wait.
+
+        What it wrote to colleagues the lead reads in the idle notice.
+        """
 
     def wake_later(self, seconds: float, note: str) -> None:
         """Give this agent another turn in so many seconds, which begins with the note."""

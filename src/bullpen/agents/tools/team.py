@@ -128,10 +128,8 @@ async def _message(letter: _Letter, desk: Desk) -> str:
         raise Invalid(
             f"{to!r} is you: nothing was sent.", remedy="Write to somebody else, or go on working."
         )
-    receiver = await desk.team.roster.get(to)
     sent = await desk.team.mailbox.send(to, text, sender=desk.agent, summary=letter.summary)
-    if not (desk.is_lead or receiver.is_lead):
-        desk.peer_message(to, _summary(letter))
+    desk.wrote(to, _summary(letter))
     return _told(
         message=f"Message stored in {to}'s inbox; {_ahead(sent)}",
         message_id=sent.id,
