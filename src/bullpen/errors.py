@@ -6,6 +6,9 @@ to exit codes, tool errors or status codes in one place each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class BullpenError(Exception):
     """Base of all errors raised on purpose."""
@@ -61,3 +64,12 @@ class Unreadable(Unavailable):
         super().__init__(f"Cannot read {path}: {why}.", remedy=remedy)
         self.path = path
         self.why = why
+
+
+@contextmanager
+def one_error() -> Iterator[None]:
+    """Raise the first error of several tasks as itself: callers know our errors, not groups."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

@@ -17,7 +17,7 @@ from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
 from bullpen.app import Settings
-from bullpen.errors import BullpenError, Invalid, NotFound
+from bullpen.errors import BullpenError, Invalid, NotFound, one_error
 from bullpen.office import Office, open_office
 from bullpen.protocol.agent import AgentFacts, End, Usage
 from bullpen.protocol.names import LEAD
@@ -169,7 +169,7 @@ class _Pursuit:
         """Begin, watch until the lead has ended, and stop whoever is left."""
         lead: AgentFacts | None = None
         try:
-            with anyio.move_on_after(timeout_s):
+            with one_error(), anyio.move_on_after(timeout_s):
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._look_on)
                     await begin()
@@ -185,9 +185,6 @@ class _Pursuit:
                 await self._stop("suspended", "the run was interrupted")
                 await self._look()
             raise
-        except ExceptionGroup as group_error:
-            # One error went wrong, in one of two tasks: say that one.
-            raise group_error.exceptions[0] from None
 
     async def _look_on(self) -> None:
         """Show how far the team is, soon after each change and now and then."""
@@ -201,8 +198,7 @@ class _Pursuit:
     async def _look(self) -> None:
         # Events first: the picture must not lag behind the news.
         events = await self._team.events(after=self._seen)
-        snapshot = await self._team.snapshot()
-        self._agents = await self._supervisor.agents()
+        snapshot, self._agents = await self._supervisor.look()
         self._seen = events[-1].seq if events else self._seen
         happened = [line for event in events for line in news(event)]
         waits = {view.name: view.detail for view in self._agents if view.state == "waiting"}

@@ -23,7 +23,6 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver
 from bullpen.agents.drivers.native.choice import choose
-from bullpen.agents.launching import agent_folder
 from bullpen.agents.runner import Ended, Pace, Runner
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import Transcript
@@ -52,9 +51,8 @@ class Office:
         self.teams = open_teams(settings)
         self._environ = environ
         self._pace = pace or Pace()
-        self._inside = InProcess(self._work_inside)
         self._backends: dict[str, Backend] = {
-            "in-process": self._inside,
+            "in-process": InProcess(self._work_inside),
             "subprocess": Detached(),
             "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
         }
@@ -207,8 +205,7 @@ class Office:
         config = await team.agents.config()
         _, agent = agent_rules.current(config, name, nonce)
         spec = agent.asked
-        folder = agent_folder(self.settings.home, config, name)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = await self.supervisor(team_name).folder(name)
         transcript = Transcript(folder)
         may_spawn = name == LEAD or agent.depth < config.facts.bounds.depth
         colleagues = TeamColleagues(

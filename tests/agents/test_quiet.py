@@ -242,7 +242,7 @@ def test_a_tool_call_of_fifteen_minutes_keeps_its_heartbeat_and_its_task(tmp_pat
         attempt = (await team.tasks.get("1")).facts.attempt
         for _ in range(called_s - 10):
             await anyio.sleep(1)
-            view = next(each for each in await roll.agents() if each.name == "alice")
+            view = next(each for each in (await roll.look())[1] if each.name == "alice")
             assert (view.state, view.tool) == ("working", "Bash")
             assert await roll.tend(by=LEAD) == []
             assert await team.tasks.expire(by=LEAD) == []
@@ -271,7 +271,7 @@ def test_a_silent_agent_on_another_machine_is_lost_and_its_task_is_free(tmp_path
         await crew.team.tasks.add("Never done", by=LEAD)
         await eventually(lambda: len(alice.turns) == 1)
         await anyio.sleep(REAL.beat_ttl_s + 1)
-        assert [view.state for view in await roll.agents() if view.name == "alice"] == ["lost"]
+        assert [view.state for view in (await roll.look())[1] if view.name == "alice"] == ["lost"]
         await anyio.sleep(3 * REAL.beat_ttl_s)
         assert await roll.tend(by=LEAD) == ["alice"]
         assert (await crew.team.tasks.get("1")).status == "pending"

@@ -26,13 +26,7 @@ class Chair:
     async def take(self) -> None:
         """Lead from now on. Raises Conflict while another process leads that is alive."""
         held = await self._agents.leader()
-        gone = (
-            held is not None
-            and held.host == self._place.host
-            and held.pid is not None
-            and held.start is not None
-            and not processes.is_alive(held.pid, held.start)
-        )
+        gone = held is not None and holder_is_gone(held)
         await self._agents.take_lead(self._lease(), by=LEAD, holder_gone=gone)
         self._taken_s = self._clock() / 1000
 
@@ -60,3 +54,10 @@ class Chair:
             pid=self._place.pid,
             start=self._place.start,
         )
+
+
+def holder_is_gone(lease: LeadLease) -> bool:
+    """Whether the system says that the process which leads is dead; only its own machine's can."""
+    if lease.host != processes.host_name() or lease.pid is None or lease.start is None:
+        return False
+    return not processes.is_alive(lease.pid, lease.start)

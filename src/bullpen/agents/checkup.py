@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from bullpen.agents import processes
 from bullpen.agents.backends.base import Backend
+from bullpen.agents.chair import holder_is_gone
 from bullpen.agents.launching import home_mark
 from bullpen.agents.rollcall import RollCall
 from bullpen.errors import BullpenError
@@ -44,9 +47,7 @@ async def examine_team(team: Team, *, fix: bool, by: str) -> list[Finding]:
 
 async def _examine_lead(team: Team, *, fix: bool, by: str) -> list[Finding]:
     held = await team.agents.leader()
-    if held is None or held.pid is None or held.start is None:
-        return []
-    if held.host != processes.host_name() or processes.is_alive(held.pid, held.start):
+    if held is None or not holder_is_gone(held):
         return []
     if fix:
         await team.agents.drop_lead(held.nonce, by=by)
@@ -108,22 +109,22 @@ async def examine_machine(
 
 async def _end_orphans(nonce: str, pids: list[int], *, fix: bool) -> Finding:
     what = f"Processes of an agent that has ended: {', '.join(map(str, sorted(pids)))}"
-    if not fix:
-        return Finding("orphan_process", "processes", what)
-    try:
-        await processes.end(None, None, None, nonce, _GRACE_S)
-    except BullpenError as error:
-        return Finding("orphan_process", "processes", what, action=error.message)
-    return Finding("orphan_process", "processes", what, fixed=True, action="ended")
+    found = Finding("orphan_process", "processes", what)
+    end = partial(processes.end, None, None, None, nonce, _GRACE_S)
+    return await _mended(found, end, done="ended") if fix else found
 
 
 async def _remove(backend: Backend, nonce: str, place: ProcessRecord, *, fix: bool) -> Finding:
     where = f"pane {place.pane}" if place.pane else f"process {place.pid}"
-    what = f"{where} belongs to an agent that has ended"
-    if not fix:
-        return Finding("orphan_place", backend.name, what)
+    found = Finding("orphan_place", backend.name, f"{where} belongs to an agent that has ended")
+    stop = partial(backend.stop, place, nonce, grace_s=_GRACE_S)
+    return await _mended(found, stop, done="removed") if fix else found
+
+
+async def _mended(found: Finding, mend: Callable[[], Awaitable[None]], *, done: str) -> Finding:
+    """A finding after it was mended, or with the reason why it could not be."""
     try:
-        await backend.stop(place, nonce, grace_s=_GRACE_S)
+        await mend()
     except BullpenError as error:
-        return Finding("orphan_place", backend.name, what, action=error.message)
-    return Finding("orphan_place", backend.name, what, fixed=True, action="removed")
+        return replace(found, action=error.message)
+    return replace(found, fixed=True, action=done)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bullpen.agents.frame import harmless
+from bullpen.agents.frame import one_line
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.times import iso
@@ -77,8 +77,7 @@ def _request(request: Request, who: str) -> str:
 
 def _one_line(text: str) -> str:
     """Words of others, unable to end the line or the digest."""
-    flat = harmless(" ".join(text.split()))
-    return flat if len(flat) <= _SUBJECT_MAX else f"{flat[: _SUBJECT_MAX - 1]}…"
+    return one_line(text, _SUBJECT_MAX)
 
 
 def _bounded(lines: Iterable[str], most: int, what: str) -> list[str]:

@@ -45,7 +45,7 @@ class Duties:
 
     async def adopt(self) -> None:
         """Take up what this agent had in progress before a restart."""
-        for task in await self._own():
+        for task in self._owned((await self._tasks.list()).tasks):
             if task.status == "in_progress":
                 self._desk.attempts[task.id] = task.facts.attempt
                 # Whatever it waited for may have come to its end with the process before.
@@ -55,7 +55,7 @@ class Duties:
         """Why this agent should have a turn although it has no mail."""
         desk = self._desk
         tasks = (await self._tasks.list()).tasks
-        own = [task for task in tasks if owner_of(task, desk.team.name) == desk.agent]
+        own = self._owned(tasks)
         working = [task for task in own if task.status == "in_progress"]
         if working:
             return await self._remind(working)
@@ -230,10 +230,9 @@ class Duties:
         due = [time for time in times if time is not None]
         return max(0.0, min(due) - self._clock() / 1000) if due else None
 
-    async def _own(self) -> list[Task]:
-        listing = await self._tasks.list()
+    def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name
-        return [task for task in listing.tasks if owner_of(task, team) == self._desk.agent]
+        return [task for task in tasks if owner_of(task, team) == self._desk.agent]
 
 
 def _progress(snapshot: Snapshot) -> object:

@@ -189,6 +189,12 @@ def harmless(text: str) -> str:
     return _TURN.sub(r"\1>", text)
 
 
+def one_line(text: str, length_max: int) -> str:
+    """The words of others on one line of ours, cut if they are longer."""
+    flat = harmless(" ".join(text.split()))
+    return flat if len(flat) <= length_max else f"{flat[: length_max - 1]}…"
+
+
 def _is_reserved(text: str, opener: re.Match[str]) -> bool:
     """Whether what follows a `<` reads as the name of a tag that has a meaning."""
     after = opener.end()

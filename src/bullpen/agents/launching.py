@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,13 +100,11 @@ class Launching:
             if made.fresh:
                 place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
                 return _spawned(made.member.name, made.agent, place, fresh=True)
-            found = await self._joined(made.member.name, made.agent, by=by, deadline=deadline)
+            found = await self._joined(made.member.name, by=by, deadline=deadline)
             if found is not None:
                 return found
 
-    async def _joined(
-        self, name: str, agent: AgentFacts, *, by: str, deadline: float
-    ) -> Spawned | None:
+    async def _joined(self, name: str, *, by: str, deadline: float) -> Spawned | None:
         """Wait for an agent that another call with the same key starts.
 
         None if that call gave up and its agent is gone: then it is this call's turn.
@@ -116,14 +114,12 @@ class Launching:
                 _, agent = await self._agents.get(name)
             except NotFound:
                 return None
-            if agent.phase == "running":
-                return _spawned(name, agent, agent.place, fresh=False)
-            if agent.phase == "ended":
-                # Whoever wants it again takes up the team; a key is one agent, whatever became
-                # of it.
+            if agent.phase != "starting":
+                # A key is one agent, whatever became of it: who wants it again resumes the team.
                 return _spawned(name, agent, agent.place, fresh=False)
             if self._never_started(agent):
-                await self._again(name, agent, by=by, deadline=deadline)
+                with suppress(Conflict):
+                    await self._start_again(name, agent, by=by, deadline=deadline)
             await anyio.sleep(_POLL_S)
         raise Unavailable(
             f"{name!r} is being started by somebody else and did not get ready in time.",
@@ -135,21 +131,12 @@ class Launching:
         return agent.place is None and bool(self.roll.dead(agent))
 
     async def _start_again(
-        self, name: str, agent: AgentFacts, *, by: str, ready_s: float
+        self, name: str, agent: AgentFacts, *, by: str, deadline: float
     ) -> Spawned:
         """Start another launch of an agent. Raises Conflict if somebody else was faster."""
         made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
-        deadline = anyio.current_time() + ready_s
         place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
         return _spawned(name, made.agent, place, fresh=True)
-
-    async def _again(self, name: str, agent: AgentFacts, *, by: str, deadline: float) -> None:
-        """Start an agent again whose start was left half done; another may be faster."""
-        try:
-            made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
-        except Conflict:
-            return
-        await self._launch(made.member, made.agent, by=by, deadline=deadline)
 
     async def _launch(
         self, member: Member, agent: AgentFacts, *, by: str, deadline: float
@@ -186,9 +173,7 @@ class Launching:
         if place is not None:
             with anyio.move_on_after(_SCREEN_S):
                 screen = await backend.screen(place)
-            await self._end_place(backend, place, nonce, grace_s=1.0)
-        else:
-            await processes.end(None, None, None, nonce, 1.0)
+        await self._end_place(place, nonce, grace_s=1.0)
         await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
         return screen
 
@@ -237,10 +222,16 @@ class Launching:
             await backend.check()
         await anyio.to_thread.run_sync(self._check, spec)
 
-    async def _end_place(
-        self, backend: Backend, place: ProcessRecord, nonce: str, *, grace_s: float
-    ) -> None:
-        """Stop a place, whatever its backend does. Raises Unavailable if that takes too long."""
+    async def _end_place(self, place: ProcessRecord | None, nonce: str, *, grace_s: float) -> None:
+        """End whatever runs of a launch, wherever that is, whatever its backend does.
+
+        Raises:
+            Unavailable: it takes too long.
+        """
+        if place is None:
+            await processes.end(None, None, None, nonce, grace_s)
+            return
+        backend = self._backend(place.backend)
         with _answering(backend, grace_s + processes.END_S + _SCREEN_S):
             await backend.stop(place, nonce, grace_s=grace_s)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from bullpen.agents.frame import harmless
+from bullpen.agents.frame import one_line
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
@@ -49,7 +49,7 @@ def news(event: Event) -> list[str]:
     """The happenings of one event, in order."""
     found: list[str] = []
     for change in event.changes:
-        found += (_one_line(line) for line in _told(event, change))
+        found += (one_line(line, _LENGTH_MAX) for line in _told(event, change))
     return found
 
 
@@ -124,11 +124,6 @@ def _mail(sender: str, to: str, text: str, summary: str | None) -> Iterator[str]
             yield f"{sender} gave task #{payload.task_id} to {to}"
         case _:
             return
-
-
-def _one_line(text: str) -> str:
-    flat = harmless(" ".join(text.split()))
-    return _cut(flat)
 
 
 def _cut(line: str) -> str:

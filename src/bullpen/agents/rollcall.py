@@ -11,7 +11,7 @@ from bullpen.agents import processes
 from bullpen.protocol.agent import AgentFacts, ProcessRecord, Usage
 from bullpen.protocol.presence import AgentState, Presence
 from bullpen.store.clock import Clock, now_ms
-from bullpen.team.snapshot import MemberState, MemberView
+from bullpen.team.snapshot import MemberState, MemberView, Snapshot
 from bullpen.team.team import Team
 
 _STARTING_S = 15.0
@@ -57,18 +57,19 @@ class RollCall:
         self._host = processes.host_name()
         self._expired_ms = 0
 
-    async def agents(self) -> list[AgentView]:
-        """Everybody in the team as they are now: what they say, and what the system says."""
+    async def look(self) -> tuple[Snapshot, list[AgentView]]:
+        """The team and everybody in it: what they say, and what the system says."""
         snapshot = await self._team.snapshot()
         beats = await self._agents.presence()
-        return [self._view(view, beats.get(view.member.name)) for view in snapshot.members]
+        views = [self._view(view, beats.get(view.member.name)) for view in snapshot.members]
+        return snapshot, views
 
     def _view(self, view: MemberView, beat: Presence | None) -> AgentView:
         member, agent = view.member, view.member.agent
         state, since, detail = view.state, view.since_ms, view.detail
         current = beat if beat is not None and agent and beat.nonce == agent.nonce else None
         if agent is not None:
-            state, since, detail = self._truth(agent, current, view)
+            state, since, detail = self._truth(agent, current)
         usage = Usage.new() if agent is None else agent.used
         if current is not None and current.usage is not None:
             usage = Usage.parse(current.usage)
@@ -94,7 +95,7 @@ class RollCall:
         )
 
     def _truth(
-        self, agent: AgentFacts, beat: Presence | None, view: MemberView
+        self, agent: AgentFacts, beat: Presence | None
     ) -> tuple[MemberState, int | None, str | None]:
         """The state of an agent of ours: the system's word goes before what it last said."""
         if agent.phase == "ended":

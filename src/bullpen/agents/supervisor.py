@@ -7,8 +7,7 @@ system. So any process can be the supervisor, and another one after it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +18,14 @@ from bullpen.agents import processes
 from bullpen.agents.launching import Launching, Spawned, agent_folder
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.transcript import NAME as TRANSCRIPT
-from bullpen.errors import BullpenError, NotFound, Refused
+from bullpen.errors import BullpenError, NotFound, Refused, one_error
 from bullpen.protocol.agent import AgentFacts, End, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from bullpen.protocol.roster import Member
 from bullpen.protocol.times import iso
 from bullpen.team.lookup import member_of
+from bullpen.team.snapshot import Snapshot
 
 _POLL_S = 0.05
 _RESUMED = ("suspended", "lost", "failed")
@@ -65,7 +65,7 @@ class Supervisor(Launching):
         """
         _, agent = await self._agents.get(name)
         cause = reason or f"{by} stopped it"
-        with _one_error():
+        with one_error():
             async with anyio.create_task_group() as group:
                 await self._announce(group, name, end, by=by, nonce=agent.nonce, cause=cause)
                 was_alive = await self._stop_place(
@@ -98,17 +98,17 @@ class Supervisor(Launching):
     ) -> bool:
         """End whatever runs of an agent; says whether it was alive."""
         place = agent.place
-        if place is None:
-            await processes.end(None, None, None, agent.nonce, grace_s)
-            return False
-        backend = self._backend(place.backend)
-        was_alive = agent.phase != "ended" and await backend.alive(place)
-        if was_alive and place.pid != os.getpid() and _is_inside(place):
+        was_alive = (
+            place is not None
+            and agent.phase != "ended"
+            and await self._backend(place.backend).alive(place)
+        )
+        if place is not None and was_alive and place.pid != os.getpid() and _is_inside(place):
             # It shares a process with others: only its runner can end it.
             await self.order(name, "stop", by=by, reason=reason)
             if await self._gone(name, agent.nonce, grace_s + processes.END_S):
                 return True
-        await self._end_place(backend, place, agent.nonce, grace_s=grace_s)
+        await self._end_place(place, agent.nonce, grace_s=grace_s)
         return was_alive
 
     async def _gone(self, name: str, nonce: str, seconds: float) -> bool:
@@ -197,19 +197,21 @@ class Supervisor(Launching):
             agent = member.agent
             if agent is None or agent.phase != "ended" or agent.place is None:
                 continue
-            if agent.place.host == processes.host_name():
-                backend = self._backend(agent.place.backend)
-                if not _is_inside(agent.place):
-                    await self._end_place(backend, agent.place, agent.nonce, grace_s=1.0)
+            if agent.place.host == processes.host_name() and not _is_inside(agent.place):
+                await self._end_place(agent.place, agent.nonce, grace_s=1.0)
 
     async def order(self, name: str, action: str, *, by: str, reason: str | None = None) -> None:
         """Give an order that the agent's runner obeys at once: stop, pause, resume, cancel."""
         order = Control.new(action=action, sender=by, reason=reason, timestamp=iso(self._clock()))
         await self._team.mailbox.send(name, order.text(), sender=by)
 
+    async def look(self) -> tuple[Snapshot, list[AgentView]]:
+        """The team, and everybody in it, as they are now."""
+        return await self.roll.look()
+
     async def agents(self) -> list[AgentView]:
         """Everybody in the team as they are now."""
-        return await self.roll.agents()
+        return (await self.roll.look())[1]
 
     async def tend(self, *, by: str) -> list[str]:
         """Give up agents that are dead; returns their names."""
@@ -235,15 +237,11 @@ class Supervisor(Launching):
             agent = member.agent
             if agent is None:
                 continue
-            spec = agent.asked
-            await self._checked(spec, ready_s)
-            backend = self._backend(spec.backend)
+            await self._checked(agent.asked, ready_s)
             # Nothing of the launch before may still act or hold files.
-            if agent.place is not None:
-                await self._end_place(backend, agent.place, agent.nonce, grace_s=1.0)
-            else:
-                await processes.end(None, None, None, agent.nonce, 1.0)
-            spawned.append(await self._start_again(member.name, agent, by=by, ready_s=ready_s))
+            await self._end_place(agent.place, agent.nonce, grace_s=1.0)
+            deadline = anyio.current_time() + ready_s
+            spawned.append(await self._start_again(member.name, agent, by=by, deadline=deadline))
         return spawned
 
     def _to_resume(self, member: Member, names: Sequence[str] | None) -> bool:
@@ -269,12 +267,3 @@ class Supervisor(Launching):
 def _is_inside(place: ProcessRecord) -> bool:
     """Whether an agent shares its process with others."""
     return place.group is None
-
-
-@contextmanager
-def _one_error() -> Iterator[None]:
-    """Raise the first error of several tasks as itself: callers know our errors, not groups."""
-    try:
-        yield
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None

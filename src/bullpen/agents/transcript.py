@@ -54,10 +54,16 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a transcript. One that cannot be read becomes a row of kind `damaged`."""
     with path.open("rb") as file:
         for line in file:
-            if not line.strip():
-                continue
-            try:
-                row = jsontext.loads(line.decode("utf-8", "surrogatepass"))
-            except ValueError:
-                row = None
-            yield row if isinstance(row, dict) else {"kind": "damaged", "text": repr(line[:200])}
+            if line.strip():
+                yield row_of(line)
+
+
+def row_of(line: bytes) -> dict[str, Any]:
+    """The row that a line holds; one of kind `damaged` if it holds none."""
+    try:
+        row = jsontext.loads(line)
+    except ValueError:
+        row = None
+    if isinstance(row, dict):
+        return row
+    return {"kind": "damaged", "text": line.decode("utf-8", "backslashreplace").rstrip("\n")}

@@ -203,8 +203,8 @@ def ps(
 
 
 async def _look(office: Office, team: str) -> tuple[list[AgentView], Snapshot]:
-    snapshot = await office.teams.open(team).snapshot()
-    return await office.supervisor(team).agents(), snapshot
+    snapshot, views = await office.supervisor(team).look()
+    return views, snapshot
 
 
 async def _watch(session: Session, office: Office, team: str) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bullpen.agents.transcript import row_of
 from bullpen.cli import agents_view as words
 from bullpen.cli.render import Cell, Page
 from bullpen.protocol import jsontext
@@ -74,17 +75,7 @@ class Tail:
                     return
                 self._offset += len(line)
                 if line.strip():
-                    yield _parsed(line)
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        row = jsontext.loads(line)
-    except ValueError:
-        row = None
-    if isinstance(row, dict):
-        return row
-    return {"kind": "damaged", "text": line.decode("utf-8", "backslashreplace").rstrip("\n")}
+                    yield row_of(line)
 
 
 class TranscriptViews:

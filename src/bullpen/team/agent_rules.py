@@ -110,9 +110,7 @@ def new_agent(
     )
 
 
-def relaunched(
-    member: Member, *, nonce: str, expect: str | None, spec: AgentSpec | None, now_ms: int
-) -> AgentFacts:
+def relaunched(member: Member, *, nonce: str, expect: str | None, now_ms: int) -> AgentFacts:
     """The facts of an agent that is about to be started again.
 
     Raises:
@@ -129,7 +127,6 @@ def relaunched(
     if expect is not None and agent.nonce != expect:
         raise Conflict(f"{member.name!r} was started again by somebody else.", remedy="Look again.")
     return agent.evolve(
-        spec=(spec or agent.asked).raw,
         launch=agent.launch + 1,
         nonce=nonce,
         phase="starting",
@@ -170,6 +167,15 @@ def current(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts
         raise Conflict(
             f"{name!r} was ended: {agent.cause or agent.end}.", remedy="Nothing to do: it ends."
         )
+    return member, agent
+
+
+def living_launch(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts] | None:
+    """The member and its facts, if this launch is its newest and has not ended."""
+    member = team.member(name)
+    agent = member.agent if member is not None else None
+    if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
+        return None
     return member, agent
 
 

@@ -108,7 +108,6 @@ class Agents(Part):
         by: str,
         nonce: str,
         expect: str | None = None,
-        spec: AgentSpec | None = None,
     ) -> Registration:
         """Record that an agent is about to be started again; what it had before is fenced off.
 
@@ -119,9 +118,7 @@ class Agents(Part):
 
         def decide(view: View) -> tuple[Registration, list[Change]]:
             member = member_of(view.team, name)
-            agent = agent_rules.relaunched(
-                member, nonce=nonce, expect=expect, spec=spec, now_ms=now
-            )
+            agent = agent_rules.relaunched(member, nonce=nonce, expect=expect, now_ms=now)
             row = member.evolve(bullpen=agent.raw, is_active=False)
             return Registration(row, agent, fresh=True), [PutMember(row)]
 
@@ -144,9 +141,15 @@ class Agents(Part):
 
     async def placed(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
         """Record where a launch runs. Raises Conflict if it may no longer act."""
-        return await self._change(
-            name, nonce, lambda agent: agent.evolve(process=place.raw), op="agent.placed"
-        )
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = agent.evolve(process=place.raw)
+            if after == agent:
+                return after, []
+            return after, [PutMember(member.evolve(bullpen=after.raw))]
+
+        return await self._settle(decide, by=name, op="agent.placed")
 
     async def ready(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
         """Record that a launch can receive, and where it says it runs.
@@ -169,18 +172,6 @@ class Agents(Part):
             return after, changes
 
         return await self._settle(decide, by=name, op="agent.ready")
-
-    async def _change(
-        self, name: str, nonce: str, change: Callable[[AgentFacts], AgentFacts], *, op: str
-    ) -> AgentFacts:
-        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
-            member, agent = agent_rules.current(view.team, name, nonce)
-            after = change(agent)
-            if after == agent:
-                return after, []
-            return after, [PutMember(member.evolve(bullpen=after.raw))]
-
-        return await self._settle(decide, by=name, op=op)
 
     async def begin_turn(self, name: str, *, nonce: str) -> AgentFacts:
         """Record that a turn begins.
@@ -225,10 +216,10 @@ class Agents(Part):
         """Record how a launch is about to end, before it is told to: its own word comes second."""
 
         def decide(view: View) -> tuple[None, list[Change]]:
-            member = view.team.member(name)
-            agent = member.agent if member is not None else None
-            if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
+            found = agent_rules.living_launch(view.team, name, nonce)
+            if found is None:
                 return None, []
+            member, agent = found
             after = agent.evolve(end=end, cause=cause)
             return None, [PutMember(member.evolve(bullpen=after.raw))]
 
@@ -246,10 +237,10 @@ class Agents(Part):
         now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[Ending | None, list[Change]]:
-            member = view.team.member(name)
-            agent = member.agent if member is not None else None
-            if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
+            found = agent_rules.living_launch(view.team, name, nonce)
+            if found is None:
                 return None, []
+            member, agent = found
             after = agent_rules.ended(agent, end, cause, now)
             how, why = after.end, after.cause or "no cause is known"
             reason = f"{name} {how}: {why}"
