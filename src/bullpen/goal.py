@@ -19,8 +19,9 @@ from bullpen.agents.transcript import rows
 from bullpen.app import Settings
 from bullpen.errors import BullpenError, Invalid, NotFound, one_error
 from bullpen.office import Office, open_office
-from bullpen.protocol.agent import AgentFacts, End, Usage
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Usage
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Mode, Policy
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.team import Team
 
@@ -43,6 +44,10 @@ class Goal:
     driver: str = "native"
     backend: str = "in-process"
     model: str | None = None
+    # What the agents may do; with `delegate` the lead itself only leads.
+    mode: Mode | None = None
+    policy: Policy | None = None
+    delegate: bool = False
     script: str | None = None
     budget_turns: int | None = None
     timeout_s: float | None = None
@@ -97,8 +102,12 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             model=goal.model,
             prompt=goal.text,
             script=goal.script,
+            mode=goal.mode,
+            policy=goal.policy,
             claims=False,
         )
+        if goal.delegate:
+            spec = only_leading(spec)
         name, is_new = await _team_for(office, goal)
         team, supervisor = office.teams.open(name), office.supervisor(name)
         await supervisor.tend(by=LEAD)
@@ -134,6 +143,12 @@ async def pursues_goal(office: Office, team_name: str) -> bool:
     lead = config.member(LEAD)
     agent = lead.agent if lead is not None else None
     return agent is not None and bool(agent.asked.options.get(UNTIL_DONE))
+
+
+def only_leading(spec: AgentSpec) -> AgentSpec:
+    """The spec of a lead that only leads: what it could have done itself, its teammates may."""
+    policy = spec.rights.evolve(teammates=spec.start_mode)
+    return spec.evolve(mode="delegate", policy=policy.raw)
 
 
 async def _team_for(office: Office, goal: Goal) -> tuple[str, bool]:

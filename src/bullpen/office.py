@@ -23,6 +23,7 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver
 from bullpen.agents.drivers.native.choice import choose
+from bullpen.agents.policy.width import under
 from bullpen.agents.runner import Ended, Pace, Runner
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import Transcript
@@ -31,6 +32,7 @@ from bullpen.app import doctor as examine_files
 from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import DEFAULT_MODE, Policy
 from bullpen.store.base import Finding
 from bullpen.store.clock import now_ms
 from bullpen.team import agent_rules
@@ -140,18 +142,21 @@ class Office:
         prompt: str | None = None,
         script: str | None = None,
         mode: str | None = None,
+        policy: Policy | None = None,
         claims: bool = True,
         turns_max: int | None = None,
         env: Sequence[str] = (),
-        parent_model: str | None = None,
+        parent: tuple[str, AgentFacts] | None = None,
     ) -> AgentSpec:
         """What to spawn, with everything that its definition says applied.
 
-        The model is the one asked for, else the definition's, else the parent's, else a default.
+        The model is the one asked for, else the definition's, else the parent's, else a default;
+        the mode likewise. `parent` is the agent that spawns it, if no person does.
 
         Raises:
             NotFound: there is no such definition.
             Invalid: something that it says cannot be had; the text names it.
+            Refused: it would be wider than its parent (wider_than_parent).
         """
         wanted = environment.check_names(env, self._environ)
         models = environment.MODELS if driver == "native" else ()
@@ -163,6 +168,7 @@ class Office:
             model=model,
             script=script,
             mode=mode,
+            policy=None if policy is None else policy.raw,
             claims=claims,
             turns_max=turns_max,
             env=list(dict.fromkeys([*environment.COMMON, *environment.OURS, *models, *wanted])),
@@ -171,9 +177,15 @@ class Office:
             home = Path(self._environ.get("HOME") or "/")
             definition = await anyio.to_thread.run_sync(find, role, Path(cwd), home)
             spec = apply(definition, spec)
+        if parent is None:
+            # The mode and the model are decided on now and kept.
+            spec = spec.evolve(mode=spec.mode or DEFAULT_MODE)
+        else:
+            name, facts = parent
+            spec = under(spec, facts, of=name, parent_leads=name == LEAD)
         if driver != "native":
             return spec
-        # The model is decided on now and kept: another one in its place is an error later.
+        parent_model = None if parent is None else parent[1].asked.model
         return spec.evolve(model=str(choose(spec.model or parent_model, self._environ)))
 
     async def work(
@@ -209,7 +221,7 @@ class Office:
         transcript = Transcript(folder)
         may_spawn = name == LEAD or agent.depth < config.facts.bounds.depth
         colleagues = TeamColleagues(
-            self.supervisor(team_name), team, agent=name, spec=spec, make=self._teammate
+            self.supervisor(team_name), team, agent=name, make=self._teammate
         )
         desk = RunnerDesk(
             team,
@@ -230,8 +242,9 @@ class Office:
             launch.team, launch.agent, nonce=launch.nonce, env=launch.env, in_process=True
         )
 
-    async def _teammate(self, wanted: Wanted, parent: AgentSpec) -> AgentSpec:
+    async def _teammate(self, wanted: Wanted, name: str, facts: AgentFacts) -> AgentSpec:
         """The spec of a teammate: as its parent's where nothing else was asked for."""
+        parent = facts.asked
         extra = [name for name in parent.env if name in self._environ]
         spec = await self.spec(
             driver=wanted.driver or parent.driver,
@@ -239,7 +252,7 @@ class Office:
             cwd=str(Path(parent.cwd, wanted.cwd)) if wanted.cwd else parent.cwd,
             role=wanted.role,
             model=wanted.model,
-            parent_model=parent.model,
+            parent=(name, facts),
             prompt=wanted.prompt,
             script=parent.script,
             mode=wanted.mode,

@@ -18,6 +18,7 @@ from bullpen.agents.runner import Ended, Pace, Runner
 from bullpen.agents.transcript import Transcript, rows
 from bullpen.protocol.agent import AgentSpec, ProcessRecord
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Policy
 from bullpen.store.clock import Clock, now_ms
 from bullpen.team.team import Team
 from bullpen.team.teams import Teams
@@ -97,7 +98,10 @@ class Crew:
         claims: bool = False,
         options: dict[str, Any] | None = None,
         tools: Sequence[str] | None = None,
-        mode: str | None = None,
+        mode: str | None = "bypassPermissions",
+        policy: Policy | None = None,
+        cwd: Path | None = None,
+        by: str = LEAD,
         colleagues: Colleagues | None = None,
     ) -> Hired:
         self._nonces += 1
@@ -105,14 +109,15 @@ class Crew:
         spec = AgentSpec.new(
             driver="told",
             backend="in-process",
-            cwd=str(self._folder),
+            cwd=str(cwd or self._folder),
             prompt=prompt,
             claims=claims,
             tools=list(tools) if tools is not None else None,
             mode=mode,
+            policy=None if policy is None else policy.raw,
             options=options or {},
         )
-        await self.team.agents.register(name, spec, by=LEAD, nonce=nonce)
+        await self.team.agents.register(name, spec, by=by, nonce=nonce)
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
         desk = RunnerDesk(

@@ -71,7 +71,8 @@ class Place:
 
     async def spec(self, text: str, **fields: Any) -> AgentSpec:
         """What to spawn: an agent that plays a script with this text, or that `script` names."""
-        fields = {"driver": "scripted", "backend": "subprocess", "claims": False, **fields}
+        free = {"mode": "bypassPermissions", "claims": False}
+        fields = {"driver": "scripted", "backend": "subprocess", **free, **fields}
         fields.setdefault("script", self.script(text))
         return await self.office.spec(cwd=str(self.project), **fields)
 

@@ -112,6 +112,7 @@ async def run(place: Path, mock: MockModels, backend: str, model: str) -> Outcom
     async with opened(place, **mock.env) as office:
         settings = Settings(home=office.home, team=TEAM, agent=LEAD)
         goal = Goal(
+            mode="bypassPermissions",
             text="Write eight parts",
             cwd=str(office.project),
             team=TEAM,

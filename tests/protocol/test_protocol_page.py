@@ -24,6 +24,7 @@ from bullpen.protocol.agent import (
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Known, Payload
+from bullpen.protocol.policy import Plan, Policy, Sandbox, Standing
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member, TeamConfig
@@ -74,6 +75,10 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
         AgentFacts,
         AgentSpec,
         ProcessRecord,
+        Policy,
+        Plan,
+        Sandbox,
+        Standing,
         Usage,
         TeamFacts,
         Limits,

@@ -262,7 +262,7 @@ async def test_a_teammate_cannot_ask_itself_but_the_lead_can(team: Team) -> None
         await team.approvals.ask_plan("# Plan", by="alice", to="alice")
     assert error.value.reason == "not_approver"
     request = await team.approvals.ask_plan("# Plan", by=LEAD)
-    answered = await team.approvals.answer(request.id, approve=True, by=LEAD)
+    answered = await team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
     assert answered.state == "approved"
 
 

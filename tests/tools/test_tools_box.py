@@ -15,12 +15,12 @@ from bullpen.protocol.names import LEAD
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench, MakeBench
 
-LOOKING = {"Read", "Glob", "Grep"}
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup"),
 }
-WORKING = {"Write", "Edit", "Bash", "BashOutput", "KillShell"}
+WORKING = {"Write", "Edit", "Bash", "EnterPlanMode"}
 
 
 class Office:
@@ -44,21 +44,25 @@ async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBenc
 
 
 async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
-    assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS}
+    assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
+        "ExitPlanMode"
+    }
     assert not {"SpawnTeammate", "StopTeammate"} & names(make_bench(LEAD))
 
 
 async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -> None:
     """R-12.1"""
     lead = make_bench(LEAD, colleagues=Office(), mode="delegate")
-    assert names(lead) == LOOKING | TALKING | {"SpawnTeammate", "StopTeammate", "Finish"}
+    assert names(lead) == TALKING | {"SpawnTeammate", "StopTeammate", "Finish"}
     text = await lead.refused("Bash", command="touch x")
     assert "do not have the tool 'Bash'" in text
     assert not (lead.cwd / "x").exists()
 
 
 async def test_who_plans_can_read_and_talk_only(make_bench: MakeBench) -> None:
-    assert names(make_bench("ann", mode="plan")) == LOOKING | TALKING
+    assert names(make_bench("ann", mode="plan")) == LOOKING | TALKING | {"ExitPlanMode"}
+    spawner = names(make_bench("ann", mode="plan", colleagues=Office()))
+    assert "SpawnTeammate" not in spawner, "others would do for it what it may not"
     assert names(make_bench("ann", mode="acceptEdits")) == LOOKING | TALKING | WORKING
 
 

@@ -7,29 +7,27 @@ from collections.abc import Awaitable, Callable
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.supervisor import Supervisor
 from bullpen.errors import Refused
-from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team
 
-MakeSpec = Callable[[Wanted, AgentSpec], Awaitable[AgentSpec]]
-"""The spec of a teammate, from what was asked for and the spec of whoever asks."""
+MakeSpec = Callable[[Wanted, str, AgentFacts], Awaitable[AgentSpec]]
+"""The spec of a teammate, from what was asked for and what is known of whoever asks."""
 
 
 class TeamColleagues:
     """Spawning and stopping on behalf of one agent."""
 
-    def __init__(
-        self, supervisor: Supervisor, team: Team, *, agent: str, spec: AgentSpec, make: MakeSpec
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, team: Team, *, agent: str, make: MakeSpec) -> None:
         self._supervisor = supervisor
         self._team = team
         self._agent = agent
-        self._spec = spec
         self._make = make
 
     async def spawn(self, wanted: Wanted) -> str:
         """Start a teammate. The name is the key, so that asking twice is once."""
-        spec = await self._make(wanted, self._spec)
+        _, parent = await self._team.agents.get(self._agent)
+        spec = await self._make(wanted, self._agent, parent)
         key = f"{self._agent}/{wanted.name}"
         made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
         if not made.fresh:

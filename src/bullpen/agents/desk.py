@@ -8,15 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
+
+from bullpen.agents.completion import complete
 from bullpen.agents.drivers.base import Colleagues, Mail
 from bullpen.agents.frame import frames
+from bullpen.agents.gate import Gate, surroundings
+from bullpen.agents.hooking import Hooking
+from bullpen.agents.plan_rule import ask_rule
+from bullpen.agents.planning import Planning
+from bullpen.agents.policy.call import Call
+from bullpen.agents.secrets import Redactor
 from bullpen.agents.transcript import Transcript
 from bullpen.agents.triage import triage, without_repeats
+from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Mode
 from bullpen.protocol.presence import AgentState
+from bullpen.protocol.task import Task
 from bullpen.protocol.times import ms_of
 from bullpen.store.base import Entry
+from bullpen.team.rules import Done
 from bullpen.team.team import Team
 
 _ACTIONS_KEPT = 3
@@ -47,6 +60,7 @@ class RunnerDesk:
         transcript: Transcript,
         colleagues: Colleagues | None,
         now: Callable[[], int],
+        hooks: Hooking | None = None,
     ) -> None:
         self.team = team
         self.agent = agent
@@ -65,6 +79,26 @@ class RunnerDesk:
         # Set by the runner: what to do when something of the above has changed.
         self.stir: Callable[[], None] = lambda: None
         self.show: Callable[[], None] = lambda: None
+        self.hooks = hooks or Hooking()
+        self.planning = Planning(
+            team,
+            agent,
+            folder=Path(env.get("BULLPEN_HOME") or folder) / "plans",
+            ask_rule=lambda rule, plan: ask_rule(rule, plan, cwd=spec.cwd, env=env),
+            record=self.record,
+        )
+        self._redactor = Redactor(env)
+        self._changed = anyio.Event()
+        self._gate = Gate(
+            team,
+            agent,
+            self.hooks,
+            surroundings(folder, env),
+            waiting=self.waiting,
+            change=lambda: self._changed,
+            redact=self._redactor.value,
+            record=self.record,
+        )
         self._transcript = transcript
         self._now = now
         # Given to the driver in this process already. After a restart there is a new desk.
@@ -74,6 +108,57 @@ class RunnerDesk:
     def trust_memory(self, remembers: Callable[[str], bool]) -> None:
         """Believe a driver about the messages that its history holds."""
         self._remembers = remembers
+
+    @property
+    def mode(self) -> Mode:
+        """The mode it is in now."""
+        return self.planning.mode
+
+    def stir_waiting(self) -> None:
+        """Something about the team changed: whoever waits for an answer looks again."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def permit(self, call: Call) -> Mapping[str, Any]:
+        """Return the input with which a tool may be called, when it may be called."""
+        return await self._gate.permit(call)
+
+    async def called(self, call: Call, text: str, *, failed: bool) -> str:
+        """Tell the hooks what came of a call."""
+        told = await self.hooks.after_tool(call, text, failed=failed)
+        return text if told is None else f"{text}\n\n{told}"
+
+    def hides(self, path: str) -> bool:
+        """Whether a rule denies reading this file."""
+        return False
+
+    def redacted(self, text: str) -> str:
+        """The text without any secret of this agent's environment."""
+        return self._redactor.text(text)
+
+    async def may_spend(self) -> None:
+        """Record what was used so far; raises Refused if a budget is used up."""
+
+    async def enter_plan_mode(self) -> None:
+        """From now on it may only look."""
+        await self.planning.enter()
+
+    async def submit_plan(self, plan: str) -> str:
+        """Ask for approval of a plan."""
+        return await self.planning.submit(self.redacted(plan))
+
+    async def complete(self, task_id: str, *, report: str | None) -> Done:
+        """Complete a task, if its checks pass and no hook refuses."""
+        return await complete(self, self.hooks, task_id, report=report)
+
+    async def created(self, task: Task) -> None:
+        """Tell the hooks of a new task; it is removed again if one refuses."""
+        why = await self.hooks.task_created(task)
+        if why is not None:
+            await self.team.tasks.delete(task.id, by=self.agent)
+            raise Refused(
+                f"The task was not added: {why}", reason="hook_refused", remedy="See to that first."
+            )
 
     async def unread(self) -> tuple[Entry, ...]:
         """The mail that this agent was not given yet.
@@ -129,6 +214,7 @@ class RunnerDesk:
     def doing(self, tool: str | None, detail: str = "") -> None:
         """Report what it does now."""
         activity = self.activity
+        detail = self.redacted(detail)
         activity.tool = tool
         activity.detail = detail or None
         activity.since_ms = self._now()
@@ -156,7 +242,7 @@ class RunnerDesk:
 
     def record(self, kind: str, **data: Any) -> None:
         """Add a line to the transcript."""
-        self._transcript.record(kind, **data)
+        self._transcript.record(kind, **self._redactor.value(data))
 
     def used(self, usage: Usage) -> None:
         """Add what one model request used."""

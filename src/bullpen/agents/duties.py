@@ -216,7 +216,9 @@ class Duties:
     def turn_ended(self, *, interrupted: bool) -> None:
         """A turn is over: from now on it may be reminded, later if it waits for somebody."""
         now = self._clock() / 1000
-        waits = bool(self._desk.wrote_to or self._desk.timers or interrupted)
+        desk = self._desk
+        asked = desk.wrote_to or desk.timers or desk.planning.waits_for
+        waits = bool(asked or interrupted)
         self._remind_at = now + (self._reply_s if waits else 0.0)
 
     def owes(self) -> str | None:

@@ -337,7 +337,10 @@ def _(payload: PermissionRequest, message: Message) -> str:
     what = f": {payload.description}" if payload.description else ""
     called = json.dumps(payload.input, ensure_ascii=False)
     asked = f"I ask for permission to use {payload.tool_name} (request {payload.request_id}){what}"
-    return f"{asked}\n\n{called}"
+    kind = "permission_response"
+    yes = _answer(message, kind, payload.request_id, approve=True)
+    no = _answer(message, kind, payload.request_id, approve=False, feedback="why not")
+    return f"{asked}\n\n{called}\n\nTo allow this one call: {yes}\nTo deny it: {no}"
 
 
 @_sentence.register

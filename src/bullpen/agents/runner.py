@@ -19,6 +19,7 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.digest import digest
 from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput
 from bullpen.agents.duties import Duties
+from bullpen.agents.pulse import Pulse
 from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.transcript import NAME as TRANSCRIPT
 from bullpen.agents.transcript import rows
@@ -26,8 +27,7 @@ from bullpen.agents.triage import Triage, triage
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, ProcessRecord, Usage
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import Control, IdleNotification, PermissionResponse
-from bullpen.protocol.presence import Presence
+from bullpen.protocol.payloads import Control, IdleNotification
 from bullpen.protocol.times import iso
 from bullpen.store.base import Entry
 from bullpen.store.clock import Clock, now_ms
@@ -50,6 +50,8 @@ class Pace:
     # After a turn that failed: wait, try again, at last give up.
     retry_s: float = 30.0
     retries_max: int = 3
+    # How often an agent looks whether the deadline of its plan has passed.
+    plan_look_s: float = 10.0
     # How long an agent that asked somebody may wait before it is reminded of its task.
     reply_s: float = 120.0
 
@@ -88,18 +90,19 @@ class Runner:
         self._pace = pace
         self._chair = Chair(desk.team, nonce=nonce, place=place, clock=clock)
         self._duties = Duties(desk, reply_s=pace.reply_s, clock=clock)
-        self._used = Usage.new()
+        self._pulse = Pulse(
+            desk, nonce=nonce, place=place, clock=clock, pace=(pace.beat_s, pace.beat_ttl_s)
+        )
         self._ended: Ended | None = None
         self._paused = False
         self._interruption: Interruption | None = None
         self._turn: anyio.CancelScope | None = None
         self._stirred = anyio.Event()
-        self._shown = anyio.Event()
         self._reports_since: float | None = None
         self._failures = 0
         self._not_before = 0.0
         desk.stir = self._stir
-        desk.show = self._show
+        desk.planning.nonce = nonce
 
     async def run(self) -> Ended:
         """Work until the end, and say how it came. Raises only if even that cannot be recorded."""
@@ -110,7 +113,7 @@ class Runner:
             return await self._conclude(Ended("failed", cause))
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._beat_on)
+                group.start_soon(self._live)
                 group.start_soon(self._listen)
                 await self._work()
                 group.cancel_scope.cancel()
@@ -129,7 +132,7 @@ class Runner:
 
     async def _begin(self) -> None:
         """Get ready, and prove it: the handshake that whoever spawned us waits for."""
-        await self._beat()
+        await self._pulse.beat()
         with anyio.fail_after(self._pace.start_s):
             await self._driver.start(self._desk)
         self._desk.trust_memory(self._driver.remembers)
@@ -138,13 +141,15 @@ class Runner:
         if self._desk.is_lead:
             await self._chair.take()
         facts = await self._team.agents.ready(self._name, nonce=self._nonce, place=self._place)
-        self._used = facts.used
+        self._pulse.used = facts.used
+        self._desk.planning.adopt(facts)
         await self._duties.adopt()
+        await self._desk.hooks.started()
         if facts.launch > 1 and await anyio.to_thread.run_sync(_cut_off, self._desk.folder):
             self._desk.notes.append(_GO_ON)
         self._desk.enter("idle")
         self._desk.record("ready", driver=self._driver.name, launch=facts.launch)
-        await self._beat()
+        await self._pulse.beat()
 
     async def _work(self) -> None:
         while self._ended is None:
@@ -166,6 +171,9 @@ class Runner:
         self._stirred = anyio.Event()
         mail = await self._sorted()
         await self._obey(mail)
+        answer = await self._desk.planning.look()
+        if answer is not None:
+            self._desk.notes.append(answer)
         now = self._clock() / 1000
         if self._ended is None and not self._paused and now >= self._not_before:
             notes = self._desk.due_notes()
@@ -219,6 +227,9 @@ class Runner:
         if self._not_before > now:
             return self._not_before - now
         times = [self._desk.next_timer_s(), self._duties.next_look_s()]
+        if self._desk.planning.waits_for is not None:
+            # Nobody sends a message when a deadline passes.
+            times.append(self._pace.plan_look_s)
         if mail.reports and self._reports_since is not None:
             times.append(self._reports_since + self._pace.gather_s - now)
         due = [time for time in times if time is not None]
@@ -233,7 +244,8 @@ class Runner:
         """Act on orders. They are done with when they are obeyed; no model sees them."""
         for entry, payload in mail.orders:
             await self._desk.seen([entry.id])
-            if isinstance(payload, PermissionResponse):
+            if not isinstance(payload, Control):
+                await self._desk.planning.heard(entry, payload)
                 continue
             self._desk.record("order", action=payload.action, sender=entry.message.sender)
             self._follow_order(payload)
@@ -263,12 +275,14 @@ class Runner:
         facts = await self._team.agents.begin_turn(self._name, nonce=self._nonce)
         desk.turn_usage = Usage.new()
         desk.wrote_to.clear()
-        self._used = facts.used
+        self._pulse.used = facts.used
         desk.enter("working")
         desk.record("turn", number=facts.used.turns, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
         text, failure = await self._drive(given)
-        self._used = self._used.plus(desk.turn_usage)
+        text = desk.redacted(text)
+        failure = None if failure is None else desk.redacted(failure)
+        self._pulse.used = self._pulse.used.plus(desk.turn_usage)
         interrupted, self._interruption = self._interruption, None
         desk.record("end", text=text, failure=failure, interrupted=interrupted)
         if failure is None and interrupted is None:
@@ -318,8 +332,10 @@ class Runner:
         if failure is None:
             self._failures = 0
             self._duties.turn_ended(interrupted=interrupted is not None)
+            if interrupted is None and self._ended is None:
+                await self._may_rest(text)
             if not self._paused:
-                desk.enter("idle", self._duties.owes())
+                self._rest()
             return
         self._failures += 1
         if self._failures > self._pace.retries_max:
@@ -330,6 +346,22 @@ class Runner:
         delay = self._pace.retry_s * 2 ** (self._failures - 1)
         self._not_before = self._clock() / 1000 + delay
         desk.enter("waiting", f"trying again in {delay:.0f} s: {failure}")
+
+    async def _may_rest(self, text: str) -> None:
+        """Ask the hooks. Why they want it to go on begins another turn."""
+        desk = self._desk
+        waits = bool(desk.planning.waits_for or desk.wrote_to or desk.timers)
+        why = await desk.hooks.turn_over(text, waiting=waits)
+        if why is not None:
+            desk.notes.append(why)
+
+    def _rest(self) -> None:
+        """Show that it rests, or for whose answer to its plan it waits."""
+        asked = self._desk.planning.waits_for
+        if asked is not None:
+            self._desk.enter("waiting", f"approval of its plan ({asked})")
+        else:
+            self._desk.enter("idle", self._duties.owes())
 
     async def _idle_notice(self, text: str, failure: str | None) -> IdleNotification | None:
         """What the lead is told: how the turn ended, what was said, whom it wrote to."""
@@ -364,6 +396,7 @@ class Runner:
                     async for _ in changes:
                         if self._turn is not None:
                             await self._obey(await self._sorted())
+                        self._desk.stir_waiting()
                         self._stir()
             except NotFound:
                 self.stop("stopped", "the team was deleted")
@@ -372,45 +405,14 @@ class Runner:
                 self._desk.record("trouble", text=str(error))
                 await anyio.sleep(self._pace.retry_s / 10)
 
-    async def _beat_on(self) -> None:
-        """Send heartbeats: at a change of what is shown, and regularly."""
-        while True:
-            self._shown = anyio.Event()
-            try:
-                await self._beat()
-                await self._duties.renew()
-                await self._chair.renew()
-            except NotFound:
-                self.stop("stopped", "the team was deleted")
-                return
-            except Conflict as error:
-                self.stop("lost", error.message)
-                return
-            except BullpenError as error:
-                self._desk.record("trouble", text=str(error))
-            with anyio.move_on_after(self._pace.beat_s):
-                await self._shown.wait()
-                # Changes come in flocks; one heartbeat tells of all.
-                await anyio.sleep(0.1)
-
-    async def _beat(self) -> None:
-        activity, place = self._desk.activity, self._place
-        presence = Presence.new(
-            agent=self._name,
-            state=activity.state,
-            since_ms=activity.since_ms,
-            beat_ms=self._clock(),
-            ttl_ms=round(self._pace.beat_ttl_s * 1000),
-            detail=activity.detail,
-            host=place.host,
-            pid=place.pid,
-            start=place.start,
-            nonce=self._nonce,
-            tool=activity.tool,
-            actions=activity.actions or None,
-            usage=self._used.plus(self._desk.turn_usage).raw,
-        )
-        await self._team.agents.beat(presence)
+    async def _live(self) -> None:
+        """Show that it lives, and keep what it holds, until it may not any more."""
+        try:
+            await self._pulse.go_on(self._duties.renew, self._chair.renew)
+        except NotFound:
+            self.stop("stopped", "the team was deleted")
+        except Conflict as error:
+            self.stop("lost", error.message)
 
     async def _conclude(self, ended: Ended) -> Ended:
         """Record the end: the last heartbeat, the tasks given back, the lead told."""
@@ -427,7 +429,8 @@ class Runner:
                     # Whoever told it to end has said before how that is to be called.
                     ended = Ended(ending.agent.end, ending.agent.cause)
                 desk.enter("failed" if ended.end in ("failed", "lost") else "stopped", ended.cause)
-                await self._beat()
+                await self._pulse.beat()
+                await desk.hooks.ended(ended.cause)
             except NotFound:
                 # The team is gone, and with it everything that could be told.
                 pass
@@ -436,9 +439,6 @@ class Runner:
 
     def _stir(self) -> None:
         self._stirred.set()
-
-    def _show(self) -> None:
-        self._shown.set()
 
 
 def _cut_off(folder: Path) -> bool:

@@ -11,6 +11,7 @@ from bullpen.protocol.payloads import (
     Control,
     IdleNotification,
     PermissionResponse,
+    PlanApprovalResponse,
     payload_of,
 )
 from bullpen.protocol.roster import TeamConfig
@@ -24,6 +25,10 @@ _POLITE = re.compile(
 _POLITE_CHARACTERS_MAX = 60
 
 
+Order = Control | PermissionResponse | PlanApprovalResponse
+"""What the runner acts on itself. Answers are among it: no model takes a message for one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Triage:
     """Unread mail, sorted.
@@ -33,7 +38,7 @@ class Triage:
     senders have come to rest; what is neither waits for a turn that something else begins.
     """
 
-    orders: tuple[tuple[Entry, Control | PermissionResponse], ...]
+    orders: tuple[tuple[Entry, Order], ...]
     mail: tuple[Entry, ...]
     urgent: bool
     reports: bool
@@ -41,12 +46,12 @@ class Triage:
 
 def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> Triage:
     """Sort the unread mail of an agent."""
-    orders: list[tuple[Entry, Control | PermissionResponse]] = []
+    orders: list[tuple[Entry, Order]] = []
     mail: list[Entry] = []
     urgent = reports = False
     for entry in entries:
         payload = payload_of(entry.message.text)
-        if isinstance(payload, PermissionResponse) or (
+        if isinstance(payload, PermissionResponse | PlanApprovalResponse) or (
             isinstance(payload, Control) and _may_order(team, entry.message.sender, agent)
         ):
             orders.append((entry, payload))

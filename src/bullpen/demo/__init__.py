@@ -81,6 +81,7 @@ async def play(
         backend=chosen,
         script=str(Path(__file__).with_name("team.toml")),
         timeout_s=_LONGEST_S,
+        mode="bypassPermissions",
     )
     return await run_goal(settings, goal, watch)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
 from bullpen.protocol.wire import Wire
 
 Phase = Literal["starting", "running", "ended"]
@@ -34,6 +35,9 @@ class AgentSpec(Wire):
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     mode: str | None = None
+    policy: dict[str, Any] | None = None
+    # Hook commands by event, in the format of Claude Code's settings.
+    hooks: dict[str, Any] | None = None
     # Whether the runner takes ready tasks for it when it is idle.
     claims: bool = False
     script: str | None = None
@@ -41,6 +45,16 @@ class AgentSpec(Wire):
     # The names of the environment variables it gets; values are never stored.
     env: list[str] = Field(default_factory=list)
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def start_mode(self) -> Mode:
+        """The mode it starts in. One that is not known is the strictest that can ask."""
+        return next((mode for mode in MODES if mode == self.mode), DEFAULT_MODE)
+
+    @property
+    def rights(self) -> Policy:
+        """What it may do beside its mode."""
+        return Policy.new() if self.policy is None else Policy.parse(self.policy)
 
 
 class ProcessRecord(Wire):
@@ -95,6 +109,17 @@ class AgentFacts(Wire):
     end: End | None = None
     cause: str | None = None
     usage: dict[str, Any] | None = None
+    standing: dict[str, Any] | None = None
+
+    @property
+    def stands(self) -> Standing:
+        """What changed of its policy since its spawn."""
+        return Standing.new() if self.standing is None else Standing.parse(self.standing)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode it is in now."""
+        return self.stands.mode or self.asked.start_mode
 
     @property
     def asked(self) -> AgentSpec:

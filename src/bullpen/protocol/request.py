@@ -11,6 +11,12 @@ from bullpen.protocol.wire import Wire
 RequestKind = Literal["shutdown", "plan", "permission"]
 RequestState = Literal["pending", "approved", "denied", "expired"]
 
+Voice = Literal["human", "agent", "policy"]
+"""Who speaks in a member's name: a person, a model, or code by a rule that was set before."""
+
+Answerer = Literal["human", "lead", "policy", "rule", "auto"]
+"""Who may answer. A person may always; a lead that is a model only if it is `lead`."""
+
 
 class Request(Wire):
     """One request. It is answered at most once; without an answer by its deadline it is a no."""
@@ -25,7 +31,12 @@ class Request(Wire):
     # Exactly what is asked: a plan's text and digest, a tool call, the reason for a shutdown.
     subject: dict[str, Any] = Field(default_factory=dict)
     digest: str | None = None
+    # Who may answer; without one, whoever was asked and the lead.
+    approver: Answerer | None = None
     answered_by: str | None = None
     answered_ms: int | None = None
+    voice: Voice | None = None
+    # When the call that was permitted was made: a yes is good for one.
+    used_ms: int | None = None
     # What the answer adds: feedback, changed input, the mode after a plan.
     answer: dict[str, Any] | None = None

@@ -43,7 +43,7 @@ class Member(Wire):
         """
         try:
             facts = AgentFacts.parse(self.bullpen)
-            _ = facts.asked, facts.place, facts.used
+            _ = facts.asked.rights.closed_in, facts.place, facts.used, facts.stands.submitted
         except ValueError:
             return None
         return facts

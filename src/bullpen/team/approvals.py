@@ -13,11 +13,11 @@ from typing import Any
 
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol import jsontext, names
-from bullpen.protocol.changes import Change, Deliver, PutRequest
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutRequest
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.request import Request, RequestKind
+from bullpen.protocol.request import Answerer, Request, RequestKind, Voice
 from bullpen.store.base import View
-from bullpen.team import request_rules
+from bullpen.team import plan_rules, request_rules
 from bullpen.team.decision import Part
 from bullpen.team.lookup import among
 from bullpen.team.notices import notice
@@ -34,6 +34,7 @@ class _Question:
     subject: dict[str, Any]
     digest: str | None
     deadline_ms: int | None
+    approver: Answerer | None = None
 
 
 class Approvals(Part):
@@ -61,14 +62,24 @@ class Approvals(Part):
         to: str = LEAD,
         plan_file_path: str | None = None,
         deadline_s: float | None = None,
+        approver: Answerer | None = None,
     ) -> Request:
-        """Ask for approval of a plan. An approval holds for exactly this text."""
+        """Ask for approval of a plan. An approval holds for exactly this text.
+
+        For an agent of ours the plan is what it submitted last from now on; what it asked before
+        and nobody answered is taken back.
+        """
         if not plan.strip():
             raise Invalid("A plan needs a text.", remedy="Write down what shall be done.")
         now = self._clock()
         subject = {"plan": plan, "planFilePath": plan_file_path}
         asked = _Question(
-            "plan", to, _stated(subject), names.plan_digest(plan), lease_until(now, deadline_s)
+            "plan",
+            to,
+            _stated(subject),
+            names.plan_digest(plan),
+            lease_until(now, deadline_s),
+            approver,
         )
         return await self._ask(
             asked,
@@ -88,8 +99,13 @@ class Approvals(Part):
         description: str | None = None,
         suggestions: Sequence[Any] = (),
         deadline_s: float | None = None,
+        approver: Answerer | None = None,
+        digest: str | None = None,
     ) -> Request:
-        """Ask for permission of one tool call. A yes holds for exactly this call."""
+        """Ask for permission of one tool call. A yes holds for exactly this call.
+
+        `digest` is of the call as it is, if the input here is without its secrets.
+        """
         now = self._clock()
         suffix = self._new_id().replace("-", "")[:7]
         subject = {
@@ -100,8 +116,9 @@ class Approvals(Part):
             "suggestions": list(suggestions),
         }
         with _storable():
-            digest = names.input_digest(tool_name, jsontext.dumps_line(tool_input))
-        asked = _Question("permission", to, _stated(subject), digest, lease_until(now, deadline_s))
+            digest = digest or names.input_digest(tool_name, jsontext.dumps_line(tool_input))
+        deadline_ms = lease_until(now, deadline_s)
+        asked = _Question("permission", to, _stated(subject), digest, deadline_ms, approver)
         return await self._ask(
             asked,
             lambda _, ms: names.permission_request_id(now_ms=ms, suffix=suffix),
@@ -134,6 +151,7 @@ class Approvals(Part):
                     deadline_ms=asked.deadline_ms,
                     subject=asked.subject,
                     digest=asked.digest,
+                    approver=asked.approver,
                 )
             message = notice(
                 request_rules.question(request),
@@ -142,7 +160,12 @@ class Approvals(Part):
                 message_id=message_id,
                 now_ms=now,
             )
-            return request, [PutRequest(request), Deliver(asked.to, message, fresh=True)]
+            changes: list[Change] = [PutRequest(request)]
+            if request_rules.reaches_inbox(request, view.team):
+                changes.append(Deliver(asked.to, message, fresh=True))
+            if request.kind == "plan":
+                changes += plan_rules.submitted(view, request, now_ms=now)
+            return request, changes
 
         return await self._settle(decide, by=by, op=f"request.{asked.kind}")
 
@@ -156,8 +179,13 @@ class Approvals(Part):
         updated_input: Any = None,
         permission_mode: str | None = None,
         digest: str | None = None,
+        voice: Voice = "agent",
+        always: bool = False,
     ) -> Request:
         """Answer a request; the asker is told in the same commit.
+
+        `voice` says who speaks in the name of `by`. With `always` what the asker suggested is
+        allowed from now on, in the same commit.
 
         Raises:
             Refused: not_approver, already_answered, wrong_digest, or expired. An answer after the
@@ -169,24 +197,32 @@ class Approvals(Part):
             request = view.request(request_id)
             if request is None:
                 raise _no_request(request_id, self._team, view.requests())
-            request_rules.check_answer(request, view.team, by=by, digest=digest)
+            request_rules.check_answer(request, view.team, by=by, voice=voice, digest=digest)
             if request_rules.is_overdue(request, now):
                 request = request_rules.expired(request, now_ms=now)
                 return request, _told(view, request, request.to, _expiry_id(request), now)
             request_rules.check_extras(
-                request, updated_input=updated_input, permission_mode=permission_mode
+                request,
+                view.team,
+                voice=voice,
+                updated_input=updated_input,
+                permission_mode=permission_mode,
+                always=always,
             )
             with _storable():
                 request = request_rules.answered(
                     request,
                     approve=approve,
                     by=by,
+                    voice=voice,
                     now_ms=now,
                     feedback=feedback,
                     updated_input=updated_input,
                     permission_mode=permission_mode,
+                    always=approve and always,
                 )
-            return request, _told(view, request, by, message_id, now)
+            changes = _told(view, request, by, message_id, now)
+            return request, changes + (_grant(view, request) if approve and always else [])
 
         request = await self._settle(decide, by=by, op="request.answer")
         if request.state == "expired":
@@ -205,6 +241,44 @@ class Approvals(Part):
         if request_id not in state.requests:
             raise _no_request(request_id, self._team, state.requests)
         return state.requests[request_id]
+
+    async def redeem(self, request_id: str, *, by: str, digest: str | None) -> Request:
+        """Use a permission for the one call that it was given for.
+
+        Raises:
+            Refused: not_approved, wrong_digest or already_used.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Request, list[Change]]:
+            request = view.request(request_id)
+            if request is None:
+                raise _no_request(request_id, self._team, view.requests())
+            request_rules.check_redeem(request, by=by, digest=digest)
+            used = request.evolve(used_ms=now)
+            return used, [PutRequest(used)]
+
+        return await self._settle(decide, by=by, op="request.use")
+
+    async def withdraw(self, request_id: str, *, by: str, why: str) -> None:
+        """Take back a request of one's own that nobody answered yet."""
+        now = self._clock()
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            request = view.request(request_id)
+            if request is None or request.sender != by or request.state != "pending":
+                return None, []
+            return None, [PutRequest(request_rules.expired(request, now_ms=now, why=why))]
+
+        await self._settle(decide, by=by, op="request.withdraw")
+
+    def overdue(self, request: Request) -> bool:
+        """Whether a request is past its deadline, and so a no."""
+        return request_rules.is_overdue(request, self._clock())
+
+    async def all(self) -> Mapping[str, Request]:
+        """Every request that was ever made, by id."""
+        return (await self._store.read(self._team)).requests
 
     async def expire(self) -> list[Request]:
         """Make every request past its deadline a no, and tell those who asked."""
@@ -249,6 +323,21 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
         now_ms=now_ms,
     )
     return [PutRequest(request), Deliver(request.sender, message, fresh=True)]
+
+
+def _grant(view: View, request: Request) -> list[Change]:
+    """What an "always" changes of the asker's standing."""
+    member = view.team.member(request.sender)
+    agent = member.agent if member is not None else None
+    if member is None or agent is None:
+        return []
+    rules, directories = request_rules.granted(request)
+    stands = agent.stands
+    after = stands.evolve(
+        allow=list(dict.fromkeys([*stands.allow, *rules])),
+        directories=list(dict.fromkeys([*stands.directories, *directories])),
+    )
+    return [PutMember(member.evolve(bullpen=agent.evolve(standing=after.raw).raw))]
 
 
 def _expiry_id(request: Request) -> str:

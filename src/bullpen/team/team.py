@@ -12,6 +12,7 @@ from bullpen.team.agents import Agents
 from bullpen.team.approvals import Approvals
 from bullpen.team.ids import NewId, new_id
 from bullpen.team.mailbox import Mailboxes
+from bullpen.team.plans import Plans
 from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
 from bullpen.team.tasks import Tasks
@@ -32,6 +33,7 @@ class Team:
         self.tasks = Tasks(store, name, clock=clock, new_id=new_id)
         self.approvals = Approvals(store, name, clock=clock, new_id=new_id)
         self.agents = Agents(store, name, clock=clock, new_id=new_id)
+        self.plans = Plans(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
 

@@ -10,9 +10,13 @@ from typing import Any
 
 from bullpen.agents.drivers.base import Colleagues, Mail, TurnInput
 from bullpen.agents.frame import frames
+from bullpen.agents.policy.call import Call
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Mode
+from bullpen.protocol.task import Task
 from bullpen.store.base import Entry
+from bullpen.team.rules import Done
 from bullpen.team.team import Team
 
 
@@ -39,10 +43,47 @@ class RecordingDesk:
     timers: list[tuple[float, str]] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    plans: list[str | None] = field(default_factory=list)
+    asked_to_spend: int = 0
 
     @property
     def is_lead(self) -> bool:
         return self.agent == LEAD
+
+    @property
+    def mode(self) -> Mode:
+        return self.spec.start_mode
+
+    async def permit(self, call: Call) -> Mapping[str, Any]:
+        """Everything may be called: what a policy allows is not what a driver is tested for."""
+        return call.input
+
+    async def called(self, call: Call, text: str, *, failed: bool) -> str:
+        return text
+
+    def hides(self, path: str) -> bool:
+        return False
+
+    def redacted(self, text: str) -> str:
+        return text
+
+    async def may_spend(self) -> None:
+        self.asked_to_spend += 1
+
+    async def enter_plan_mode(self) -> None:
+        self.plans.append(None)
+
+    async def submit_plan(self, plan: str) -> str:
+        self.plans.append(plan)
+        return "The plan is submitted."
+
+    async def complete(self, task_id: str, *, report: str | None) -> Done:
+        return await self.team.tasks.done(
+            task_id, by=self.agent, attempt=self.attempts.get(task_id), report=report
+        )
+
+    async def created(self, task: Task) -> None:
+        pass
 
     async def begin(self, text: str = "It is your turn.") -> TurnInput:
         """What a turn begins with now: the text, and all mail that no request has held."""

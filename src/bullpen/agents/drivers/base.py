@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bullpen.agents.policy.call import Call
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.protocol.policy import Mode
+from bullpen.protocol.task import Task
+from bullpen.team.rules import Done
 from bullpen.team.team import Team
 
 
@@ -104,6 +108,10 @@ class Desk(Protocol):
         """What was asked for at spawn."""
 
     @property
+    def mode(self) -> Mode:
+        """The permission mode it is in now."""
+
+    @property
     def folder(self) -> Path:
         """A directory of its own that outlives the process: history, output of commands."""
 
@@ -118,6 +126,52 @@ class Desk(Protocol):
     @property
     def colleagues(self) -> Colleagues | None:
         """How to spawn and stop teammates, if it may."""
+
+    async def permit(self, call: Call) -> Mapping[str, Any]:
+        """Return the input with which a tool may be called, when it may be called.
+
+        The same for every driver. Hooks and the agent's policy decide; where somebody has to be
+        asked, it waits for the answer, which may change the input.
+
+        Raises:
+            Refused: it may not; the text says why and by whose word.
+        """
+
+    async def called(self, call: Call, text: str, *, failed: bool) -> str:
+        """Tell what came of a call. Returns the text for the model: hooks may add to it."""
+
+    def hides(self, path: str) -> bool:
+        """Whether the agent may not know what is in this file: a rule denies reading it."""
+
+    def redacted(self, text: str) -> str:
+        """The text without any secret of this agent's environment."""
+
+    async def may_spend(self) -> None:
+        """Call it before each model request: what was used so far is recorded.
+
+        Raises:
+            Refused: a budget is used up; the turn is over.
+        """
+
+    async def enter_plan_mode(self) -> None:
+        """From now on it may only look, until a plan is approved."""
+
+    async def submit_plan(self, plan: str) -> str:
+        """Ask for approval of a plan; returns what to tell the model."""
+
+    async def complete(self, task_id: str, *, report: str | None) -> Done:
+        """Complete a task of this agent's, if its checks pass and no hook refuses.
+
+        Raises:
+            Refused: checks_failed or hook_refused, with the output; and whatever `tasks.done` does.
+        """
+
+    async def created(self, task: Task) -> None:
+        """Tell the hooks of a task that this agent adds; it is removed if one refuses.
+
+        Raises:
+            Refused: hook_refused, with the feedback.
+        """
 
     async def take_mail(self) -> Mail | None:
         """The mail that came since, recorded as injected: put it into the next model request.

@@ -9,11 +9,9 @@ from bullpen.agents.drivers.base import Driver
 from bullpen.agents.tools.box import check_tools
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import MODES
 
 DRIVERS = ("native", "scripted")
-
-MODES = (None, "bypassPermissions", "delegate", "plan")
-"""What an agent may be told to keep to: nothing, nothing, only leading, only looking."""
 
 
 def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Driver:
@@ -49,16 +47,22 @@ def check_spec(spec: AgentSpec) -> None:
         Unavailable: the driver is not installed.
     """
     check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
-    if spec.mode not in MODES:
+    if spec.mode is not None and spec.mode not in MODES:
         raise Invalid(
-            f"The mode {spec.mode!r} cannot be enforced.",
-            remedy=f"Choose one of these, or none: {', '.join(filter(None, MODES))}.",
+            f"There is no mode {spec.mode!r}.",
+            remedy=f"Choose one of these: {', '.join(MODES)}.",
         )
     if not Path(spec.cwd).is_dir():
         raise NotFound(
             f"There is no directory {spec.cwd}.", remedy="Name one that exists with --cwd."
         )
     driver = make_driver(spec, {}, limits=Path())
+    if spec.start_mode != "bypassPermissions" and not driver.capabilities.permissions:
+        raise Invalid(
+            f"The driver {driver.name!r} asks nobody for permission, so the mode"
+            f" {spec.start_mode!r} could not be enforced.",
+            remedy="Choose another driver, or the mode bypassPermissions.",
+        )
     if spec.mode == "plan" and not driver.capabilities.plan_mode:
         raise Invalid(
             f"The driver {driver.name!r} has no plan mode.", remedy="Choose another driver or mode."

@@ -38,7 +38,9 @@ class Scripted:
     """Takes turns by a script. `script.json` in the desk's folder says how far it has come."""
 
     name = "scripted"
-    capabilities = Capabilities(mid_turn=True, resume=True, usage=True)
+    capabilities = Capabilities(
+        mid_turn=True, permissions=True, plan_mode=True, resume=True, usage=True
+    )
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from bullpen.agents.drivers.base import Desk
-
-Kind = Literal["read", "write", "run", "team"]
-"""What a tool can change: nothing, files, anything a program can, the team."""
+from bullpen.team.policy_rules import Kind
 
 
 class ToolInput(BaseModel):

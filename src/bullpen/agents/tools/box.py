@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from bullpen.agents.drivers.base import Desk
+from bullpen.agents.policy.call import Call
 from bullpen.agents.tools.base import Tool
 from bullpen.agents.tools.files import FILE_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
+from bullpen.agents.tools.plan import PLAN_TOOLS
 from bullpen.agents.tools.search import SEARCH_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.tasks import TASK_TOOLS
@@ -25,28 +28,12 @@ TOOLS: tuple[Tool, ...] = (
     *JOB_TOOLS,
     *TASK_TOOLS,
     *TEAM_TOOLS,
+    *PLAN_TOOLS,
 )
 """Every tool there is, in the order in which models see them."""
 
 _OF_THE_LEAD = {"Finish"}
 _NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate"}
-_LOOKING_ONLY = {"delegate", "plan"}
-
-_DETAIL_FIELDS = (
-    "command",
-    "file_path",
-    "pattern",
-    "subject",
-    "summary",
-    "taskId",
-    "name",
-    "bash_id",
-    "shell_id",
-    "to",
-    "recipient",
-    "reason",
-)
-_DETAIL_CHARS_MAX = 80
 _RESULT_CHARS_MAX = 4_000
 
 
@@ -57,7 +44,7 @@ def check_tools(names: Iterable[str]) -> None:
         Invalid: some are unknown; the error lists those there are.
     """
     known = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if tool_of(name) not in known]
     if unknown:
         raise Invalid(
             f"There are no tools {', '.join(map(repr, unknown))}.",
@@ -71,7 +58,8 @@ def toolbox(desk: Desk) -> list[Tool]:
     check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
     tools = [tool for tool in TOOLS if _has(desk, tool)]
     if spec.tools is not None:
-        tools = [tool for tool in tools if tool.name in spec.tools]
+        given = {tool_of(name) for name in spec.tools}
+        tools = [tool for tool in tools if tool.name in given]
     return [tool for tool in tools if tool.name not in (spec.disallowed_tools or ())]
 
 
@@ -80,15 +68,29 @@ def _has(desk: Desk, tool: Tool) -> bool:
         return False
     if tool.name in _NEEDS_COLLEAGUES and desk.colleagues is None:
         return False
-    return desk.spec.mode not in _LOOKING_ONLY or tool.kind in ("read", "team")
+    if desk.mode == "plan":
+        # Whoever may only look must not have others work for it.
+        return tool.kind in ("read", "team") and tool.name not in ("EnterPlanMode", "SpawnTeammate")
+    if desk.is_lead and desk.mode == "delegate":
+        # It leads, and does nothing else.
+        return tool.kind == "team" and tool not in PLAN_TOOLS
+    return tool.name != "ExitPlanMode"
 
 
-async def call(tools: Sequence[Tool], name: str, raw_input: Any, desk: Desk) -> tuple[str, bool]:
+def tool_of(name: str) -> str:
+    """The tool that a name or a rule such as `Bash(git:*)` is about."""
+    return name.split("(", 1)[0]
+
+
+async def call(
+    tools: Sequence[Tool], name: str, raw_input: Any, desk: Desk, *, use_id: str | None = None
+) -> tuple[str, bool]:
     """Call a tool with what a model gave. Returns the text for the model, and if it is an error."""
     desk.record("tool", name=name, input=raw_input)
-    desk.doing(name, _detail(raw_input))
+    wanted = Call(name, raw_input if isinstance(raw_input, dict) else {}, "team", use_id)
+    desk.doing(name, wanted.detail)
     try:
-        text, failed = await _called(tools, name, raw_input, desk), False
+        text, failed = await _called(tools, wanted, raw_input, desk), False
     except BullpenError as error:
         text, failed = _said(error), True
     except Exception as error:
@@ -102,15 +104,29 @@ async def call(tools: Sequence[Tool], name: str, raw_input: Any, desk: Desk) -> 
     return text, failed
 
 
-async def _called(tools: Sequence[Tool], name: str, raw_input: Any, desk: Desk) -> str:
-    tool = next((tool for tool in tools if tool.name == name), None)
+async def _called(tools: Sequence[Tool], wanted: Call, raw_input: Any, desk: Desk) -> str:
+    tool = next((tool for tool in tools if tool.name == wanted.tool), None)
     if tool is None:
-        raise _no_tool(tools, name)
+        raise _no_tool(tools, wanted.tool)
+    wanted = replace(wanted, kind=tool.kind)
+    given = _validated(tool, raw_input)
+    permitted = await desk.permit(wanted)
+    if permitted != wanted.input:
+        given = _validated(tool, permitted)
     try:
-        given = tool.input.model_validate(raw_input)
+        text = await tool.run(given, desk)
+    except BullpenError as error:
+        # Hooks that look at results see those of failed calls too.
+        await desk.called(wanted, _said(error), failed=True)
+        raise
+    return await desk.called(wanted, text, failed=False)
+
+
+def _validated(tool: Tool, raw_input: Any) -> Any:
+    try:
+        return tool.input.model_validate(raw_input)
     except ValidationError as error:
         raise _bad_input(tool, error) from None
-    return await tool.run(given, desk)
 
 
 def _no_tool(tools: Sequence[Tool], name: str) -> Invalid:
@@ -144,16 +160,3 @@ def _said(error: BullpenError) -> str:
     if isinstance(error, Refused) and not isinstance(error, Invalid):
         return f"{error.message} (reason: {error.reason}) {error.remedy}".rstrip()
     return str(error)
-
-
-def _detail(raw_input: Any) -> str:
-    if not isinstance(raw_input, dict):
-        return ""
-    for field in _DETAIL_FIELDS:
-        value = raw_input.get(field)
-        if isinstance(value, str) and value.strip():
-            line = " ".join(value.split())
-            if len(line) > _DETAIL_CHARS_MAX:
-                line = line[: _DETAIL_CHARS_MAX - 1] + "…"
-            return line
-    return ""

@@ -173,14 +173,14 @@ JOB_TOOLS: tuple[Tool, ...] = (
         "BashOutput",
         "Show what a background job printed since you last asked, and whether it still runs.",
         BashOutputInput,
-        "run",
+        "read",
         _output,
     ),
     Tool(
         "KillShell",
         "End a background job and all that it started.",
         KillShellInput,
-        "run",
+        "read",
         _kill,
     ),
 )

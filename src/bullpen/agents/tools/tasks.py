@@ -96,6 +96,7 @@ async def _create(given: TaskCreateInput, desk: Desk) -> str:
         blocked_by=[_id(task_id) for task_id in given.add_blocked_by],
         metadata=given.metadata,
     )
+    await desk.created(task)
     return f"Task #{task.id} created successfully: {task.subject}"
 
 
@@ -261,12 +262,7 @@ class _Update:
         return attempt if owned and task.facts.attempt == attempt else None
 
     async def complete(self) -> str:
-        done = await self._tasks.done(
-            self._id,
-            by=self._by,
-            attempt=self._desk.attempts.get(self._id),
-            report=self._given.report,
-        )
+        done = await self._desk.complete(self._id, report=self._given.report)
         self._desk.attempts.pop(self._id, None)
         unblocked = f", which unblocked {_numbers([*done.unblocked])}" if done.unblocked else ""
         return f"completed{unblocked}. TaskList shows what is left"

@@ -20,14 +20,21 @@ EVERYBODY = "*"
 _SUMMARY_CHARS_MAX = 80
 
 MessageType = Literal[
-    "message", "broadcast", "shutdown_request", "shutdown_response", "plan_approval_response"
+    "message",
+    "broadcast",
+    "shutdown_request",
+    "shutdown_response",
+    "plan_approval_response",
+    "permission_response",
 ]
 
 
 class ProtocolMessage(ToolInput):
     """A `message` that is no text but a step of a protocol."""
 
-    type: Literal["shutdown_request", "shutdown_response", "plan_approval_response"]
+    type: Literal[
+        "shutdown_request", "shutdown_response", "plan_approval_response", "permission_response"
+    ]
     request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
@@ -118,6 +125,8 @@ async def _send(given: SendMessageInput, desk: Desk) -> str:
             return await _answer(letter, desk, "shutdown")
         case "plan_approval_response":
             return await _answer(letter, desk, "plan")
+        case "permission_response":
+            return await _answer(letter, desk, "permission")
         case _:
             return await _message(letter, desk)
 
@@ -175,7 +184,7 @@ async def _answer(letter: _Letter, desk: Desk, kind: RequestKind) -> str:
             remedy=f"{asked.to!r} has to answer it.",
         )
     request = await desk.team.approvals.answer(
-        request_id, approve=approve, by=desk.agent, feedback=letter.text
+        request_id, approve=approve, by=desk.agent, feedback=letter.text, voice="agent"
     )
     if kind == "shutdown" and approve:
         desk.leave(f"agreed to the shutdown that {request.sender} asked for")
@@ -334,8 +343,9 @@ TEAM_TOOLS: tuple[Tool, ...] = (
         "Write to a member of your team: {to, summary, message}. `to` is a member's name, or * "
         "for everybody else. What you say outside of this tool reaches no teammate. A message "
         'can also be {"type": "shutdown_request", "reason"}, {"type": "shutdown_response", '
-        '"request_id", "approve", "reason"} or {"type": "plan_approval_response", "request_id", '
-        '"approve", "feedback"}. The answer says that it is stored, not that it was read.',
+        '"request_id", "approve", "reason"} {"type": "plan_approval_response", "request_id", '
+        '"approve", "feedback"} or {"type": "permission_response", "request_id", "approve", '
+        '"feedback"}. The answer says that it is stored, not that it was read.',
         SendMessageInput,
         "team",
         _send,

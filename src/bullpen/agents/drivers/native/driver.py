@@ -49,7 +49,9 @@ class Native:
     """An agent of our own on a model of Anthropic or OpenAI."""
 
     name = "native"
-    capabilities = Capabilities(mid_turn=True, plan_mode=True, resume=True, usage=True)
+    capabilities = Capabilities(
+        mid_turn=True, permissions=True, plan_mode=True, resume=True, usage=True
+    )
 
     def __init__(
         self,
@@ -173,6 +175,7 @@ class Native:
         """Send a request through the limiter, and account for it."""
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Start it before its turns.")
+        await desk.may_spend()
         connection, begun = self._connection, time.monotonic()
         ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
         response = await self._limiter.run(
@@ -208,7 +211,9 @@ class Native:
         except (ValueError, AssertionError) as error:
             self._history.answer(call, f"The input is no JSON object: {error}", error=True)
             return
-        text, failed = await call_tool(self._tools(desk), call.tool_name, given, desk)
+        text, failed = await call_tool(
+            self._tools(desk), call.tool_name, given, desk, use_id=call.tool_call_id
+        )
         self._history.answer(call, text, error=failed)
 
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> None:

@@ -1,0 +1,48 @@
+"""The rule for plans: a command that reads a plan and approves it or not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from bullpen.agents.tools.commands import shell
+
+_SECONDS_MAX = 60.0
+_WORDS_MAX = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVerdict:
+    """What a rule says to a plan."""
+
+    approved: bool
+    words: str
+
+
+async def ask_rule(command: str, plan: str, *, cwd: str, env: Mapping[str, str]) -> PlanVerdict:
+    """Give a plan to a command: exit 0 approves it, everything else rejects it with its words."""
+    if not command.strip():
+        return PlanVerdict(False, "No rule for plans is set, so none is approved.")
+    try:
+        with anyio.fail_after(_SECONDS_MAX):
+            done = await anyio.run_process(
+                shell(command),
+                input=plan.encode(),
+                cwd=cwd,
+                env=dict(env),
+                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+    except TimeoutError:
+        return PlanVerdict(False, f"The rule for plans took longer than {_SECONDS_MAX:.0f} s.")
+    except OSError as error:
+        return PlanVerdict(False, f"The rule for plans could not be run: {error}.")
+    said = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")[:_WORDS_MAX]
+    if done.returncode == 0:
+        return PlanVerdict(True, said or "The rule for plans approves it.")
+    return PlanVerdict(False, said or f"The rule for plans ended with {done.returncode}.")

@@ -1,0 +1,80 @@
+"""The heartbeat of one agent: what it shows of itself, at each change and regularly."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from bullpen.agents.desk import RunnerDesk
+from bullpen.errors import BullpenError, Conflict, NotFound
+from bullpen.protocol.agent import ProcessRecord, Usage
+from bullpen.protocol.presence import Presence
+from bullpen.store.clock import Clock
+
+
+class Pulse:
+    """The heartbeats of one launch. `used` is what it has used in the turns that are over."""
+
+    def __init__(
+        self,
+        desk: RunnerDesk,
+        *,
+        nonce: str,
+        place: ProcessRecord,
+        clock: Clock,
+        pace: tuple[float, float],
+    ) -> None:
+        self._desk = desk
+        self._nonce = nonce
+        self._place = place
+        self._clock = clock
+        self._every_s, self._ttl_s = pace
+        self._shown = anyio.Event()
+        self.used = Usage.new()
+        desk.show = self._show
+
+    async def go_on(self, *also: Callable[[], Awaitable[None]]) -> None:
+        """Beat for ever, and each time do what else keeps an agent what it is.
+
+        Raises:
+            NotFound: the team is gone.
+            Conflict: this launch may no longer act.
+        """
+        while True:
+            self._shown = anyio.Event()
+            try:
+                await self.beat()
+                for each in also:
+                    await each()
+            except (NotFound, Conflict):
+                raise
+            except BullpenError as error:
+                self._desk.record("trouble", text=str(error))
+            with anyio.move_on_after(self._every_s):
+                await self._shown.wait()
+                # Changes come in flocks; one heartbeat tells of all.
+                await anyio.sleep(0.1)
+
+    async def beat(self) -> None:
+        """Send one heartbeat."""
+        activity, place = self._desk.activity, self._place
+        presence = Presence.new(
+            agent=self._desk.agent,
+            state=activity.state,
+            since_ms=activity.since_ms,
+            beat_ms=self._clock(),
+            ttl_ms=round(self._ttl_s * 1000),
+            detail=activity.detail,
+            host=place.host,
+            pid=place.pid,
+            start=place.start,
+            nonce=self._nonce,
+            tool=activity.tool,
+            actions=activity.actions or None,
+            usage=self.used.plus(self._desk.turn_usage).raw,
+        )
+        await self._desk.team.agents.beat(presence)
+
+    def _show(self) -> None:
+        self._shown.set()

@@ -1,0 +1,61 @@
+"""What each permission mode means, and which of two modes is wider. Pure.
+
+The rules of single tools, paths and commands are looked at in `bullpen.agents.policy`; here is
+what holds where no rule says anything.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.policy import Mode
+
+Effect = Literal["allow", "ask", "deny"]
+Kind = Literal["read", "write", "run", "team"]
+"""What a tool can change: nothing, files, anything a program can, the team."""
+
+_WIDTH: dict[Effect, int] = {"deny": 0, "ask": 1, "allow": 2}
+
+_Row = tuple[Effect, Effect, Effect, Effect, Effect]
+# Columns: read inside, read outside, write inside, write outside, run.
+_TABLE: dict[Mode, _Row] = {
+    "default": ("allow", "ask", "ask", "ask", "ask"),
+    "acceptEdits": ("allow", "ask", "allow", "ask", "ask"),
+    "bypassPermissions": ("allow", "allow", "allow", "allow", "allow"),
+    "plan": ("allow", "ask", "deny", "deny", "deny"),
+    # Of a teammate. A lead that only leads has no tools to which these could apply.
+    "delegate": ("allow", "ask", "allow", "ask", "ask"),
+    "dontAsk": ("allow", "deny", "deny", "deny", "deny"),
+}
+
+
+def effect_of_mode(mode: Mode, kind: Kind, *, inside: bool) -> Effect:
+    """What a mode does with a tool of this kind, inside or outside the working directories."""
+    read_in, read_out, write_in, write_out, run = _TABLE[mode]
+    match kind:
+        case "team":
+            return "allow"
+        case "read":
+            return read_in if inside else read_out
+        case "write":
+            return write_in if inside else write_out
+        case "run":
+            return run
+
+
+def narrower(first: Effect, second: Effect) -> Effect:
+    """Of two effects the one that permits less."""
+    return min(first, second, key=lambda effect: _WIDTH[effect])
+
+
+def wider_mode(mode: Mode, ceiling: Mode) -> bool:
+    """Whether a mode permits anything that another one does not."""
+    pairs = zip(_TABLE[mode], _TABLE[ceiling], strict=True)
+    return any(_WIDTH[one] > _WIDTH[other] for one, other in pairs)
+
+
+def mode_after_plan(agent: AgentFacts) -> Mode:
+    """The widest mode that an agent can have when its plan is approved."""
+    start = agent.asked.start_mode
+    return agent.asked.rights.after_plan if start == "plan" else start
