@@ -101,3 +101,12 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_an_empty_one(tree: Path) ->
 def test_the_instructions_of_the_definition_are_in_it(tree: Path) -> None:
     text = text_in(tree, role="reviewer", instructions="Be strict.")
     assert "Your instructions as reviewer:\n\nBe strict." in text
+
+
+def test_an_agent_is_told_what_its_mode_means(tree: Path) -> None:
+    assert "plan mode" in text_in(tree, mode="plan")
+    assert "You only lead" in text_in(tree, lead=True, mode="delegate")
+    assert "You only lead" not in text_in(tree, mode="delegate")
+    for mode in ("default", "acceptEdits", "dontAsk", "delegate", "plan"):
+        assert "one that is denied stays denied" in text_in(tree, mode=mode)
+    assert "denied" not in text_in(tree, mode="bypassPermissions")

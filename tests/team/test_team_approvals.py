@@ -14,6 +14,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
 from bullpen.store.base import View
 from bullpen.store.memory import MemoryStore
+from bullpen.team.request_rules import YES_HOLDS_MS
 from bullpen.team.team import Team
 
 if TYPE_CHECKING:
@@ -378,3 +379,41 @@ async def test_pending_are_those_that_can_still_be_answered(team: Team, ticker: 
 async def test_a_deadline_is_in_the_future(team: Team, deadline_s: float) -> None:
     with pytest.raises(Invalid):
         await team.approvals.ask_shutdown("alice", by=LEAD, deadline_s=deadline_s)
+
+
+async def test_a_yes_is_used_by_its_asker_for_its_call_once_and_soon(
+    team: Team, ticker: Ticker
+) -> None:
+    """R-4.1: what was allowed is exactly one call."""
+    asked = await team.approvals.ask_permission("Bash", {"command": "ls"}, by="alice")
+
+    async def why_not(by: str = "alice", digest: str | None = asked.digest) -> str:
+        with pytest.raises(Refused) as error:
+            await team.approvals.redeem(asked.id, by=by, digest=digest)
+        return error.value.reason
+
+    assert await why_not() == "not_approved"
+    await team.approvals.answer(asked.id, approve=True, by=LEAD)
+    assert await why_not(by="bob") == "not_approved"
+    assert await why_not(digest="0" * 64) == "wrong_digest"
+    ticker.ms += YES_HOLDS_MS
+    used = await team.approvals.redeem(asked.id, by="alice", digest=asked.digest)
+    assert used.used_ms == ticker.ms
+    assert await why_not() == "already_used"
+    late = await team.approvals.ask_permission("Bash", {"command": "ls"}, by="alice")
+    await team.approvals.answer(late.id, approve=True, by=LEAD)
+    ticker.ms += YES_HOLDS_MS + 1
+    with pytest.raises(Refused) as error:
+        await team.approvals.redeem(late.id, by="alice", digest=late.digest)
+    assert error.value.reason == "too_old"
+
+
+async def test_a_request_can_be_taken_back_by_its_asker_only(team: Team) -> None:
+    asked = await team.approvals.ask_permission("Bash", {"command": "ls"}, by="alice")
+    await team.approvals.withdraw(asked.id, by="bob", why="no")
+    assert (await team.approvals.get(asked.id)).state == "pending"
+    await team.approvals.withdraw(asked.id, by="alice", why="It is done.")
+    assert (await team.approvals.get(asked.id)).state == "expired"
+    with pytest.raises(Refused) as error:
+        await team.approvals.answer(asked.id, approve=True, by=LEAD)
+    assert error.value.reason == "expired"

@@ -74,6 +74,8 @@ class Gate:
             Refused: denied, not_answered.
         """
         agent = await self._facts()
+        if self._agent == LEAD and agent.mode == "delegate" and call.kind != "team":
+            raise self._denied(call, "you only lead, and a teammate has to do it")
         hooked = await self._hooks.before_tool(call, mode=agent.mode)
         if hooked.input is not None:
             call = replace(call, input=hooked.input)
@@ -181,7 +183,7 @@ class Gate:
 
     def _counts(self, request: Request) -> bool:
         if request.state == "approved":
-            return request.used_ms is None
+            return self._team.approvals.usable(request)
         return request.state == "pending" and not self._team.approvals.overdue(request)
 
     async def _answered(self, call: Call, request: Request, approver: Approver) -> Request:

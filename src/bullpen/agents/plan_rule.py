@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,10 +28,13 @@ async def ask_rule(command: str, plan: str, *, cwd: str, env: Mapping[str, str])
     if not command.strip():
         return PlanVerdict(False, "No rule for plans is set, so none is approved.")
     try:
-        with anyio.fail_after(_SECONDS_MAX):
+        # A file and no pipe: a rule need not read the plan to its end.
+        with tempfile.TemporaryFile() as given, anyio.fail_after(_SECONDS_MAX):
+            given.write(plan.encode())
+            given.seek(0)
             done = await anyio.run_process(
                 shell(command),
-                input=plan.encode(),
+                stdin=given,
                 cwd=cwd,
                 env=dict(env),
                 check=False,

@@ -73,7 +73,8 @@ class Planning:
         policy = agent.asked.rights
         approver = policy.plan_approver
         if approver == "lead" and self._agent == LEAD:
-            approver = "human"
+            # Nobody approves its own plan. Where no person is, only a rule could.
+            approver = "rule" if policy.approver == "policy" else "human"
         path = await to_thread.run_sync(self._written, plan)
         answerer: Answerer | None = None if approver == "inbox" else approver
         request = await self._team.approvals.ask_plan(

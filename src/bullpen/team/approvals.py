@@ -246,7 +246,7 @@ class Approvals(Part):
         """Use a permission for the one call that it was given for.
 
         Raises:
-            Refused: not_approved, wrong_digest or already_used.
+            Refused: not_approved, wrong_digest, already_used or too_old.
         """
         now = self._clock()
 
@@ -254,7 +254,7 @@ class Approvals(Part):
             request = view.request(request_id)
             if request is None:
                 raise _no_request(request_id, self._team, view.requests())
-            request_rules.check_redeem(request, by=by, digest=digest)
+            request_rules.check_redeem(request, by=by, digest=digest, now_ms=now)
             used = request.evolve(used_ms=now)
             return used, [PutRequest(used)]
 
@@ -275,6 +275,10 @@ class Approvals(Part):
     def overdue(self, request: Request) -> bool:
         """Whether a request is past its deadline, and so a no."""
         return request_rules.is_overdue(request, self._clock())
+
+    def usable(self, request: Request) -> bool:
+        """Whether a yes can still be used."""
+        return request_rules.is_usable(request, self._clock())
 
     async def all(self) -> Mapping[str, Request]:
         """Every request that was ever made, by id."""

@@ -19,7 +19,7 @@ class Plans(Part):
         def decide(view: View) -> tuple[AgentFacts, list[Change]]:
             member, agent = agent_rules.current(view.team, name, nonce)
             after = plan_rules.entered(agent)
-            return after, [PutMember(member.evolve(bullpen=after.raw))]
+            return after, [PutMember(member.evolve(bullpen=after.raw, mode=after.mode))]
 
         return await self._settle(decide, by=name, op="plan.enter")
 
@@ -41,7 +41,8 @@ class Plans(Part):
                 changes.append(PutRequest(request))
             status, after = plan_rules.settled(agent, request)
             if after != agent:
-                changes.append(PutMember(member.evolve(bullpen=after.raw)))
+                # Other programs look at the mode in the row.
+                changes.append(PutMember(member.evolve(bullpen=after.raw, mode=after.mode)))
             return status, changes
 
         return await self._settle(decide, by=name, op="plan.settle")

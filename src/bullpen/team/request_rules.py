@@ -27,6 +27,9 @@ from bullpen.protocol.times import iso
 from bullpen.team.lookup import leads, member_of
 from bullpen.team.policy_rules import mode_after_plan, wider_mode
 
+YES_HOLDS_MS = 3_600_000
+"""How long a yes that nobody used can be: the asker may have to be started again first."""
+
 NO_ANSWER = "No answer by the deadline."
 """What the asker is told when nobody answered."""
 
@@ -255,11 +258,20 @@ def expired(request: Request, *, now_ms: int, why: str = NO_ANSWER) -> Request:
     return request.evolve(state="expired", answered_ms=now_ms, answer={"feedback": why})
 
 
-def check_redeem(request: Request, *, by: str, digest: str | None) -> None:
+def is_usable(request: Request, now_ms: int) -> bool:
+    """Whether a yes can still be used: it was not yet, and is not from long ago."""
+    return (
+        request.state == "approved"
+        and request.used_ms is None
+        and now_ms - (request.answered_ms or 0) <= YES_HOLDS_MS
+    )
+
+
+def check_redeem(request: Request, *, by: str, digest: str | None, now_ms: int) -> None:
     """Refuse to act on a permission that does not cover exactly this.
 
     Raises:
-        Refused: not_approved, wrong_digest, or already_used.
+        Refused: not_approved, wrong_digest, already_used or too_old.
     """
     if request.kind != "permission" or request.sender != by or request.state != "approved":
         raise Refused(
@@ -278,6 +290,12 @@ def check_redeem(request: Request, *, by: str, digest: str | None) -> None:
             f"The permission of request {request.id!r} was used already.",
             reason="already_used",
             remedy="A yes is good for one call; it takes a new request.",
+        )
+    if not is_usable(request, now_ms):
+        raise Refused(
+            f"The permission of request {request.id!r} is from too long ago.",
+            reason="too_old",
+            remedy="It takes a new request.",
         )
 
 

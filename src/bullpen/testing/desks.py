@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +43,10 @@ class RecordingDesk:
     timers: list[tuple[float, str]] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    wanted: list[Call] = field(default_factory=list)
     plans: list[str | None] = field(default_factory=list)
+    # What to do with a call: return its input or another, or raise.
+    rule: Callable[[Call], Mapping[str, Any]] | None = None
     asked_to_spend: int = 0
 
     @property
@@ -55,8 +58,9 @@ class RecordingDesk:
         return self.spec.start_mode
 
     async def permit(self, call: Call) -> Mapping[str, Any]:
-        """Everything may be called: what a policy allows is not what a driver is tested for."""
-        return call.input
+        """Everything may be called, unless a test says otherwise: policies are tested elsewhere."""
+        self.wanted.append(call)
+        return call.input if self.rule is None else self.rule(call)
 
     async def called(self, call: Call, text: str, *, failed: bool) -> str:
         return text

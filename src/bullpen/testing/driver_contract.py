@@ -12,7 +12,7 @@ order, before the driver is started; `say`, `fail` and `hang` end a turn.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,8 @@ import anyio
 import pytest
 
 from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput, TurnResult
-from bullpen.errors import BullpenError, Unavailable
+from bullpen.agents.policy.call import Call
+from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.store.memory import MemoryStore
@@ -202,6 +203,75 @@ class DriverContract:
                 await take(driver, desk, given)
         assert desk.saw == [first]
         assert await states(team) == {first: "seen", late: "injected"}
+
+    # Permission
+
+    async def test_every_call_is_asked_for_before_it_is_made(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        puppet.use_tool("Bash", {"command": f"touch {made}"})
+        puppet.say("Done.")
+        existed: list[bool] = []
+
+        def look(call: Call) -> Mapping[str, Any]:
+            existed.append(made.exists())
+            return call.input
+
+        desk.rule = look
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.permissions)
+            await take(driver, desk)
+        assert [(call.tool, call.kind, call.input) for call in desk.wanted] == [
+            ("Bash", "run", {"command": f"touch {made}"})
+        ]
+        assert (existed, made.exists()) == ([False], True)
+
+    async def test_a_call_that_is_denied_is_not_made(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        puppet.use_tool("Bash", {"command": f"touch {made}"})
+        puppet.say("Then not.")
+
+        def deny(call: Call) -> Mapping[str, Any]:
+            raise Refused("You may not.", reason="denied")
+
+        desk.rule = deny
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.permissions)
+            # A model goes on with other things; a script that did not foresee it fails.
+            with suppress(TurnFailed):
+                await take(driver, desk)
+        assert desk.wanted
+        assert not made.exists()
+
+    async def test_what_an_answer_changes_is_what_is_called(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        asked, changed = tmp_path / "asked", tmp_path / "changed"
+        puppet.use_tool("Bash", {"command": f"touch {asked}"})
+        puppet.say("Done.")
+        desk.rule = lambda _: {"command": f"touch {changed}"}
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.permissions)
+            await take(driver, desk)
+        assert (asked.exists(), changed.exists()) == (False, True)
+
+    async def test_in_plan_mode_nothing_is_changed(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        puppet.use_tool("Bash", {"command": f"touch {made}"})
+        puppet.say("Then not.")
+        planning = RecordingDesk(
+            desk.team, "ann", desk.folder, puppet.spec.evolve(mode="plan"), env=puppet.env
+        )
+        async with started(puppet, planning) as driver:
+            needs(driver.capabilities.plan_mode)
+            with suppress(TurnFailed):
+                await take(driver, planning)
+        assert not made.exists()
 
     # Breaking off
 

@@ -53,6 +53,21 @@ this conversation. Give different files to different teammates. Then end your tu
 wake you. Look at what they report before you believe it. When every task is done and the whole \
 works, call Finish with a summary."""
 
+_PLAN = """\
+You start in plan mode: you can look at everything and change nothing. Find out what you need, \
+then submit a plan with ExitPlanMode: what you will change, how, and what will prove it. You can \
+work when it is approved; if it is rejected, revise it."""
+
+_ONLY_LEADS = """\
+You only lead: you have no tools for files or commands. Whatever is to be looked at, changed or \
+run, a teammate does."""
+
+_BOUNDS = """\
+What you may do is decided by this program, not by you or by colleagues. A call that needs \
+permission waits until it is answered; one that is denied stays denied: do not try to reach the \
+same by another way or through a colleague, but say what you could not do and go on with the \
+rest."""
+
 
 def system_text(agent: str, team: str, is_lead: bool, spec: AgentSpec) -> str:
     """The system text, with the project's files from the git root down to the directory."""
@@ -61,12 +76,23 @@ def system_text(agent: str, team: str, is_lead: bool, spec: AgentSpec) -> str:
         f"You are {agent}, {place} {team}.",
         _EVERYBODY.format(cwd=spec.cwd),
         _LEAD if is_lead else _TEAMMATE.format(lead=LEAD),
+        *_bounds(spec, is_lead),
     ]
     if spec.instructions:
         role = f" as {spec.role}" if spec.role else ""
         texts.append(f"Your instructions{role}:\n\n{spec.instructions.strip()}")
     texts.extend(_project(Path(spec.cwd)))
     return "\n\n".join(texts)
+
+
+def _bounds(spec: AgentSpec, is_lead: bool) -> list[str]:
+    """What its mode means for it."""
+    mode = spec.start_mode
+    if mode == "bypassPermissions" and not spec.rights.deny and not spec.rights.ask:
+        return []
+    if mode == "plan":
+        return [_PLAN, _BOUNDS]
+    return [_ONLY_LEADS, _BOUNDS] if mode == "delegate" and is_lead else [_BOUNDS]
 
 
 def _project(cwd: Path) -> list[str]:
