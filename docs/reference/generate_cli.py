@@ -52,6 +52,8 @@ def page() -> str:
         (1, "`bug`", "Something that should not happen."),
         (1, "", "`run`, `demo`: the team failed."),
         (2, "", "`run`, `demo`: the team stopped before the goal was reached."),
+        (2, "", "`policy check`: the call is denied."),
+        (6, "", "`policy check`: somebody would be asked."),
         (130, "", "Interrupted with Ctrl-C."),
         (141, "", "The reader of a pipe went away."),
     ]

@@ -18,7 +18,7 @@ from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
 from bullpen.app import Settings
 from bullpen.errors import BullpenError, Invalid, NotFound, one_error
-from bullpen.office import Office, open_office
+from bullpen.office import Office, open_office, unattended
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode, Policy
@@ -47,9 +47,15 @@ class Goal:
     # What the agents may do; with `delegate` the lead itself only leads.
     mode: Mode | None = None
     policy: Policy | None = None
+    project_settings: bool = True
     delegate: bool = False
+    # Whether a person is there to answer what agents ask.
+    attended: bool = True
     script: str | None = None
+    # For this goal, on top of what the team has used before.
     budget_turns: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
     timeout_s: float | None = None
     keep: bool = False
 
@@ -104,16 +110,20 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             script=goal.script,
             mode=goal.mode,
             policy=goal.policy,
+            project_settings=goal.project_settings,
             claims=False,
         )
+        if not goal.attended:
+            spec = unattended(spec)
         if goal.delegate:
             spec = only_leading(spec)
         name, is_new = await _team_for(office, goal)
         team, supervisor = office.teams.open(name), office.supervisor(name)
         await supervisor.tend(by=LEAD)
         await team.agents.unfinish(by=LEAD)
-        if goal.budget_turns is not None:
-            await team.agents.limit(by=LEAD, turns=goal.budget_turns)
+        await team.agents.grant(
+            by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
+        )
         seen = len(await team.events())
         pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=goal.keep)
         lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
@@ -149,6 +159,10 @@ def only_leading(spec: AgentSpec) -> AgentSpec:
     """The spec of a lead that only leads: what it could have done itself, its teammates may."""
     policy = spec.rights.evolve(teammates=spec.start_mode)
     return spec.evolve(mode="delegate", policy=policy.raw)
+
+
+def _is_asked(why: str, snapshot: Snapshot) -> bool:
+    return any(request.id in why for request in snapshot.pending)
 
 
 async def _team_for(office: Office, goal: Goal) -> tuple[str, bool]:
@@ -217,7 +231,12 @@ class _Pursuit:
         self._seen = events[-1].seq if events else self._seen
         happened = [line for event in events for line in news(event)]
         waits = {view.name: view.detail for view in self._agents if view.state == "waiting"}
-        fresh = [name for name, why in waits.items() if why and self._waits.get(name) != why]
+        fresh = [
+            name
+            for name, why in waits.items()
+            # What waits for an answer is shown as the request that it is.
+            if why and self._waits.get(name) != why and not _is_asked(why, snapshot)
+        ]
         happened += [f"{name} waits: {waits[name]}" for name in fresh]
         self._waits = waits
         self._watch(Progress(self._team.name, snapshot, self._agents, happened))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,22 +24,33 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver
 from bullpen.agents.drivers.native.choice import choose
+from bullpen.agents.gate import surroundings
+from bullpen.agents.launching import agent_folder
+from bullpen.agents.policy.decide import rights_of
+from bullpen.agents.policy.effective import Effective, effective
+from bullpen.agents.policy.rules import check_rules
 from bullpen.agents.policy.width import under
 from bullpen.agents.runner import Ended, Pace, Runner
+from bullpen.agents.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import Transcript
+from bullpen.agents.trust import distrust, refuse_untrusted, trust, trusted
 from bullpen.app import Settings, open_teams
 from bullpen.app import doctor as examine_files
 from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.policy import DEFAULT_MODE, Policy
+from bullpen.protocol.policy import Policy
 from bullpen.store.base import Finding
 from bullpen.store.clock import now_ms
 from bullpen.team import agent_rules
+from bullpen.team.budget_rules import budget
 
 # The tmux server to use (ours is `bullpen`, people's own is `default`), and a session in it.
 TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
+
+# The option of an agent for which the files of the project do not count, nor for its teammates.
+NO_PROJECT_SETTINGS = "no_project_settings"
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -82,7 +94,7 @@ class Office:
                 home=self.settings.home,
                 backends=self._backends,
                 environ=self._environ,
-                check=check_spec,
+                check=partial(check_spec, environ=self._environ),
             )
         return self._supervisors[team]
 
@@ -145,18 +157,26 @@ class Office:
         policy: Policy | None = None,
         claims: bool = True,
         turns_max: int | None = None,
+        budget_tokens: int | None = None,
+        budget_usd: float | None = None,
+        budget_wall_s: float | None = None,
         env: Sequence[str] = (),
+        project_settings: bool = True,
         parent: tuple[str, AgentFacts] | None = None,
     ) -> AgentSpec:
-        """What to spawn, with everything that its definition says applied.
+        """What to spawn, with everything that its definition and the settings say applied.
 
         The model is the one asked for, else the definition's, else the parent's, else a default;
-        the mode likewise. `parent` is the agent that spawns it, if no person does.
+        the mode likewise, with that of the settings before the default. Rules and hooks add up.
+        `parent` is the agent that spawns it, if no person does. Without `project_settings` only
+        the user's own files count.
 
         Raises:
             NotFound: there is no such definition.
             Invalid: something that it says cannot be had; the text names it.
-            Refused: it would be wider than its parent (wider_than_parent).
+            Unreadable: a file of settings cannot be read.
+            Refused: it would be wider than its parent (wider_than_parent), the project has files
+                that count and is not trusted (not_trusted), or they forbid it (mode_disabled).
         """
         wanted = environment.check_names(env, self._environ)
         models = environment.MODELS if driver == "native" else ()
@@ -171,22 +191,88 @@ class Office:
             policy=None if policy is None else policy.raw,
             claims=claims,
             turns_max=turns_max,
+            budget=budget(tokens=budget_tokens, usd=budget_usd, wall_s=budget_wall_s).raw or None,
             env=list(dict.fromkeys([*environment.COMMON, *environment.OURS, *models, *wanted])),
+            env_asked=wanted,
+            options={} if project_settings else {NO_PROJECT_SETTINGS: True},
         )
-        if role is not None:
-            home = Path(self._environ.get("HOME") or "/")
-            definition = await anyio.to_thread.run_sync(find, role, Path(cwd), home)
-            spec = apply(definition, spec)
-        if parent is None:
-            # The mode and the model are decided on now and kept.
-            spec = spec.evolve(mode=spec.mode or DEFAULT_MODE)
-        else:
+        # All of it is decided on now and kept: files that change later change nothing.
+        spec = await anyio.to_thread.run_sync(
+            lambda: self._by_files(spec, role, policy, child=parent is not None)
+        )
+        if parent is not None:
             name, facts = parent
             spec = under(spec, facts, of=name, parent_leads=name == LEAD)
         if driver != "native":
             return spec
         parent_model = None if parent is None else parent[1].asked.model
         return spec.evolve(model=str(choose(spec.model or parent_model, self._environ)))
+
+    def file_settings(self, cwd: str, *, project: bool = True) -> FileSettings:
+        """What the files for work in a directory say. Raises Unreadable and Invalid."""
+        user = Path(self._environ.get("HOME") or "/")
+        return read_settings(Path(cwd), user_home=user, home=self.settings.home, project=project)
+
+    async def trust(self, directory: str) -> tuple[Path, FileSettings]:
+        """Trust a project, and say what its files say. The caller sees to it that a person asks.
+
+        Raises:
+            NotFound: there is no such directory.
+            Unreadable, Invalid: its files cannot be used.
+        """
+        found = await anyio.to_thread.run_sync(self.file_settings, directory)
+        return trust(self.settings.home, Path(directory)), found
+
+    async def distrust(self, directory: str) -> bool:
+        """Trust a project no more; False if it was not trusted."""
+        return distrust(self.settings.home, Path(directory))
+
+    async def trusted(self) -> list[str]:
+        """The directories that are trusted."""
+        return trusted(self.settings.home)
+
+    def _by_files(
+        self, spec: AgentSpec, role: str | None, policy: Policy | None, *, child: bool
+    ) -> AgentSpec:
+        """The spec with its definition and the settings applied."""
+        home, user = self.settings.home, Path(self._environ.get("HOME") or "/")
+        stated: frozenset[str] = frozenset()
+        if policy is not None:
+            check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
+            stated = frozenset(policy.model_fields_set)
+        found = self.file_settings(spec.cwd, project=NO_PROJECT_SETTINGS not in spec.options)
+        files = found.of_project
+        if role is not None:
+            definition = find(role, Path(spec.cwd), user)
+            spec = apply(definition, spec)
+            if definition.governs and definition.folder != user.resolve():
+                files.append((definition.path, definition.folder))
+        refuse_untrusted(files, home, Path(spec.cwd))
+        return found.applied(spec, stated=stated, child=child)
+
+    async def effective(self, team_name: str, name: str) -> Effective:
+        """What an agent may do now, and why. Raises NotFound."""
+        team = self.teams.open(team_name)
+        config = await team.agents.config()
+        _, agent = agent_rules.agent_of(config, name)
+        around = surroundings(
+            agent_folder(self.settings.home, config, name),
+            {**self._environ, "BULLPEN_HOME": str(self.settings.home)},
+        )
+        return effective(
+            team_name,
+            name,
+            agent,
+            rights_of(
+                agent,
+                user_home=around.user_home,
+                readable=(around.folder,),
+                private=(around.home,),
+            ),
+            is_lead=name == LEAD,
+            depth_max=config.facts.bounds.depth,
+            requests=await team.approvals.all(),
+        )
 
     async def work(
         self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
@@ -245,8 +331,9 @@ class Office:
     async def _teammate(self, wanted: Wanted, name: str, facts: AgentFacts) -> AgentSpec:
         """The spec of a teammate: as its parent's where nothing else was asked for."""
         parent = facts.asked
-        extra = [name for name in parent.env if name in self._environ]
+        extra = [name for name in parent.env_asked if name in self._environ]
         spec = await self.spec(
+            project_settings=NO_PROJECT_SETTINGS not in parent.options,
             driver=wanted.driver or parent.driver,
             backend=wanted.backend or parent.backend,
             cwd=str(Path(parent.cwd, wanted.cwd)) if wanted.cwd else parent.cwd,
@@ -260,6 +347,16 @@ class Office:
         )
         options = {key: parent.options[key] for key in ("context_window",) if key in parent.options}
         return spec.evolve(options={**options, **spec.options})
+
+
+def unattended(spec: AgentSpec) -> AgentSpec:
+    """The spec where no person is there: what it would ask one is answered by policy instead."""
+    policy = spec.rights
+    if policy.approver == "human":
+        policy = policy.evolve(approver="policy")
+    if policy.plan_approver == "human":
+        policy = policy.evolve(plan_approver="rule")
+    return spec.evolve(policy=policy.raw)
 
 
 async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Finding]:

@@ -102,6 +102,7 @@ class Crew:
         policy: Policy | None = None,
         cwd: Path | None = None,
         by: str = LEAD,
+        hooks: dict[str, Any] | None = None,
         colleagues: Colleagues | None = None,
     ) -> Hired:
         self._nonces += 1
@@ -115,6 +116,7 @@ class Crew:
             tools=list(tools) if tools is not None else None,
             mode=mode,
             policy=None if policy is None else policy.raw,
+            hooks=hooks,
             options=options or {},
         )
         await self.team.agents.register(name, spec, by=by, nonce=nonce)

@@ -9,9 +9,9 @@ from crews import Crew, Hired, eventually
 from bullpen.agents.drivers.base import Desk, TurnFailed, TurnInput
 from bullpen.agents.runner import Pace
 from bullpen.errors import Refused
-from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
+from bullpen.team.agents import Turn
 from bullpen.team.team import Team
 
 
@@ -275,10 +275,10 @@ async def test_a_stop_that_comes_as_a_turn_begins_ends_it(
     alice = await crew.hire("alice", turn)
     begin = crew.team.agents.begin_turn
 
-    async def begin_and_stop(name: str, *, nonce: str) -> AgentFacts:
-        facts = await begin(name, nonce=nonce)
+    async def begin_and_stop(name: str, *, nonce: str, task: str | None) -> Turn:
+        begun = await begin(name, nonce=nonce, task=task)
         alice.runner.stop("stopped", "just now")
-        return facts
+        return begun
 
     monkeypatch.setattr(crew.team.agents, "begin_turn", begin_and_stop)
     await crew.team.mailbox.send("alice", "Hello", sender=LEAD)

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 DEADLINE_S = 60
+FREE = ("--mode", "bypassPermissions")
+"""These tests are about processes: nothing is asked for."""
 
 SCRIPT = """
 [[agents.alice.turns]]
@@ -63,7 +65,7 @@ def office(
 def alice(office: str, as_json: Callable[..., Any], script: str) -> dict[str, Any]:
     """An agent that has begun, took a turn and is idle."""
     started: dict[str, Any] = as_json("spawn", "alice", "Go", "--driver", "scripted",
-                                      "--script", script)  # fmt: skip
+                                      "--script", script, *FREE)  # fmt: skip
     _until(lambda: _state(as_json, "alice") == "idle" and _turns(as_json, "alice") >= 1)
     return started
 
@@ -103,7 +105,7 @@ def _runs(pid: int) -> bool:
 def test_an_agent_can_be_started_seen_read_and_stopped(
     run: Callable[..., Any], ok: Callable[..., str], office: str, script: str
 ) -> None:
-    said = ok("spawn", "alice", "Go", "--driver", "scripted", "--script", script)
+    said = ok("spawn", "alice", "Go", "--driver", "scripted", "--script", script, *FREE)
     assert "Started alice (scripted driver, subprocess backend, pid " in said
     assert "bullpen logs alice -f -t calc" in said
     _until(lambda: "begun" in run("logs", "alice").stdout)
@@ -132,7 +134,7 @@ def test_a_stopped_agent_is_gone_for_the_system(
 def test_the_same_key_starts_nothing_new(
     ok: Callable[..., str], as_json: Callable[..., Any], office: str, script: str
 ) -> None:
-    words = ("spawn", "alice", "--driver", "scripted", "--script", script, "--key", "once")
+    words = ("spawn", "alice", "--driver", "scripted", "--script", script, "--key", "once", *FREE)
     first = as_json(*words)
     assert first["fresh"]
     assert "nothing new was started" in ok(*words)
@@ -178,7 +180,7 @@ def test_a_backend_that_is_not_there_is_an_error_and_no_other_is_taken(
     with monkeypatch.context() as without:
         without.setenv("PATH", str(tmp_path / "empty"))
         result = run(
-            "spawn", "alice", "--driver", "scripted", "--script", script, "--backend", "tmux"
+            "spawn", "alice", "--driver", "scripted", "--script", script, "--backend", "tmux", *FREE
         )
     assert result.exit_code == 5
     assert "tmux" in result.stderr
@@ -188,7 +190,7 @@ def test_a_backend_that_is_not_there_is_an_error_and_no_other_is_taken(
 def test_all_agents_can_be_stopped_at_once(
     ok: Callable[..., str], as_json: Callable[..., Any], alice: dict[str, Any], script: str
 ) -> None:
-    ok("spawn", "bob", "--driver", "scripted", "--script", script)
+    ok("spawn", "bob", "--driver", "scripted", "--script", script, *FREE)
 
     said = ok("stop", "--all", "--reason", "Time to go")
     assert sorted(said.splitlines()) == ["Stopped alice.", "Stopped bob."]
@@ -227,7 +229,7 @@ def test_a_start_that_fails_can_be_read_at_a_terminal(
     at_terminal: Callable[..., tuple[int, str]], office: str, script: str
 ) -> None:
     """R-9.12: the whole cause, no word broken, and the last screen apart from our words."""
-    words = ("--driver", "scripted", "--script", script, "--backend", "tmux")
+    words = ("--driver", "scripted", "--script", script, "--backend", "tmux", *FREE)
     code, shown = at_terminal("spawn", "zoe", *words, COLUMNS="60")
 
     assert code == 5
@@ -257,7 +259,7 @@ def test_what_is_typed_does_not_tear_the_picture_of_ps(
 def test_an_agent_that_does_not_answer_is_stopped_at_the_deadline(
     as_json: Callable[..., Any], office: str, script: str
 ) -> None:
-    started = as_json("spawn", "bob", "--driver", "scripted", "--script", script)
+    started = as_json("spawn", "bob", "--driver", "scripted", "--script", script, *FREE)
     stopped = as_json("stop", "bob", "--ask", "--grace", "1", "--reason", "Enough")["stopped"]
 
     assert stopped[0]["name"] == "bob"
@@ -338,7 +340,7 @@ def test_watching_gives_a_line_of_json_for_each_change(
     """R-6.1: one machine-readable stream, also without a lead."""
     following = follow("ps", "--watch", "--json")
     assert [agent["name"] for agent in json.loads(following.line())["agents"]] == ["team-lead"]
-    ok("spawn", "alice", "--driver", "scripted", "--script", script)
+    ok("spawn", "alice", "--driver", "scripted", "--script", script, *FREE)
     agents: dict[str, str] = {}
     while agents.get("alice") != "idle":
         agents = {a["name"]: a["state"] for a in json.loads(following.line())["agents"]}
@@ -392,7 +394,7 @@ def test_an_agent_in_tmux_can_be_looked_at(
     office: str,
     script: str,
 ) -> None:
-    words = ("--driver", "scripted", "--script", script, "--backend", "tmux")
+    words = ("--driver", "scripted", "--script", script, "--backend", "tmux", *FREE)
     assert "bullpen attach alice -t calc" in ok("spawn", "alice", "Go", *words)
     assert as_json("attach", "alice")["command"][-1].startswith("%")
     without = run("attach", "alice")
@@ -416,7 +418,7 @@ def test_an_agent_in_tmux_can_be_looked_at(
 def test_a_prompt_can_come_from_standard_input(
     run: Callable[..., Any], office: str, script: str
 ) -> None:
-    words = ("spawn", "alice", "-", "--driver", "scripted", "--script", script)
+    words = ("spawn", "alice", "-", "--driver", "scripted", "--script", script, *FREE)
     assert run(*words, typed=b"Read the long text").exit_code == 0
     _until(lambda: "Read the long text" in run("logs", "alice", "--json").stdout)
 

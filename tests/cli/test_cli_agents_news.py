@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.news import folded, planner
+from bullpen.agents.news import folded, news, planner
 from bullpen.cli.picture import Scene, picture
 from bullpen.cli.render import Page
 from bullpen.cli.watch_run import Watcher
 from bullpen.goal import Progress
+from bullpen.protocol.changes import Event, PutRequest
+from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.team.snapshot import Snapshot
 
@@ -104,3 +106,31 @@ def test_plain_lines_wait_for_the_rest_of_a_plan_but_lose_nothing(
         watcher.saw(Progress("calc", TEAM, [], added(5)))
         assert _said(capsys) == []
     assert _said(capsys) == added(5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"state": "approved", "voice": "human"}, "team-lead allowed alice: Bash make"),
+        ({"state": "denied", "voice": "human", "answer": {"feedback": "No"}},
+         "team-lead denied alice: Bash make (No)"),
+        ({"state": "denied", "voice": "policy"}, "a rule denied alice: Bash make"),
+        ({"state": "approved", "voice": "agent", "kind": "plan", "subject": {"plan": "# Do it"}},
+         "team-lead approved alice: plan: Do it"),
+        ({"state": "expired"}, "nobody answered alice: Bash make"),
+        ({"state": "pending"}, None),
+        ({"state": "approved", "kind": "shutdown"}, None),
+    ],
+)  # fmt: skip
+def test_what_came_of_a_question_is_news(fields: dict[str, Any], told: str | None) -> None:
+    asked = {"id": "perm-1", "kind": "permission", "sender": "alice", "to": "team-lead",
+             "created_ms": 1, "answered_by": "team-lead",
+             "subject": {"toolName": "Bash", "input": {"command": "make"}}}  # fmt: skip
+    event = Event(
+        seq=1,
+        time="2026-11-15T05:10:11.500Z",
+        actor="team-lead",
+        op="request.answer",
+        changes=(PutRequest(Request.new(**{**asked, **fields})),),
+    )
+    assert news(event) == ([told] if told else [])

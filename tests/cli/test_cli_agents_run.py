@@ -79,7 +79,7 @@ def goal(
         path = tmp_path / "script.toml"
         path.write_text(script, encoding="utf-8")
         return ("run", "Say hello", "-t", "calc", "--driver", "scripted", "--script", str(path),
-                *more)  # fmt: skip
+                "--mode", "bypassPermissions", *more)  # fmt: skip
 
     yield words
     run("stop", "--all", "--grace", "1", "-t", "calc")

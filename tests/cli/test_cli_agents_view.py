@@ -338,8 +338,8 @@ def test_what_waits_for_the_reader_is_shown(capsys: pytest.CaptureFixture[str]) 
     team = snapshot(views, pending=[_request(LEAD), _request("alice")])
     AgentViews(Page(json=False), reader=LEAD).agents(views, team)
     shown = capsys.readouterr().out
-    assert shown.count("plan-1") == 1
-    assert "First the lexer" in shown
+    assert shown.count("bob waits for you: plan: First the lexer") == 1
+    assert shown.endswith("Answer: bullpen approve plan-1\n")
 
     AgentViews(Page(json=True), reader=LEAD).agents(views, team)
     assert len(json.loads(capsys.readouterr().out)["waiting"]) == 1
@@ -466,7 +466,8 @@ def test_what_waits_for_somebody_and_what_is_damaged_stands_on_top() -> None:
     scene = _scene(some_agents(), some_tasks(), pending=[_request(LEAD)], problems=damage)
     lines = _plain(_picture(scene, 80, 24)).splitlines()
 
-    assert lines[3] == "! bob waits for team-lead: plan"
+    assert lines[3].split("  ")[0] == "! bob waits for you: plan: First the lexer"
+    assert lines[3].endswith("  bullpen approve plan-1")
     assert lines[4] == "! cannot read task 0: not JSON"
     assert lines[5] == "! and 4 more"
 

@@ -41,7 +41,8 @@ def test_all_commands_are_there() -> None:
         "team create", "team list", "team show", "team delete", "member add", "member list",
         "member remove", "task add", "task list", "task show", "task claim", "task done",
         "task release", "task assign", "task depend", "task undepend", "task delete", "task edit",
-        "task check", "task graph", "send", "inbox", "events", "doctor",
+        "task check", "task graph", "send", "inbox", "events", "doctor", "requests", "approve",
+        "deny", "policy show", "policy check",
     }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def test_every_command_has_help_and_the_common_options(
     assert text.strip().endswith(".")
     for option in ("--home", "--team", "--as", "--json"):
         assert option in result.stdout
-    if words not in {("team",), ("member",), ("task",)}:
+    if words not in {("team",), ("member",), ("task",), ("policy",)}:
         assert "Examples:\n    bullpen " in result.stdout or "| bullpen " in result.stdout
 
 

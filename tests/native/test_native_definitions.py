@@ -7,9 +7,19 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.definitions import MODELS, Definition, apply, find, list_definitions, read
+from bullpen.agents.definitions import (
+    COORDINATION,
+    MODELS,
+    Definition,
+    apply,
+    find,
+    list_definitions,
+    read,
+)
 from bullpen.errors import Invalid, NotFound, Unreadable
+from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import MODES
 
 
 @pytest.fixture
@@ -40,6 +50,11 @@ def made(tmp_path: Path, front: str, body: str = "Do it well.") -> Definition:
     return read(write(tmp_path, "role", f"---\nname: role\n{front}---\n\n{body}\n"))
 
 
+def with_team_tools(*names: str) -> list[str]:
+    """The tools of a role that lists these: a member of a team can always speak to it."""
+    return list(dict.fromkeys([*names, *COORDINATION]))
+
+
 EVERY_FIELD = """\
 description: Reviews changes
 color: blue
@@ -65,7 +80,7 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
         prompt="Begin with the newest change.\n\nLook at #7.",
         role="role",
         instructions="Do it well.",
-        tools=["Read", "Grep", "Glob", "Bash", "TaskUpdate"],
+        tools=with_team_tools("Read", "Grep", "Glob", "Bash", "TaskUpdate"),
         disallowed_tools=["Bash"],
         model=MODELS["opus"],
         mode="plan",
@@ -75,11 +90,13 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "tools: 'Bash(git log:*, git diff), Read'": r"tools: Bash\(git log:\*, git diff\) is a rule",
+    "tools: 'Bash(git log, Read'": r"tools: Bash\(git log: its parentheses do not match",
+    "tools: 'Bsh(git:*)'": r"tools: there is no tool 'Bsh\(git:\*\)' here",
+    "tools: WebFetch": "tools: there is no tool 'WebFetch' here",
     "tools: [Read, Reed, mcp__x__y]": r"tools: there is no tool 'Reed' here; tools: .*mcp__x__y",
     "tools: 7": "tools: it is no list",
     "disallowedTools: Bsh": "disallowedTools: there is no tool 'Bsh'",
-    "disallowedTools: 'Bash(rm:*)'": r"disallowedTools: Bash\(rm:\*\) is a rule",
+    "disallowedTools: 'Bash()'": r"disallowedTools: Bash\(\): there is nothing between",
     "model: [opus]": "model: it is no name",
     "permissionMode: yolo": "permissionMode: there is no mode 'yolo'",
     "maxTurns: many": "maxTurns: it is no number",
@@ -90,7 +107,8 @@ REFUSED = {
     "initialPrompt: [x]": "initialPrompt: it is no text",
     "skills: [review]": "skills: skills are not loaded",
     "mcpServers: [github]": "mcpServers: agents are not connected",
-    "hooks: {Stop: []}": "hooks: hooks of single agents",
+    "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is no list",
+    "hooks: [guard]": "hooks: they are no hooks by event",
     "memory: project": "memory: there is no memory",
     "isolation: worktree": "isolation: there are no workspaces",
     "temperature: 0.3": "temperature: there is no such field",
@@ -106,7 +124,7 @@ def test_what_cannot_be_applied_is_refused_by_name(tmp_path: Path, field: str) -
 
 
 def test_all_fields_that_cannot_be_applied_are_listed_at_once(tmp_path: Path) -> None:
-    definition = made(tmp_path, "skills: [a]\nhooks: {Stop: []}\nmemory: user\nx-mine: 1\n")
+    definition = made(tmp_path, "skills: [a]\nhooks: {Stop: 1}\nmemory: user\nx-mine: 1\n")
     with pytest.raises(Invalid) as caught:
         apply(definition, spec())
     for field in ("skills:", "hooks:", "memory:", "x-mine:"):
@@ -144,8 +162,75 @@ def test_a_definition_never_widens_what_the_spawn_allows(tmp_path: Path) -> None
     assert (result.turns_max, result.mode) == (3, "plan")
 
 
+def test_parts_of_tools_are_kept_as_they_are_written(tmp_path: Path) -> None:
+    definition = made(tmp_path, "tools: 'Bash(git log:*, git diff), Edit(/src/**), Read'\n")
+    assert apply(definition, spec()).tools == with_team_tools(
+        "Bash(git log:*)", "Bash(git diff)", "Edit(/src/**)", "Read"
+    )
+
+
+def test_of_two_parts_of_a_tool_the_narrower_is_given(tmp_path: Path) -> None:
+    definition = made(tmp_path, "tools: [Bash, 'Edit(/src/**)', 'Read(/docs/**)']\n")
+    result = apply(definition, spec(tools=["Bash(git:*)", "Edit", "Read(/src/**)"]))
+    assert result.tools == ["Edit(/src/**)", "Bash(git:*)"]
+
+
+def test_a_part_that_is_disallowed_is_denied_in_the_policy(tmp_path: Path) -> None:
+    written = "Write, 'Bash(rm:*)', 'Read(~/.ssh/**)', mcp__github__push, 'WebFetch(domain:x.org)'"
+    definition = made(tmp_path, f"disallowedTools: [{written}]\n")
+    result = apply(definition, spec(policy={"deny": ["Read(.env)"]}))
+    assert result.disallowed_tools == ["Write"]
+    assert result.rights.deny == [
+        "Read(.env)",
+        "Bash(rm:*)",
+        "Read(~/.ssh/**)",
+        "mcp__github__push",
+        "WebFetch(domain:x.org)",
+    ]
+    assert result.rights.sources["Bash(rm:*)"] == str(definition.path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_can_be_that_of_a_role(tmp_path: Path, mode: str) -> None:
+    assert apply(made(tmp_path, f"permissionMode: {mode}\n"), spec()).mode == mode
+
+
+def test_the_hooks_of_a_role_are_stored_with_their_file_and_project(tmp_path: Path) -> None:
+    front = "hooks:\n  Stop:\n    - hooks: [{type: command, command: ./check}]\n"
+    definition = read(write(tmp_path / ".claude/agents", "a", f"---\n{front}---\nDo it.\n"))
+    hooks = apply(definition, spec()).hooks
+    (hook,) = HookSet.of(hooks).hooks
+    assert (hook.event, hook.command) == ("Stop", "./check")
+    assert (hook.source, hook.project) == (str(definition.path), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("front", "governs"),
+    [
+        ("", False),
+        ("permissionMode: plan\n", False),
+        ("permissionMode: dontAsk\n", False),
+        ("permissionMode: acceptEdits\n", True),
+        ("permissionMode: bypassPermissions\n", True),
+        ("hooks: {Stop: []}\n", True),
+        ("hooks: {}\n", False),
+    ],
+)
+def test_a_role_that_runs_or_allows_something_needs_trust(
+    tmp_path: Path, front: str, governs: bool
+) -> None:
+    assert made(tmp_path, front).governs == governs
+
+
+def test_a_role_with_few_tools_can_still_speak_to_its_team(tmp_path: Path) -> None:
+    """R-9.7: a file of Claude Code lists Read only, and its agent can complete its task there."""
+    tools = apply(made(tmp_path, "tools: Read\n"), spec()).tools
+    assert tools is not None and {"Read", "SendMessage", "TaskUpdate", "TaskList"} <= set(tools)
+    assert not {"Bash", "Write", "Edit", "SpawnTeammate"} & set(tools)
+
+
 def test_no_tools_and_all_tools_are_not_the_same(tmp_path: Path) -> None:
-    assert apply(made(tmp_path, "tools: []\n"), spec()).tools == []
+    assert apply(made(tmp_path, "tools: []\n"), spec()).tools == with_team_tools()
     assert apply(made(tmp_path, "tools: '*'\n"), spec()).tools is None
     assert apply(made(tmp_path, ""), spec()).tools is None
 
@@ -217,7 +302,7 @@ def test_descriptions_with_colons_are_taken_as_claude_code_takes_them(tree: Path
     write(tree / ".claude/agents", "a", text)
     found = find("a", tree, tree.parent)
     assert found.description == 'Use when: a "test" fails: now'
-    assert apply(found, spec()).tools == ["Read"]
+    assert apply(found, spec()).tools == with_team_tools("Read")
 
 
 def test_windows_line_ends_and_a_byte_order_mark_do_not_matter(tree: Path) -> None:
@@ -226,4 +311,4 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter(tree: Path) -> No
     path.write_bytes("\ufeff---\r\nname: a\r\ntools: Read\r\n---\r\nDo it.\r\n---\r\nEnd.".encode())
     found = find("a", tree, tree.parent)
     assert found.instructions == "Do it.\r\n---\r\nEnd."
-    assert apply(found, spec()).tools == ["Read"]
+    assert apply(found, spec()).tools == with_team_tools("Read")

@@ -19,16 +19,18 @@ from bullpen.protocol.agent import (
     LeadLease,
     Limits,
     ProcessRecord,
+    Spent,
     TeamFacts,
     Usage,
 )
+from bullpen.protocol.budget import Budget
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Known, Payload
 from bullpen.protocol.policy import Plan, Policy, Sandbox, Standing
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member, TeamConfig
-from bullpen.protocol.task import Check, Facts, Task
+from bullpen.protocol.task import Check, Facts, Forced, Task
 from bullpen.protocol.wire import Wire
 from bullpen.store.files.store import FileStore
 
@@ -70,6 +72,7 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
         Task,
         Facts,
         Check,
+        Forced,
         Request,
         Presence,
         AgentFacts,
@@ -80,6 +83,8 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
         Sandbox,
         Standing,
         Usage,
+        Spent,
+        Budget,
         TeamFacts,
         Limits,
         LeadLease,

@@ -47,7 +47,8 @@ async def test_the_output_of_a_job_is_shown_piece_by_piece(ann: Bench) -> None:
     )
     name = job_id(text)
     (path,) = (ann.desk.folder / "output").iterdir()
-    await ann.until(lambda: path.stat().st_size == 4)
+    # Half a character may be the beginning of a secret, so it is not kept yet.
+    await ann.until(lambda: path.stat().st_size == 3)
     first = await ann.ok("BashOutput", bash_id=name)
     assert "is running" in first
     assert first.endswith("\none")
@@ -97,8 +98,10 @@ async def test_a_job_that_is_ended_at_once_leaves_nothing(ann: Bench) -> None:
     await ann.ok("Bash", command="echo $$ > pid; sleep 600; true", run_in_background=True)
     await end_jobs(ann.desk)
     await ann.ok("Bash", command="sleep 0.3")
-    if (ann.cwd / "pid").exists():
-        assert not ann.runs(await ann.pid_in("pid"))
+    path = ann.cwd / "pid"
+    # It may have been ended before it wrote its number.
+    if path.exists() and path.read_text():
+        assert not ann.runs(int(path.read_text()))
 
 
 async def test_a_job_that_cannot_be_started_is_an_error(ann: Bench) -> None:

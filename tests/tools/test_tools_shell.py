@@ -188,10 +188,10 @@ async def test_all_that_the_shell_printed_is_there_when_it_has_ended(
     assert taken.decode() == "".join(f"{n}\n" for n in range(1, 10001))
 
 
-def test_what_is_kept_in_memory_of_an_output_is_bounded(tmp_path: Path) -> None:
+async def test_what_is_kept_in_memory_of_an_output_is_bounded(ann: Bench, tmp_path: Path) -> None:
     tracemalloc.start()
     try:
-        with commands.Output(tmp_path / "output.txt") as output:
+        with commands.Output(tmp_path / "output.txt", ann.desk) as output:
             for _ in range(200):
                 output.add(b"x" * 50_000)
             _, peak = tracemalloc.get_traced_memory()

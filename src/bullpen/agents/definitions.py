@@ -15,10 +15,16 @@ from typing import Any
 
 import yaml
 
+from bullpen.agents.policy.covering import covered_by
+from bullpen.agents.policy.rules import OTHER_TOOLS, rule_of
 from bullpen.agents.project import up_to_git_root
+from bullpen.agents.settings import KNOWN_TOOLS, joined_hooks, with_source
 from bullpen.agents.tools.box import TOOLS
 from bullpen.errors import Invalid, NotFound, Unreadable
+from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.team.policy_rules import wider_mode
 
 MODELS = {
     "opus": "anthropic:claude-opus-5-5",
@@ -27,7 +33,13 @@ MODELS = {
 }
 """What the short names of models stand for. `inherit` leaves the model to who spawns."""
 
-MODES = ("default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk")
+COORDINATION = tuple(
+    tool.name
+    for tool in TOOLS
+    if tool.kind == "team" and tool.name not in ("SpawnTeammate", "StopTeammate")
+)
+"""The tools that every member of a team has, whatever its role lists, as in Claude Code."""
+
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _FOLDERS = (".bullpen/agents", ".claude/agents")
@@ -36,24 +48,10 @@ _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
 )
 _LOOSE = re.compile(r"^description:[ \t]+(?![\"'|>])(.+?)[ \t\r]*$", re.MULTILINE)
-_PATTERN = re.compile(r"(\w+)\((.*)\)\Z", re.DOTALL)
+_SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 _SHOWN = {"name", "description", "color"}
 # Tools of Claude Code that no agent of ours has: to forbid one is to get what was asked for.
-_NOT_HERE = {
-    "Agent",
-    "AskUserQuestion",
-    "ExitPlanMode",
-    "LSP",
-    "MultiEdit",
-    "NotebookEdit",
-    "NotebookRead",
-    "Skill",
-    "SlashCommand",
-    "Task",
-    "TodoWrite",
-    "WebFetch",
-    "WebSearch",
-}
+_NOT_HERE = OTHER_TOOLS | {"LSP"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,18 @@ class Definition:
         """The colour it is shown in."""
         color = self.fields.get("color")
         return None if color is None else str(color)
+
+    @property
+    def folder(self) -> Path:
+        """The project, or the home, that it is of."""
+        return self.path.resolve().parents[2]
+
+    @property
+    def governs(self) -> bool:
+        """Whether it runs commands or allows things, so that only a trusted one may be used."""
+        mode = next((mode for mode in MODES if mode == self.fields.get("permissionMode")), None)
+        widens = mode is not None and wider_mode(mode, DEFAULT_MODE)
+        return widens or bool(self.fields.get("hooks"))
 
 
 @dataclass(slots=True)
@@ -148,6 +158,16 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
             + ".",
             remedy="Take these out of the file, or use another definition.",
         )
+    deny = made.pop("deny", [])
+    if deny:
+        policy = spec.rights
+        sources = {**policy.sources, **dict.fromkeys(deny, str(definition.path))}
+        made["policy"] = policy.evolve(
+            deny=list(dict.fromkeys([*policy.deny, *deny])), sources=sources
+        ).raw
+    if "hooks" in made:
+        own = with_source(made["hooks"], definition.path, definition.folder)
+        made["hooks"] = joined_hooks(spec.hooks or {}, own)
     return spec.evolve(**made)
 
 
@@ -171,20 +191,28 @@ def _tools(value: Any, spec: AgentSpec) -> dict[str, Any]:
     names = _tool_names(value)
     if names == ["*"]:
         return {}
-    known = {tool.name for tool in TOOLS}
-    wrong = [_why_not(name) for name in names if name not in known]
-    if wrong:
-        raise _No(*wrong)
-    return {"tools": [name for name in names if spec.tools is None or name in spec.tools]}
+    _refuse([why for name in names if (why := _why_not(name)) is not None])
+    names = list(dict.fromkeys([*names, *COORDINATION]))
+    if spec.tools is None:
+        return {"tools": names}
+    both = [name for name in names if covered_by(name, spec.tools, alike=False)]
+    both += [name for name in spec.tools if covered_by(name, names, alike=False)]
+    return {"tools": list(dict.fromkeys(both))}
 
 
 def _disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
-    known = {tool.name for tool in TOOLS}
+    """Whole tools are taken away; of parts of tools, and of servers, every call is denied."""
     names = [name for name in _tool_names(value) if name not in _NOT_HERE]
-    wrong = [_why_not(name) for name in names if name not in known]
-    if wrong:
-        raise _No(*wrong)
-    return {"disallowed_tools": list(dict.fromkeys([*(spec.disallowed_tools or []), *names]))}
+    _refuse([why for name in names if (why := _why_not(name, to_deny=True)) is not None])
+    parts = [name for name in names if name not in KNOWN_TOOLS]
+    whole = [name for name in names if name in KNOWN_TOOLS]
+    taken = list(dict.fromkeys([*(spec.disallowed_tools or []), *whole]))
+    return {"disallowed_tools": taken or None, "deny": parts}
+
+
+def _refuse(reasons: list[str]) -> None:
+    if reasons:
+        raise _No(*dict.fromkeys(reasons))
 
 
 def _tool_names(value: Any) -> list[str]:
@@ -193,13 +221,24 @@ def _tool_names(value: Any) -> list[str]:
         value = re.split(r",\s*(?![^()]*\))", value)
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise _No("it is no list of names")
-    return [name.strip() for name in value if name.strip()]
+    return [part for name in value if name.strip() for part in _parts(name.strip())]
 
 
-def _why_not(name: str) -> str:
-    if _PATTERN.match(name):
-        return f"{name} is a rule for part of a tool, and such rules are not enforced yet"
-    return f"there is no tool {name!r} here"
+def _parts(name: str) -> list[str]:
+    """`Bash(git log:*, git diff)` means two parts of a tool."""
+    several = _SEVERAL.fullmatch(name)
+    if several is None:
+        return [name]
+    parts = re.split(r"(?<=:\*)\s*,\s*", several["parts"])
+    return [f"{several['tool']}({part.strip()})" for part in parts]
+
+
+def _why_not(name: str, *, to_deny: bool = False) -> str | None:
+    rule = rule_of(name)
+    elsewhere = rule.tool in _NOT_HERE or rule.tool.startswith("mcp__")
+    if rule.tool not in KNOWN_TOOLS and not (to_deny and elsewhere):
+        return f"there is no tool {name!r} here"
+    return None if rule.broken is None else f"{name}: {rule.broken}"
 
 
 def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
@@ -214,6 +253,16 @@ def _mode(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in MODES:
         raise _No(f"there is no mode {value!r}; there are {', '.join(MODES)}")
     return {"mode": spec.mode or value}
+
+
+def _hooks(value: Any, spec: AgentSpec) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _No("they are no hooks by event")
+    try:
+        HookSet.of(value)
+    except Invalid as error:
+        raise _No(error.message.rstrip(".")) from None
+    return {"hooks": value} if value else {}
 
 
 def _turns(value: Any, spec: AgentSpec) -> dict[str, Any]:
@@ -246,6 +295,7 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "disallowedTools": _disallowed,
     "model": _model,
     "permissionMode": _mode,
+    "hooks": _hooks,
     "maxTurns": _turns,
     "effort": _effort,
     "initialPrompt": _prompt,
@@ -254,7 +304,6 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
 _NOT_YET = {
     "skills": "skills are not loaded by this program",
     "mcpServers": "agents are not connected to MCP servers by this program",
-    "hooks": "hooks of single agents are not run by this program",
     "memory": "there is no memory across agents",
     "isolation": "there are no workspaces of an agent's own yet; it would share the directory",
 }

@@ -12,13 +12,16 @@ import anyio
 
 from bullpen.agents.completion import complete
 from bullpen.agents.drivers.base import Colleagues, Mail
+from bullpen.agents.environment import for_commands
 from bullpen.agents.frame import frames
 from bullpen.agents.gate import Gate, surroundings
 from bullpen.agents.hooking import Hooking
 from bullpen.agents.plan_rule import ask_rule
 from bullpen.agents.planning import Planning
 from bullpen.agents.policy.call import Call
+from bullpen.agents.policy.decide import hidden
 from bullpen.agents.secrets import Redactor
+from bullpen.agents.spending import Spending
 from bullpen.agents.transcript import Transcript
 from bullpen.agents.triage import triage, without_repeats
 from bullpen.errors import Refused
@@ -60,7 +63,6 @@ class RunnerDesk:
         transcript: Transcript,
         colleagues: Colleagues | None,
         now: Callable[[], int],
-        hooks: Hooking | None = None,
     ) -> None:
         self.team = team
         self.agent = agent
@@ -70,7 +72,6 @@ class RunnerDesk:
         self.env = env
         self.colleagues = colleagues
         self.attempts: dict[str, int] = {}
-        self.turn_usage = Usage.new()
         self.activity = Activity("starting", now())
         self.notes: list[str] = []
         self.timers: list[tuple[float, str]] = []
@@ -79,15 +80,20 @@ class RunnerDesk:
         # Set by the runner: what to do when something of the above has changed.
         self.stir: Callable[[], None] = lambda: None
         self.show: Callable[[], None] = lambda: None
-        self.hooks = hooks or Hooking()
+        self.hooks = Hooking(self)
         self.planning = Planning(
             team,
             agent,
             folder=Path(env.get("BULLPEN_HOME") or folder) / "plans",
-            ask_rule=lambda rule, plan: ask_rule(rule, plan, cwd=spec.cwd, env=env),
+            ask_rule=lambda rule, plan: ask_rule(
+                rule, plan, cwd=spec.cwd, env=for_commands(env, spec.env_asked)
+            ),
             record=self.record,
         )
-        self._redactor = Redactor(env)
+        self.spending = Spending(
+            team, agent, spec.model, attempts=self.attempts, record=self.record
+        )
+        self._redactor = Redactor(env, spec.env_asked)
         self._changed = anyio.Event()
         self._gate = Gate(
             team,
@@ -130,7 +136,8 @@ class RunnerDesk:
 
     def hides(self, path: str) -> bool:
         """Whether a rule denies reading this file."""
-        return False
+        rights = self._gate.current
+        return rights is not None and hidden(path, rights)
 
     def redacted(self, text: str) -> str:
         """The text without any secret of this agent's environment."""
@@ -138,6 +145,7 @@ class RunnerDesk:
 
     async def may_spend(self) -> None:
         """Record what was used so far; raises Refused if a budget is used up."""
+        await self.spending.check()
 
     async def enter_plan_mode(self) -> None:
         """From now on it may only look."""
@@ -236,6 +244,7 @@ class RunnerDesk:
     def enter(self, state: AgentState, detail: str | None = None) -> None:
         """Report another state."""
         activity = self.activity
+        detail = None if detail is None else self.redacted(detail)
         activity.state, activity.detail, activity.since_ms = state, detail, self._now()
         activity.tool = None
         self.show()
@@ -244,15 +253,14 @@ class RunnerDesk:
         """Add a line to the transcript."""
         self._transcript.record(kind, **self._redactor.value(data))
 
-    def used(self, usage: Usage) -> None:
+    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
         """Add what one model request used."""
-        self.turn_usage = self.turn_usage.plus(usage)
-        self.record("usage", **usage.raw)
+        self.spending.used(usage, calls)
         self.show()
 
     def wrote(self, to: str, summary: str) -> None:
         """Remember that it wrote to somebody in this turn."""
-        self.wrote_to[to] = summary
+        self.wrote_to[to] = self.redacted(summary)
 
     def wake_later(self, seconds: float, note: str) -> None:
         """Ask for another turn later."""

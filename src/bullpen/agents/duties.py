@@ -11,6 +11,8 @@ from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
 from bullpen.store.clock import Clock
 from bullpen.team import agent_rules, rules
+from bullpen.team.budget_rules import OverBudget
+from bullpen.team.check_rules import is_done
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import MemberView, Snapshot
 
@@ -38,6 +40,7 @@ class Duties:
         self._reminded = 0
         self._remind_at: float | None = None
         self._gave_back: set[str] = set()
+        self._asides: list[str] = []
         self._progress: object = None
         self._rest_since: float | None = None
         self._look_at: float | None = None
@@ -95,7 +98,7 @@ class Duties:
 
     def _unblocked(self, tasks: list[Task], own: list[Task]) -> list[str]:
         """Tasks assigned to it that nothing blocks any more, each told once."""
-        done = {task.id for task in tasks if task.status == "completed"}
+        done = {task.id for task in tasks if is_done(task)}
         notes = []
         for task in own:
             mark = (task.id, task.facts.attempt)
@@ -123,9 +126,7 @@ class Duties:
             return [words]
         reason = f"{self._desk.agent} ended its turns without finishing"
         for task in working:
-            await self._tasks.release(task.id, by=self._desk.agent, reason=reason)
-            self._desk.attempts.pop(task.id, None)
-            self._gave_back.add(task.id)
+            await self.give_back(task.id, reason)
         await self._desk.team.mailbox.send(
             LEAD,
             f"I gave task {named} back: I was reminded of it {_REMINDERS_MAX} times"
@@ -134,6 +135,30 @@ class Duties:
             summary=f"Gave task {named} back",
         )
         return []
+
+    async def give_back(self, task_id: str, reason: str) -> None:
+        """Give a task back and do not take it again: it comes to nothing here."""
+        await self._tasks.release(task_id, by=self._desk.agent, reason=reason)
+        self._desk.attempts.pop(task_id, None)
+        self._gave_back.add(task_id)
+
+    async def hand_in(self, over: OverBudget) -> None:
+        """Give a task back of which nothing may be used any more, and say so."""
+        task_id = over.reached.name
+        await self.give_back(task_id, over.message)
+        self._asides.append(f"{over.message} You gave it back: leave it as it is.")
+        if not self._desk.is_lead:
+            await self._desk.team.mailbox.send(
+                LEAD,
+                f"I gave task #{task_id} back. {over}",
+                sender=self._desk.agent,
+                summary=f"Gave task #{task_id} back: its budget is used up",
+            )
+
+    def asides(self) -> list[str]:
+        """What the next turn has to be told, though it would not begin one; handed out once."""
+        told, self._asides = self._asides, []
+        return told
 
     async def _lead_on(self) -> list[str]:
         """Remind a lead that everybody rests and the goal is not reached, but not for ever."""

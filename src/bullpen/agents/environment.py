@@ -52,6 +52,9 @@ MODELS = (
 )
 """How our own agent reaches its model."""
 
+MODEL_KEYS = tuple(name for name in MODELS if name.endswith("_API_KEY"))
+"""What of this its commands have no use for: they do not talk to the model."""
+
 
 def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
     """The names, if all that were asked for are set. Raises Invalid, naming those that are not."""
@@ -63,6 +66,21 @@ def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
             remedy="Set them, or do not ask for them.",
         )
     return wanted
+
+
+def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
+    """What the commands of an agent get: all that it has, but no key of its model.
+
+    Unless somebody asked for that key by name: then it is for the commands.
+    """
+    kept = frozenset(asked)
+    return {name: value for name, value in env.items() if name not in MODEL_KEYS or name in kept}
+
+
+def beyond_ours(env: Mapping[str, str]) -> list[str]:
+    """The variables of a launch that are there because somebody asked for them."""
+    ours = {*COMMON, *OURS, *MODELS}
+    return [name for name in env if name not in ours and not name.startswith("BULLPEN_")]
 
 
 def environment(

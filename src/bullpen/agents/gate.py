@@ -19,7 +19,8 @@ from bullpen.agents.hooking import Hooking, HookRuling
 from bullpen.agents.policy.answers import answer_of
 from bullpen.agents.policy.call import Call, Rights, Ruling
 from bullpen.agents.policy.decide import decide, rights_of
-from bullpen.errors import Refused
+from bullpen.agents.tools.opening import keep, look_up
+from bullpen.errors import Invalid, Refused
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
@@ -66,6 +67,8 @@ class Gate:
         self._change = change
         self._redact = redact
         self._record = record
+        # As they were at the last call.
+        self.current: Rights | None = None
 
     async def permit(self, call: Call) -> Mapping[str, Any]:
         """Return the input with which the call may be made, when it may be made.
@@ -79,14 +82,17 @@ class Gate:
         hooked = await self._hooks.before_tool(call, mode=agent.mode)
         if hooked.input is not None:
             call = replace(call, input=hooked.input)
-        rights = self.rights(agent)
+        rights = self.current = self.rights(agent)
+        call = await to_thread.run_sync(_looked_up, call, rights.cwd)
         ruling = await to_thread.run_sync(decide, call, rights)
         ruling = await self._not_relayed(call, _with_hooks(ruling, hooked))
-        if ruling.effect == "allow":
-            return call.input
         if ruling.effect == "deny":
             raise self._denied(call, ruling.why)
-        return await self._asked(call, ruling, agent, rights)
+        if ruling.effect == "ask":
+            call = await self._asked(call, ruling, agent, rights)
+        if call.real is not None:
+            keep(call.input["file_path"], call.real)
+        return call.input
 
     def rights(self, agent: AgentFacts) -> Rights:
         """All that decides about this agent's calls now."""
@@ -120,10 +126,8 @@ class Gate:
             return Ruling("deny", why)
         return Ruling("ask", why)
 
-    async def _asked(
-        self, call: Call, ruling: Ruling, agent: AgentFacts, rights: Rights
-    ) -> Mapping[str, Any]:
-        """Ask, wait, and use the answer once."""
+    async def _asked(self, call: Call, ruling: Ruling, agent: AgentFacts, rights: Rights) -> Call:
+        """Ask, wait, and use the answer once. Returns the call as the answer allows it."""
         policy = agent.asked.rights
         approver: Approver = policy.approver
         if approver == "lead" and self._agent == LEAD:
@@ -147,16 +151,19 @@ class Gate:
         self._record("permitted", tool=call.tool, request=used.id, by=used.answered_by)
         return await self._edited(call, used, agent)
 
-    async def _edited(self, call: Call, used: Request, agent: AgentFacts) -> Mapping[str, Any]:
-        """The input of the answer. Whoever changes it is bound by what is denied all the same."""
+    async def _edited(self, call: Call, used: Request, agent: AgentFacts) -> Call:
+        """The call of the answer. Whoever changes it is bound by what is denied all the same."""
         changed = (used.answer or {}).get("updatedInput")
-        if not isinstance(changed, dict) or changed == call.input:
-            return call.input
+        # Whoever answers saw it without secrets, and may have sent it back like that.
+        same = (call.input, self._redact(dict(call.input)))
+        if not isinstance(changed, dict) or changed in same:
+            return call
         edited = replace(call, input=changed)
+        edited = await to_thread.run_sync(_looked_up, edited, agent.asked.cwd)
         ruling = await to_thread.run_sync(decide, edited, self.rights(agent))
         if ruling.effect == "deny":
             raise self._denied(edited, ruling.why)
-        return changed
+        return edited
 
     async def _request(
         self, call: Call, ruling: Ruling, approver: Approver, deadline_s: float
@@ -221,6 +228,18 @@ def _with_hooks(ruling: Ruling, hooked: HookRuling) -> Ruling:
         return replace(ruling, effect="ask", why=hooked.why)
     by_rule = ruling.effect == "ask" and ruling.rule is not None
     return ruling if by_rule else Ruling("allow", hooked.why)
+
+
+def _looked_up(call: Call, cwd: str) -> Call:
+    """The call with where its file really lies, to be decided about and opened as that."""
+    path = call.input.get("file_path")
+    if not isinstance(path, str):
+        return replace(call, real=None)
+    try:
+        return replace(call, real=look_up(path, cwd))
+    except Invalid:
+        # The tool says the same, and opens nothing.
+        return replace(call, real=None)
 
 
 def _digest(call: Call) -> str:

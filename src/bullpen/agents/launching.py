@@ -28,6 +28,7 @@ from bullpen.errors import (
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.clock import Clock, now_ms
+from bullpen.team import budget_rules
 from bullpen.team.team import Team
 
 _POLL_S = 0.05
@@ -59,7 +60,7 @@ class Launching:
         home: Path,
         backends: Mapping[str, Backend],
         environ: Mapping[str, str],
-        check: Callable[[AgentSpec], None],
+        check: Callable[[AgentSpec, bool], None],
         program: Sequence[str] = AGENT_PROGRAM,
         clock: Clock = now_ms,
     ) -> None:
@@ -68,7 +69,7 @@ class Launching:
         self._home = home
         self._backends = backends
         self._environ = environ
-        # Refuses what the driver of a spec cannot do.
+        # Refuses what the driver of a spec cannot do; with True also what has no known price.
         self._check = check
         self._program = tuple(program)
         self._clock = clock
@@ -220,7 +221,8 @@ class Launching:
         backend = self._backend(spec.backend)
         with _answering(backend, seconds):
             await backend.check()
-        await anyio.to_thread.run_sync(self._check, spec)
+        in_money = budget_rules.in_money(await self._agents.config(), spec.cap)
+        await anyio.to_thread.run_sync(self._check, spec, in_money)
 
     async def _end_place(self, place: ProcessRecord | None, nonce: str, *, grace_s: float) -> None:
         """End whatever runs of a launch, wherever that is, whatever its backend does.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from bullpen.agents.frame import one_line
+from bullpen.agents.policy.call import Call
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
     Deliver,
     Event,
     PutMember,
+    PutRequest,
     PutTask,
     PutTeam,
 )
@@ -23,6 +26,7 @@ from bullpen.protocol.payloads import (
     TaskAssignment,
     payload_of,
 )
+from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
 
@@ -61,12 +65,53 @@ def _told(event: Event, change: Change) -> Iterator[str]:
             yield f"{event.actor} deleted task #{task_id}"
         case PutMember(member):
             yield from _member(event, member)
+        case PutRequest(request) if request.state != "pending":
+            yield from _answer(event, request)
         case PutTeam() if event.op == "team.finish":
             yield f"{event.actor} has finished"
+        case Deliver() if event.op == "agent.end":
+            # The notice to the lead says what the agent's own row has said.
+            return
         case Deliver(to, message) if to != message.sender:
             yield from _mail(message.sender, to, message.text, message.summary)
         case _:
             return
+
+
+def asked_for(request: Request) -> str:
+    """What a request is about, on one line: `Bash git push origin main`."""
+    subject = request.subject
+    match request.kind:
+        case "permission":
+            return _call(subject)
+        case "plan":
+            lines = (line.strip(" #") for line in str(subject.get("plan", "")).split("\n"))
+            return f"plan: {next((line for line in lines if line), '')}".rstrip(": ")
+        case "shutdown":
+            return f"to end ({subject['reason']})" if "reason" in subject else "to end"
+
+
+def _call(subject: Mapping[str, Any]) -> str:
+    given, said = subject.get("input"), subject.get("description")
+    tool = str(subject.get("toolName", "a tool"))
+    call = Call(tool, given if isinstance(given, dict) else {}, "run")
+    # Other programs' tools: only they know what is telling about an input.
+    return str(call) if call.detail or not said else f"{tool}: {said}"
+
+
+def _answer(event: Event, request: Request) -> Iterator[str]:
+    """What came of a question; that agents agree to end is told by their end."""
+    if request.kind == "shutdown" or event.op not in ("request.answer", "request.expire"):
+        return
+    about = f"{request.sender}: {asked_for(request)}"
+    said = (request.answer or {}).get("feedback")
+    why = f" ({said})" if said else ""
+    if request.state == "expired":
+        yield f"nobody answered {about}{why}"
+        return
+    who = "a rule" if request.voice == "policy" else request.answered_by
+    yes, no = ("approved", "rejected") if request.kind == "plan" else ("allowed", "denied")
+    yield f"{who} {yes if request.state == 'approved' else no} {about}{why}"
 
 
 def _task(event: Event, task: Task) -> Iterator[str]:

@@ -33,7 +33,7 @@ _DEAD = frozenset("ZXx")
 _PS_S = 10.0
 _POLL_S = 0.02
 _POLL_MAX_S = 0.2
-_PS_LINE = re.compile(r"(\d+)\s+(\d+)\s+(\S+)\s+(.+)")
+_PS_LINE = re.compile(r"(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Process:
     group: int
     state: str
     start: str
+    parent: int = 0
 
     @property
     def runs(self) -> bool:
@@ -69,6 +70,20 @@ def start_of(pid: int) -> str | None:
     """When the process of that pid started, as a text that no other process ever has."""
     row = look(pid)
     return None if row is None else row.start
+
+
+def ancestors(pid: int) -> list[Process]:
+    """The processes from which one descends, the nearest first. Whose parent has ended is adopted.
+
+    The list ends where the system shows no more.
+    """
+    found: list[Process] = []
+    row = look(pid)
+    while row is not None and row.parent > 0:
+        row = look(row.parent)
+        if row is not None:
+            found.append(row)
+    return found
 
 
 def is_alive(pid: int, start: str) -> bool:
@@ -289,7 +304,9 @@ def _proc_row(pid: int, boot: str) -> Process | None:
     # The name of the program is in brackets and may hold anything, brackets and spaces too.
     fields = text[text.rindex(b")") + 2 :].split()
     start = f"{fields[19].decode()}-{boot}"
-    return Process(pid, group=int(fields[2]), state=fields[0].decode(), start=start)
+    return Process(
+        pid, group=int(fields[2]), state=fields[0].decode(), start=start, parent=int(fields[1])
+    )
 
 
 def _proc_nonces() -> list[tuple[int, str]]:
@@ -347,11 +364,13 @@ def _ps(*words: str) -> str:
 
 def _ps_rows(*which: str) -> list[Process]:
     rows = []
-    for line in _ps(*which, "-o", "pid=,pgid=,state=,lstart=").splitlines():
+    for line in _ps(*which, "-o", "pid=,ppid=,pgid=,state=,lstart=").splitlines():
         if match := _PS_LINE.fullmatch(line.strip()):
-            pid, group, state, start = match.groups()
+            pid, parent, group, state, start = match.groups()
             start = "-".join(start.split())
-            rows.append(Process(int(pid), group=int(group), state=state, start=start))
+            rows.append(
+                Process(int(pid), group=int(group), state=state, start=start, parent=int(parent))
+            )
     return rows
 
 

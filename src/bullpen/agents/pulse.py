@@ -8,13 +8,13 @@ import anyio
 
 from bullpen.agents.desk import RunnerDesk
 from bullpen.errors import BullpenError, Conflict, NotFound
-from bullpen.protocol.agent import ProcessRecord, Usage
+from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.presence import Presence
 from bullpen.store.clock import Clock
 
 
 class Pulse:
-    """The heartbeats of one launch. `used` is what it has used in the turns that are over."""
+    """The heartbeats of one launch."""
 
     def __init__(
         self,
@@ -31,7 +31,6 @@ class Pulse:
         self._clock = clock
         self._every_s, self._ttl_s = pace
         self._shown = anyio.Event()
-        self.used = Usage.new()
         desk.show = self._show
 
     async def go_on(self, *also: Callable[[], Awaitable[None]]) -> None:
@@ -72,7 +71,7 @@ class Pulse:
             nonce=self._nonce,
             tool=activity.tool,
             actions=activity.actions or None,
-            usage=self.used.plus(self._desk.turn_usage).raw,
+            usage=self._desk.spending.total.raw,
         )
         await self._desk.team.agents.beat(presence)
 

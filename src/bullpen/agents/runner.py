@@ -7,10 +7,11 @@ asked of the model.
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 
@@ -19,20 +20,22 @@ from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.digest import digest
 from bullpen.agents.drivers.base import Driver, TurnFailed, TurnInput
 from bullpen.agents.duties import Duties
+from bullpen.agents.idle_notice import idle_notice
 from bullpen.agents.pulse import Pulse
 from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.transcript import NAME as TRANSCRIPT
 from bullpen.agents.transcript import rows
 from bullpen.agents.triage import Triage, triage
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
-from bullpen.protocol.agent import End, ProcessRecord, Usage
-from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import Control, IdleNotification
-from bullpen.protocol.times import iso
+from bullpen.protocol.agent import End, ProcessRecord
+from bullpen.protocol.payloads import Control
 from bullpen.store.base import Entry
 from bullpen.store.clock import Clock, now_ms
+from bullpen.team.agents import Turn
+from bullpen.team.budget_rules import OverBudget, Reached
 
-_RESULT_CHARACTERS_MAX = 1_000_000
+T = TypeVar("T")
+
 _GO_ON = "Your process ended in the middle of a turn and was started again. Go on where you were."
 
 
@@ -62,9 +65,12 @@ class Ended:
 
     end: End
     cause: str | None = None
+    # The limit that it met, if that is why.
+    reached: Reached | None = None
 
 
-Interruption = Literal["cancel", "pause", "stop"]
+# At a limit the agent ends; of a task of which no more may be used, only the turn.
+Interruption = Literal["cancel", "pause", "stop", "limit", "task"]
 
 
 class Runner:
@@ -102,7 +108,10 @@ class Runner:
         self._failures = 0
         self._not_before = 0.0
         desk.stir = self._stir
-        desk.planning.nonce = nonce
+        desk.planning.nonce = desk.spending.nonce = nonce
+        desk.spending.cut = self._cut_turn
+        desk.hooks.end_agent = lambda why: self.stop("stopped", why)
+        desk.hooks.give_back = self._duties.give_back
 
     async def run(self) -> Ended:
         """Work until the end, and say how it came. Raises only if even that cannot be recorded."""
@@ -141,17 +150,19 @@ class Runner:
         if self._desk.is_lead:
             await self._chair.take()
         facts = await self._team.agents.ready(self._name, nonce=self._nonce, place=self._place)
-        self._pulse.used = facts.used
+        await self._desk.spending.adopt(facts, self._desk.folder)
         self._desk.planning.adopt(facts)
         await self._duties.adopt()
-        await self._desk.hooks.started()
         if facts.launch > 1 and await anyio.to_thread.run_sync(_cut_off, self._desk.folder):
             self._desk.notes.append(_GO_ON)
         self._desk.enter("idle")
-        self._desk.record("ready", driver=self._driver.name, launch=facts.launch)
+        self._desk.record(
+            "ready", driver=self._driver.name, launch=facts.launch, born=facts.began_ms
+        )
         await self._pulse.beat()
 
     async def _work(self) -> None:
+        await self._hooked(self._desk.hooks.started)
         while self._ended is None:
             try:
                 given = await self._next_turn()
@@ -159,8 +170,9 @@ class Runner:
                     await self._take_turn(given)
             except (Conflict, NotFound) as error:
                 self._ended = Ended("lost", error.message)
+            except OverBudget as error:
+                self._ended = _at_limit(error)
             except Refused as error:
-                # A limit was reached: the work stays as it is.
                 self._ended = Ended("stopped", error.message)
             except Unavailable as error:
                 self._desk.record("trouble", text=str(error))
@@ -202,7 +214,7 @@ class Runner:
         """The state of the team, why there is a turn, and the mail."""
         snapshot = await self._team.snapshot()
         mail = await self._desk.inject(entries)
-        parts = [digest(snapshot, self._name), *notes]
+        parts = [digest(snapshot, self._name), *self._desk.hooks.context(), *notes]
         if mail is not None:
             parts.append(mail.text)
         return TurnInput("\n\n".join(parts), mail.ids if mail else ())
@@ -270,20 +282,34 @@ class Runner:
             self._turn.cancel()
         self._stir()
 
+    def _cut_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+
+    async def _begun(self) -> Turn:
+        """Begin a turn; before that, give a task back of which nothing may be used any more."""
+        while True:
+            try:
+                return await self._desk.spending.begin_turn()
+            except OverBudget as error:
+                if error.reached.scope != "task":
+                    raise
+                await self._duties.hand_in(error)
+
     async def _take_turn(self, given: TurnInput) -> None:
         desk = self._desk
-        facts = await self._team.agents.begin_turn(self._name, nonce=self._nonce)
-        desk.turn_usage = Usage.new()
+        turn = await self._begun()
+        given = TurnInput("\n\n".join([given.text, *self._duties.asides()]), given.ids)
         desk.wrote_to.clear()
-        self._pulse.used = facts.used
         desk.enter("working")
-        desk.record("turn", number=facts.used.turns, text=given.text, ids=list(given.ids))
+        desk.record("turn", number=turn.agent.used.turns, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
-        text, failure = await self._drive(given)
+        text, failure = await self._drive(given, turn.seconds_left)
         text = desk.redacted(text)
         failure = None if failure is None else desk.redacted(failure)
-        self._pulse.used = self._pulse.used.plus(desk.turn_usage)
         interrupted, self._interruption = self._interruption, None
+        if desk.spending.over is not None and interrupted is None:
+            interrupted = "task" if desk.spending.over.reached.scope == "task" else "limit"
         desk.record("end", text=text, failure=failure, interrupted=interrupted)
         if failure is None and interrupted is None:
             # A turn that succeeded is a request that succeeded.
@@ -291,10 +317,12 @@ class Runner:
         desk.turn_over()
         await self._settle_turn(text, failure, interrupted)
 
-    async def _drive(self, given: TurnInput) -> tuple[str, str | None]:
+    async def _drive(self, given: TurnInput, left_s: float | None) -> tuple[str, str | None]:
         """The final text, and why the turn failed if it did."""
+        # A moment later than the limit, so that it is over for the team's clock too.
+        most_s = min(self._pace.turn_s, self._pace.turn_s if left_s is None else left_s + 0.05)
         try:
-            with anyio.CancelScope(deadline=anyio.current_time() + self._pace.turn_s) as scope:
+            with anyio.CancelScope(deadline=anyio.current_time() + most_s) as scope:
                 self._turn = scope
                 if self._stirred.is_set():
                     # An order that came since the mail was sorted is in nobody's hands yet.
@@ -305,26 +333,41 @@ class Runner:
                 result = await self._driver.turn(given, self._desk)
                 return result.text, None
         except TurnFailed as error:
+            if error.for_good:
+                self._ended = self._ended or Ended("failed", str(error))
             return error.partial, str(error)
+        except OverBudget:
+            return "", None
         except BullpenError as error:
             return "", str(error)
         except Exception as error:
             return "", f"{type(error).__name__}: {error}"
         finally:
             self._turn = None
-        if self._interruption is not None:
+        if self._interruption is not None or await self._is_over_budget():
             return "", None
-        return "", f"The turn took longer than {self._pace.turn_s:.0f} s and was ended."
+        return "", f"The turn took longer than {most_s:.0f} s and was ended."
+
+    async def _is_over_budget(self) -> bool:
+        """Whether a limit is why the turn was cut short, one on time for example."""
+        if self._desk.spending.over is None:
+            with suppress(OverBudget):
+                await self._desk.spending.check()
+        return self._desk.spending.over is not None
 
     async def _settle_turn(
         self, text: str, failure: str | None, interrupted: Interruption | None
     ) -> None:
         desk = self._desk
-        idle = await self._idle_notice(text, failure) if interrupted is None else None
-        await self._team.agents.end_turn(
-            self._name, nonce=self._nonce, usage=desk.turn_usage, idle=idle
-        )
-        desk.turn_usage = Usage.new()
+        idle = None
+        if interrupted is None and not desk.is_lead:
+            idle = await idle_notice(desk, text, failure, now_ms=self._clock())
+        await desk.spending.end_turn(idle)
+        over = desk.spending.over
+        if over is not None and over.reached.scope == "task":
+            await self._duties.hand_in(over)
+        elif over is not None:
+            self._ended = self._ended or _at_limit(over)
         if desk.leaving is not None:
             self._ended = self._ended or Ended("finished", desk.leaving)
         elif self._duties.until_done and await self._team.agents.result() is not None:
@@ -351,9 +394,20 @@ class Runner:
         """Ask the hooks. Why they want it to go on begins another turn."""
         desk = self._desk
         waits = bool(desk.planning.waits_for or desk.wrote_to or desk.timers)
-        why = await desk.hooks.turn_over(text, waiting=waits)
+        why = await self._hooked(lambda: desk.hooks.turn_over(text, waiting=waits))
         if why is not None:
             desk.notes.append(why)
+
+    async def _hooked(self, run: Callable[[], Awaitable[T]]) -> T | None:
+        """Run hooks between turns. Orders are obeyed meanwhile, as in a turn; None if one came."""
+        try:
+            with anyio.CancelScope() as scope:
+                self._turn = scope
+                return await run()
+        finally:
+            self._turn = None
+        self._interruption = None
+        return None
 
     def _rest(self) -> None:
         """Show that it rests, or for whose answer to its plan it waits."""
@@ -362,31 +416,6 @@ class Runner:
             self._desk.enter("waiting", f"approval of its plan ({asked})")
         else:
             self._desk.enter("idle", self._duties.owes())
-
-    async def _idle_notice(self, text: str, failure: str | None) -> IdleNotification | None:
-        """What the lead is told: how the turn ended, what was said, whom it wrote to."""
-        if self._desk.is_lead:
-            return None
-        wrote = self._desk.wrote_to.items()
-        peers = "; ".join(f"[to {to}] {what}" for to, what in wrote if to != LEAD)
-        more = any(entry.state == "stored" for entry in await self._desk.unread())
-        reason = "failed" if failure is not None else None if more else "available"
-        return IdleNotification.new(
-            sender=self._name,
-            timestamp=iso(self._clock()),
-            idle_reason=reason,
-            summary=peers or None,
-            result=self._bounded(text) or None,
-            failure_reason=failure,
-        )
-
-    def _bounded(self, text: str) -> str:
-        if len(text) <= _RESULT_CHARACTERS_MAX:
-            return text
-        path = self._desk.folder / "final.txt"
-        path.write_text(text, "utf-8")
-        left_out = len(text) - _RESULT_CHARACTERS_MAX
-        return f"{text[:_RESULT_CHARACTERS_MAX]}\n[{left_out} more characters: {path}]"
 
     async def _listen(self) -> None:
         """Stir when anything about the team changes; obey orders also while a turn runs."""
@@ -417,13 +446,20 @@ class Runner:
     async def _conclude(self, ended: Ended) -> Ended:
         """Record the end: the last heartbeat, the tasks given back, the lead told."""
         desk = self._desk
+        if ended.cause is not None:
+            ended = replace(ended, cause=desk.redacted(ended.cause))
         with anyio.move_on_after(30, shield=True):
             try:
                 await end_jobs(desk)
                 await self._driver.aclose()
                 await self._chair.leave()
                 ending = await self._team.agents.end(
-                    self._name, ended.end, by=self._name, nonce=self._nonce, cause=ended.cause
+                    self._name,
+                    ended.end,
+                    by=self._name,
+                    nonce=self._nonce,
+                    cause=ended.cause,
+                    reached=ended.reached,
                 )
                 if ending is not None and ending.agent.end is not None:
                     # Whoever told it to end has said before how that is to be called.
@@ -441,10 +477,15 @@ class Runner:
         self._stirred.set()
 
 
+def _at_limit(over: OverBudget) -> Ended:
+    """The end of an agent at a limit: its work stays as it is."""
+    return Ended("stopped", f"{over.message} {over.remedy}", over.reached)
+
+
 def _cut_off(folder: Path) -> bool:
     """Whether the last turn on record was not ended, or was ended by force."""
     last: dict[str, Any] = {}
     for row in rows(folder / TRANSCRIPT):
         if row.get("kind") in ("turn", "end"):
             last = row
-    return last.get("kind") == "turn" or last.get("interrupted") == "stop"
+    return last.get("kind") == "turn" or last.get("interrupted") in ("stop", "limit")

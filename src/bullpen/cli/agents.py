@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bullpen.cli import complete
 from bullpen.cli.command import command
-from bullpen.cli.session import Session, directory, is_terminal, text_or_input
+from bullpen.cli.policy_options import CAN_ASK, PolicyOptions
+from bullpen.cli.session import Session, is_terminal, text_or_input
+from bullpen.cli.spawn_options import SpawnOptions
 from bullpen.errors import NotFound, Refused
 
 if TYPE_CHECKING:
@@ -20,15 +22,6 @@ if TYPE_CHECKING:
     from bullpen.office import Office
     from bullpen.team.snapshot import Snapshot
 
-Driver = Literal["native", "scripted"]
-Model = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The model it thinks with.", show_default=False)
-]
-Script = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="What the scripted driver plays.", show_default=False),
-]
-Cwd = Annotated[str | None, typer.Option(metavar="DIR", help="Where it works. [default: here]")]
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The agent.", autocompletion=complete.member_names)
 ]
@@ -49,6 +42,7 @@ def register(app: typer.Typer) -> None:
         examples=(
             "bullpen spawn alice 'Write the parser'",
             "bullpen spawn bob --role reviewer --backend tmux",
+            "bullpen spawn dan 'Fix it' --mode acceptEdits --allow 'Bash(git:*)'",
             "bullpen spawn carol - --key nightly < prompt.txt",
         ),
     )(spawn)
@@ -82,29 +76,7 @@ def spawn(
         ),
     ] = None,
     *,
-    driver: Annotated[Driver, typer.Option(help="Which program takes its turns.")] = "native",
-    backend: Annotated[
-        Literal["subprocess", "tmux"], typer.Option(help="Where it runs.")
-    ] = "subprocess",
-    model: Model = None,
-    role: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The agent definition to make it from.")
-    ] = None,
-    cwd: Cwd = None,
-    script: Script = None,
-    mode: Annotated[
-        str | None, typer.Option(metavar="MODE", help="What it may do: plan, delegate, ...")
-    ] = None,
-    claim: Annotated[
-        bool, typer.Option("--claim/--no-claim", help="Whether it takes ready tasks by itself.")
-    ] = True,
-    turns: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="It ends after so many turns.")
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A variable of yours that it gets. [repeatable]"),
-    ] = None,
+    made: SpawnOptions,
     key: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Spawning again with the same key starts nothing new."),
@@ -112,33 +84,30 @@ def spawn(
     wait: Annotated[
         float, typer.Option(metavar="S", min=0.1, help="It must be ready within so many seconds.")
     ] = 30.0,
+    rights: PolicyOptions,
 ) -> None:
     """Start an agent as a teammate. It goes on when this command has ended."""
     text = None if prompt is None else text_or_input(prompt)
-    where = directory(cwd)
-    play = None if script is None else os.path.abspath(script)
+    asked = made.stated()
+    policy = session.policy(rights.stated())
 
-    async def start(office: Office, team: str) -> tuple[Spawned, str]:
+    async def start(office: Office, team: str) -> tuple[Spawned, str, bool]:
+        by, parent = await session.spawns(office.teams.open(team))
         spec = await office.spec(
-            role=role,
-            driver=driver,
-            backend=backend,
-            model=model,
+            **asked,
             prompt=text,
-            cwd=where,
-            script=play,
-            mode=mode,
-            claims=claim,
-            turns_max=turns,
-            env=env or (),
+            mode=rights.mode,
+            policy=policy,
+            project_settings=not rights.no_project_settings,
+            parent=parent,
         )
-        spawned = await office.supervisor(team).spawn(
-            name, spec, by=session.actor, key=key, ready_s=wait
-        )
-        return spawned, team
+        if parent is None:
+            spec = session.attended(spec, rights, where=name)
+        spawned = await office.supervisor(team).spawn(name, spec, by=by, key=key, ready_s=wait)
+        return spawned, team, spec.rights.approver == "human" and spec.start_mode in CAN_ASK
 
-    spawned, team = session.with_office(start)
-    session.show_agents.spawned(spawned, which=f"-t {team}{session.elsewhere}")
+    spawned, team, asks = session.with_office(start)
+    session.show_agents.spawned(spawned, which=f"-t {team}{session.elsewhere}", asks=asks)
 
 
 def stop(

@@ -10,6 +10,7 @@ from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Draw, Page, Row
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.request import Request
+from bullpen.team.request_handles import handles
 
 if TYPE_CHECKING:
     from bullpen.agents.launching import Spawned
@@ -103,16 +104,20 @@ def activity(view: AgentView, state: str) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """How many tokens went in and out: `12.4k`."""
-    count = float(usage.input_tokens + usage.output_tokens)
-    if count < _THOUSAND:
-        return str(int(count))
+    """How many tokens were read for the first time or written: `12.4k`."""
+    return count(usage.tokens)
+
+
+def count(number: float) -> str:
+    """A number in a few digits: `12.4k`."""
+    if number < _THOUSAND:
+        return str(int(number))
     for unit in ("k", "M"):
-        count /= _THOUSAND
+        number /= _THOUSAND
         # Below 9.95 a second digit says more than it costs; above 999.5 it is the next unit.
-        if count < _THOUSAND - 0.5:
-            return f"{count:.1f}{unit}" if count < 99.95 else f"{count:.0f}{unit}"
-    return f"{count / _THOUSAND:.1f}G"
+        if number < _THOUSAND - 0.5:
+            return f"{number:.1f}{unit}" if number < 99.95 else f"{number:.0f}{unit}"
+    return f"{number / _THOUSAND:.1f}G"
 
 
 def money(usage: Usage) -> str:
@@ -126,7 +131,7 @@ def money(usage: Usage) -> str:
 
 def used_any(usage: Usage) -> bool:
     """Whether a model was asked at all, as far as is known. Scripts ask none."""
-    tokens_or_money = usage.input_tokens or usage.output_tokens or usage.cost_usd
+    tokens_or_money = usage.tokens or usage.cache_read_tokens or usage.cost_usd
     return bool(tokens_or_money or usage.unpriced)
 
 
@@ -178,7 +183,7 @@ def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
             ",".join(view.tasks),
             "?" if view.unread is None else str(view.unread),
             str(view.usage.turns),
-            str(view.usage.input_tokens + view.usage.output_tokens),
+            str(view.usage.tokens),
             money(view.usage) if used_any(view.usage) else "",
             doing(view, states[view.name], subjects),
         )
@@ -257,9 +262,11 @@ def stopped_line(stopped: Stopped) -> str:
 class AgentViews:
     """Shows agents on a page."""
 
-    def __init__(self, page: Page, *, reader: str) -> None:
+    def __init__(self, page: Page, *, reader: str, elsewhere: str = "") -> None:
         self._page = page
         self._reader = reader
+        # What a command to type next must add.
+        self._elsewhere = elsewhere
 
     def agents(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         """All agents of a team: a JSON value, or columns."""
@@ -282,11 +289,13 @@ class AgentViews:
         else:
             picture(lambda _: self._draw(views, snapshot))
 
-    def spawned(self, spawned: Spawned, *, which: str) -> None:
-        """An agent that was started, and what to do with it next."""
+    def spawned(self, spawned: Spawned, *, which: str, asks: bool = False) -> None:
+        """An agent that was started, and what to do with it next; `asks`: people are asked."""
         steps = [f"bullpen logs {spawned.name} -f {which}", f"bullpen stop {spawned.name} {which}"]
         if spawned.backend == "tmux":
             steps.insert(1, f"bullpen attach {spawned.name} {which}")
+        if asks:
+            steps.insert(0, f"bullpen requests --watch {which}")
         self._page.result(
             spawned_json(spawned), spawned_line(spawned), "Try next:", *(f"  {s}" for s in steps)
         )
@@ -318,20 +327,26 @@ class AgentViews:
         requests = waiting_for(self._reader, snapshot)
         if requests:
             self._page.line()
-            self._page.title(f"Waiting for {self._reader}:")
-            self._page.table(
-                ("request", "kind", "from", "age", "about"),
-                [
-                    (
-                        request.id,
-                        request.kind,
-                        request.sender,
-                        sentences.age(request.created_ms, snapshot.taken_ms),
-                        sentences.asks(request),
-                    )
-                    for request in requests
-                ],
-            )
+            self.requests(requests, snapshot)
+
+    def requests(self, requests: Sequence[Request], snapshot: Snapshot) -> None:
+        """Write what waits for the reader, and what to type about it."""
+        short = handles(snapshot.pending)
+        self._page.table(
+            ("request", "kind", "age", "about"),
+            [
+                (
+                    short[request.id],
+                    request.kind,
+                    sentences.age(request.created_ms, snapshot.taken_ms),
+                    sentences.waits(request),
+                )
+                for request in requests
+            ],
+        )
+        first = next(filter(sentences.is_for_people, requests), None)
+        if first is not None:
+            self._page.line(f"Answer: bullpen approve {short[first.id]}{self._elsewhere}")
 
     def _problems(self, snapshot: Snapshot) -> None:
         for problem in snapshot.problems:

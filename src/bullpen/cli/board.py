@@ -19,9 +19,11 @@ from bullpen.cli.text import one_line
 from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
 from bullpen.team import rules
+from bullpen.team.request_handles import handles
 
 if TYPE_CHECKING:
     from bullpen.agents.rollcall import AgentView
+    from bullpen.protocol.request import Request
     from bullpen.team.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -216,6 +218,20 @@ class _AgentColumns:
 
 
 _USED = (("tokens", _NUMBER_WIDTH), ("cost", _NUMBER_WIDTH))
+
+
+def request_lines(
+    pen: Pen, requests: Sequence[Request], snapshot: Snapshot, *, elsewhere: str
+) -> list[Text]:
+    """A line for each request: who waits for whom and what for, and what a person can type."""
+    short = handles(snapshot.pending)
+    lines = []
+    for request in requests:
+        type_it = f"bullpen approve {short[request.id]}{elsewhere}"
+        right = Text(type_it if sentences.is_for_people(request) else "", style="bold green")
+        left = Text(f"! {one_line(sentences.waits(request))}", style="yellow")
+        lines.append(pen.ends(left, right))
+    return lines
 
 
 def _activity_style(view: AgentView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Annotated, Any, Concatenate, ParamSpec
 
@@ -191,16 +192,34 @@ def command(
 
 
 def _running(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with the common options before its own, as typer reads them."""
-    own = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    names = [parameter.name for parameter in own]
+    """The function with the common options before its own, as typer reads them.
+
+    A parameter whose type is a dataclass stands for its fields: options that several commands
+    share.
+    """
+    own = _parameters(function)[1:]
+    bundles: dict[str, Callable[..., Any]] = {
+        each.name: each.annotation
+        for each in own
+        if isinstance(each.annotation, type) and is_dataclass(each.annotation)
+    }
+    shared = {name: _parameters(bundle) for name, bundle in bundles.items()}
+    single = [each for each in own if each.name not in bundles]
 
     def run(context: typer.Context, **values: Any) -> None:
         session = Session.of(context)
-        function(session, **{name: values[name] for name in names})
+        given = {each.name: values[each.name] for each in single}
+        for name, fields in shared.items():
+            given[name] = bundles[name](**{each.name: values[each.name] for each in fields})
+        function(session, **given)
         session.page.flush()
 
-    return _taking(run, (_CONTEXT, *own, *_COMMON))
+    unfolded = [field for each in own for field in shared.get(each.name, (each,))]
+    return _taking(run, (_CONTEXT, *unfolded, *_COMMON))
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function, eval_str=True).parameters.values())
 
 
 def _epilog(examples: Sequence[str]) -> str | None:

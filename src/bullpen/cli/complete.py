@@ -1,4 +1,4 @@
-"""What a shell may complete: names of teams and members, ids of tasks.
+"""What a shell may complete: names of teams and members, ids of tasks and requests.
 
 What cannot be looked up is not offered: nothing is said and nothing fails. Only plain words are
 offered, because some shells evaluate what they are given, and names and subjects are written by
@@ -56,6 +56,16 @@ def task_ids(context: typer.Context) -> list[Offer]:
             for task in session.with_team(lambda team: team.tasks.list()).tasks
         ),
     )
+
+
+def request_ids(context: typer.Context) -> list[Offer]:
+    """What to type for the requests that wait, with who asks."""
+
+    def look(session: Session) -> list[Offer]:
+        search = session.with_teams(session.requests)
+        return [(each.handle, each.request.sender) for each in search.waiting]
+
+    return _offers(context, look)
 
 
 def _offers(context: typer.Context, look: Callable[[Session], Iterable[Offer]]) -> list[Offer]:

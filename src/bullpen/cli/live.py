@@ -24,6 +24,7 @@ from bullpen.store.clock import now_ms
 if TYPE_CHECKING:
     from bullpen.agents.rollcall import AgentView
     from bullpen.goal import Outcome, Progress
+    from bullpen.protocol.request import Request
     from bullpen.team.snapshot import Snapshot
 
 _FRAMES_PER_SECOND = 4
@@ -33,10 +34,10 @@ _NEWS_MAX = 200
 class LiveWatcher(Watcher):
     """Shows a picture that is drawn anew a few times a second, whatever happens meanwhile."""
 
-    def __init__(self, screen: Screen, goal: str, *, kept: bool) -> None:
-        super().__init__(screen, goal)
+    def __init__(self, screen: Screen, goal: str, *, kept: bool, elsewhere: str = "") -> None:
+        super().__init__(screen, goal, elsewhere=elsewhere)
         self._screen = screen
-        self._scene = Scene(goal, kept=kept)
+        self._scene = Scene(goal, kept=kept, elsewhere=elsewhere)
         self._live = Live(
             self,
             console=screen.console,
@@ -97,6 +98,9 @@ class LiveWatcher(Watcher):
     def _begins(self, progress: Progress) -> None:
         self._scene.progress = progress
 
+    def _asked(self, team: str, request: Request, handle: str) -> None:
+        """What waits stands on top of the picture as long as it waits."""
+
     def _happened(self, team: str, text: str) -> None:
         self._scene.news.append((clock(), text))
         del self._scene.news[:-_NEWS_MAX]
@@ -114,8 +118,8 @@ class LiveWatcher(Watcher):
 class ScreenAgentViews(AgentViews):
     """Shows agents on a terminal, a line each."""
 
-    def __init__(self, screen: Screen, *, reader: str) -> None:
-        super().__init__(screen, reader=reader)
+    def __init__(self, screen: Screen, *, reader: str, elsewhere: str = "") -> None:
+        super().__init__(screen, reader=reader, elsewhere=elsewhere)
         self._screen = screen
 
     def table(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
@@ -123,4 +127,11 @@ class ScreenAgentViews(AgentViews):
         console = self._screen.console
         pen = Pen(console.width, encoding=console.encoding)
         for line in board.agent_lines(pen, views, snapshot, now_ms=snapshot.taken_ms, room=None):
+            self._screen.put(line)
+
+    def requests(self, requests: Sequence[Request], snapshot: Snapshot) -> None:
+        """Write a line for each request, with what to type."""
+        console = self._screen.console
+        pen = Pen(console.width, encoding=console.encoding)
+        for line in board.request_lines(pen, requests, snapshot, elsewhere=self._elsewhere):
             self._screen.put(line)

@@ -14,10 +14,24 @@ from typing import Any
 
 import typer
 
-from bullpen.cli import agent, agents, doctor, events, mail, member, run, task, team
+from bullpen.cli import (
+    agent,
+    agents,
+    budget,
+    cost,
+    doctor,
+    events,
+    mail,
+    member,
+    policy,
+    requests,
+    run,
+    task,
+    team,
+    trust,
+)
 from bullpen.cli.command import Group, group
-from bullpen.cli.session import version
-from bullpen.cli.text import one_line, say, tell
+from bullpen.cli.text import one_line, say, tell, version
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 
 PROGRAM = "bullpen"
@@ -162,12 +176,17 @@ app = group(
 app.add_typer(team.noun.app, name="team")
 app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")
+app.add_typer(policy.noun.app, name="policy")
 app.add_typer(agent.noun.app, name="agent", hidden=True)
 run.register(app)
 agents.register(app)
+cost.register(app)
+budget.register(team.noun.commands, task.noun.commands)
+requests.register(app)
 mail.register(app)
 events.register(app)
 doctor.register(app)
+trust.register(app)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from bullpen.agents.news import folded, planner
 from bullpen.cli import agents_view as words
-from bullpen.cli import board
+from bullpen.cli import board, sentences
 from bullpen.cli.board import Pen
 from bullpen.cli.text import one_line
 
@@ -42,6 +42,8 @@ class Scene:
     stopping: bool = False
     # Whether the team is there afterwards.
     kept: bool = True
+    # What a command to type in another terminal must add.
+    elsewhere: str = ""
 
 
 def picture(
@@ -83,7 +85,7 @@ def _body(
     pen: Pen, scene: Scene, progress: Progress, now_ms: int, *, room: int, air: int
 ) -> list[Text]:
     snapshot = progress.snapshot
-    alerts = _alerts(pen, snapshot)
+    alerts = _alerts(pen, snapshot, elsewhere=scene.elsewhere)
     room -= len(alerts)
     wide = pen.width >= _SIDE_BY_SIDE
     news = _folded(scene.news)
@@ -159,12 +161,10 @@ def _beside(pen: Pen, happened: Sequence[Happening], snapshot: Snapshot, room: i
     return [pen.line(*pair) for pair in zip(tasks, [Text("   ")] * rows, news, strict=True)]
 
 
-def _alerts(pen: Pen, snapshot: Snapshot) -> list[Text]:
-    """What somebody should do something about, before everything else."""
-    said = [
-        pen.text(f"! {request.sender} waits for {request.to}: {request.kind}", "attention")
-        for request in snapshot.pending
-    ]
+def _alerts(pen: Pen, snapshot: Snapshot, *, elsewhere: str) -> list[Text]:
+    """What somebody should do something about, before everything else; people's part first."""
+    waiting = sorted(snapshot.pending, key=lambda request: not sentences.is_for_people(request))
+    said = board.request_lines(pen, waiting, snapshot, elsewhere=elsewhere)
     said += [
         pen.text(f"! cannot read {problem.where}: {problem.why}", "bad")
         for problem in snapshot.problems

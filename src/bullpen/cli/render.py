@@ -56,6 +56,11 @@ class Page:
         for line in lines:
             self.line(line)
 
+    def mark(self, glyphs: tuple[str, str]) -> str:
+        """The first of two marks if it can be shown, else the second."""
+        fine = _encoding().lower().replace("-", "").startswith("utf")
+        return glyphs[0] if fine else glyphs[1]
+
     def line(self, line: str | Cell = "") -> None:
         """Write one line."""
         self._write(one_line(_text(line)))
@@ -64,8 +69,8 @@ class Page:
         """Write a line that begins a section."""
         self._write(one_line(text))
 
-    def block(self, text: str, *, indent: int = 0) -> None:
-        """Write a text of several lines."""
+    def block(self, text: str, *, indent: int = 0, style: str = "") -> None:
+        """Write a text of several lines, whole."""
         for line in visible(text).expandtabs(4).split("\n"):
             self._write((" " * indent + line).rstrip())
 

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from bullpen.cli.agents import Cwd, Driver, Model, Script
 from bullpen.cli.command import command
+from bullpen.cli.policy_options import PolicyOptions
 from bullpen.cli.session import Session, directory, text_or_input
+from bullpen.cli.spawn_options import BudgetTokens, BudgetUsd, Cwd, Driver, Model, Script
 
 Backend = Literal["in-process", "subprocess", "tmux"]
 
@@ -22,7 +23,8 @@ def register(app: typer.Typer) -> None:
         examples=(
             "bullpen run 'Make the tests pass'",
             "bullpen run - --backend tmux --timeout 3600 < goal.md",
-            "bullpen run 'Rename the module' --json > run.jsonl  # in CI",
+            "bullpen run 'Tidy up' --delegate --mode acceptEdits --allow 'Bash(make:*)'",
+            "bullpen run 'Rename the module' --mode acceptEdits --json > run.jsonl  # in CI",
         ),
     )(run)
     command(app, "demo", examples=("bullpen demo", "bullpen demo --backend tmux --keep"))(demo)
@@ -50,17 +52,27 @@ def run(
         int | None,
         typer.Option(metavar="N", min=1, help="Stop after so many turns.", show_default=False),
     ] = None,
+    budget_tokens: BudgetTokens = None,
+    budget_usd: BudgetUsd = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the agents running when it is done.")
     ] = False,
+    delegate: Annotated[
+        bool, typer.Option("--delegate", help="The lead only leads; its teammates do the work.")
+    ] = False,
+    rights: PolicyOptions,
 ) -> None:
     """Give a team a goal, and watch until it is reached.
 
     Exits with 0 if the goal is reached, 1 if the team failed, 2 if it stopped before the end.
     Ctrl-C stops the agents and keeps the team with its work; a second one ends at once.
     """
+    session.refuse_agents("begin a run")
     text = text_or_input(goal)
     where = directory(cwd)
+    policy = session.policy(rights.stated())
+    if warning := rights.warning(where="an agent"):
+        session.page.warn(warning)
     outcome = session.run_goal(
         lambda new: new(
             text=text,
@@ -70,7 +82,14 @@ def run(
             model=model,
             script=None if script is None else os.path.abspath(script),
             cwd=where,
+            mode=rights.mode,
+            policy=policy,
+            project_settings=not rights.no_project_settings,
+            delegate=delegate,
+            attended=rights.attended,
             budget_turns=turns,
+            budget_tokens=budget_tokens,
+            budget_usd=budget_usd,
             timeout_s=timeout,
             keep=keep,
         )

@@ -68,9 +68,10 @@ class Screen(Page):
         """Write a line that begins a section."""
         self.put(Text(one_line(text), style="bold"))
 
-    def block(self, text: str, *, indent: int = 0) -> None:
-        """Write a text of several lines."""
-        self.put(Padding(Text(visible(text).expandtabs(4)), (0, 0, 0, indent), expand=False))
+    def block(self, text: str, *, indent: int = 0, style: str = "") -> None:
+        """Write a text of several lines, whole."""
+        shown = Text(visible(text).expandtabs(4), style=STYLES.get(style, style))
+        self.put(Padding(shown, (0, 0, 0, indent), expand=False))
 
     def drawing(self, lines: Sequence[str]) -> None:
         """Write lines whose spaces matter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from bullpen.agents.news import asked_for
 from bullpen.protocol import payloads
 from bullpen.protocol.changes import (
     Change,
@@ -18,6 +19,7 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -104,10 +106,21 @@ def _because(reason: str | None) -> str:
     return f": {reason}" if reason else "."
 
 
-def asks(request: Request) -> str:
-    """What a request is about, in a few words."""
-    words = (request.subject.get(key) for key in ("toolName", "description", "reason", "plan"))
-    return ": ".join(str(word) for word in words if word)
+def waits(request: Request) -> str:
+    """Who waits for whom, and what for."""
+    return f"{request.sender} waits for {_answerer(request)}: {asked_for(request)}"
+
+
+def is_for_people(request: Request) -> bool:
+    """Whether a person has to answer it, as nobody else will."""
+    asks_lead = request.approver is None and request.to == LEAD and request.kind != "shutdown"
+    return request.approver == "human" or asks_lead
+
+
+def _answerer(request: Request) -> str:
+    if is_for_people(request):
+        return "you"
+    return {"lead": "the lead", None: request.to}.get(request.approver, "a rule")
 
 
 def happened(event: Event) -> str:

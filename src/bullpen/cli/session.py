@@ -22,15 +22,25 @@ from bullpen.errors import Invalid, Refused
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bullpen.agents.task_door import TaskDoor
     from bullpen.app import Settings
     from bullpen.cli.agents_view import AgentViews
+    from bullpen.cli.cost_view import CostViews
+    from bullpen.cli.identity import Identity
+    from bullpen.cli.policy_options import PolicyOptions
+    from bullpen.cli.policy_view import PolicyViews
     from bullpen.cli.render import Page
+    from bullpen.cli.request_lookup import Search
+    from bullpen.cli.request_view import RequestViews
     from bullpen.cli.screen import Screen
     from bullpen.cli.transcript_view import Tail, TranscriptViews
     from bullpen.cli.views import Views
     from bullpen.cli.watch_run import Start
     from bullpen.goal import Goal, Outcome
     from bullpen.office import Office
+    from bullpen.protocol.agent import AgentFacts, AgentSpec
+    from bullpen.protocol.policy import Policy
+    from bullpen.protocol.request import Voice
     from bullpen.protocol.task import Check
     from bullpen.store.base import Finding
     from bullpen.team.team import Team
@@ -128,15 +138,22 @@ class Session:
         self, operation: Callable[[Office, str], Awaitable[T]], *, name: str | None = None
     ) -> T:
         """What an operation on the agents of a team answers; it gets the team's name."""
+        from bullpen.app import resolve_team
+
+        async def run(office: Office) -> T:
+            return await operation(office, name or await resolve_team(office.teams, self._settings))
+
+        return self.with_home(run)
+
+    def with_home(self, operation: Callable[[Office], Awaitable[T]]) -> T:
+        """What an operation on the whole home answers."""
         import anyio
 
-        from bullpen.app import resolve_team
         from bullpen.office import open_office
 
         async def run() -> T:
             async with open_office(self._settings) as office:
-                team = name or await resolve_team(office.teams, self._settings)
-                return await operation(office, team)
+                return await operation(office)
 
         return anyio.run(run)
 
@@ -144,8 +161,10 @@ class Session:
         """Be the agent that this process was started for; the exit code of the process."""
         import anyio
 
+        from bullpen.agents.secrets import redact_output
         from bullpen.office import run_agent
 
+        redact_output(os.environ)
         # What TERM says is of the terminal that it was spawned from: a bare one does as well.
         if sys.stdout is None or not sys.stdout.isatty():
             return anyio.run(run_agent, self._settings)
@@ -206,11 +225,14 @@ class Session:
         from bullpen.cli.watch_run import Watcher, watch
 
         if not self._at_screen:
-            return watch(Watcher(self.page, about), start, elsewhere=elsewhere)
+            watcher = Watcher(self.page, about, elsewhere=elsewhere or "")
+            return watch(watcher, start, elsewhere=elsewhere)
         from bullpen.cli.live import LiveWatcher
 
-        watcher = LiveWatcher(self._screen, about, kept=elsewhere is not None)
-        return watch(watcher, start, elsewhere=elsewhere)
+        live = LiveWatcher(
+            self._screen, about, kept=elsewhere is not None, elsewhere=elsewhere or ""
+        )
+        return watch(live, start, elsewhere=elsewhere)
 
     def examine(self, *, everything: bool, fix: bool) -> list[Finding]:
         """What is damaged in the team that is meant, or anywhere in the home."""
@@ -224,8 +246,10 @@ class Session:
             team = self.with_teams(lambda teams: resolve_team(teams, self._settings))
         return anyio.run(doctor, self._settings, team, fix)
 
-    def checks(self, *, commands: Sequence[str], files: Sequence[str], report: bool) -> list[Check]:
-        """The checks that options state: NAME=COMMAND, paths of files, and whether a report."""
+    def checks(
+        self, *, commands: Sequence[str], files: Sequence[str], commits: Sequence[str], report: bool
+    ) -> list[Check]:
+        """The checks that options state: NAME=COMMAND, files, branches, and whether a report."""
         from bullpen.protocol.task import Check
 
         checks = []
@@ -235,9 +259,30 @@ class Session:
                 raise typer.BadParameter(f"{command!r} is not of the form NAME=COMMAND.")
             checks.append(Check.new(name=name.strip(), kind="command", run=run.strip()))
         checks += [Check.new(name=path, kind="file", path=path) for path in files]
+        checks += [Check.new(name=ref, kind="commit", ref=ref) for ref in commits]
         if report:
             checks.append(Check.new(name="report", kind="report"))
         return checks
+
+    async def task_door(self, team: Team) -> TaskDoor:
+        """What this command does about tasks, as a person or as the agent that it belongs to."""
+        import anyio
+
+        from bullpen.agents.task_door import task_door
+
+        by, voice = await self.speaks(team)
+        agent = (await team.agents.get(by))[1] if voice == "agent" else None
+        return await anyio.to_thread.run_sync(
+            lambda: task_door(
+                team,
+                by=by,
+                cwd=directory(None),
+                env=os.environ,
+                home=self._settings.home,
+                warn=self.page.warn,
+                agent=agent,
+            )
+        )
 
     @cached_property
     def page(self) -> Page:
@@ -269,10 +314,10 @@ class Session:
         from bullpen.cli.agents_view import AgentViews
 
         if not self._at_screen:
-            return AgentViews(self.page, reader=self.actor)
+            return AgentViews(self.page, reader=self.actor, elsewhere=self.elsewhere)
         from bullpen.cli.live import ScreenAgentViews
 
-        return ScreenAgentViews(self._screen, reader=self.actor)
+        return ScreenAgentViews(self._screen, reader=self.actor, elsewhere=self.elsewhere)
 
     def tail(self, path: Path) -> Tail:
         """A transcript, to be read as it grows."""
@@ -293,6 +338,81 @@ class Session:
 
         return TranscriptViews(self.page)
 
+    async def requests(self, teams: Teams) -> Search:
+        """The requests of the team that was named, else of all teams."""
+        from bullpen.cli.request_lookup import search
+
+        return await search(teams, self.team)
+
+    @cached_property
+    def show_requests(self) -> RequestViews:
+        """Requests, as the reader of this command wants them."""
+        from bullpen.cli.request_view import RequestViews
+
+        return RequestViews(self.page, elsewhere=self.elsewhere)
+
+    @cached_property
+    def show_policy(self) -> PolicyViews:
+        """What agents may do, as the reader of this command wants it."""
+        from bullpen.cli.policy_view import PolicyViews
+
+        return PolicyViews(self.page)
+
+    @cached_property
+    def show_cost(self) -> CostViews:
+        """What was used, as the reader of this command wants it."""
+        from bullpen.cli.cost_view import CostViews
+
+        return CostViews(self.page, elsewhere=self.elsewhere)
+
+    @cached_property
+    def _identity(self) -> Identity:
+        from bullpen.cli.identity import Identity
+
+        return Identity(self._settings)
+
+    async def speaks(self, team: Team) -> tuple[str, Voice]:
+        """Who speaks in a team, and whether it is a person. An agent never speaks as one."""
+        return await self._identity.speaks(team)
+
+    async def spawns(self, team: Team) -> tuple[str, tuple[str, AgentFacts] | None]:
+        """Who spawns, and which agent that is: what it starts can do no more than it may itself."""
+        return await self._identity.spawns(team)
+
+    def refuse_agents(self, what: str) -> None:
+        """Refuse what only people may do."""
+        import anyio
+
+        anyio.run(self._identity.refuse_agents, what)
+
+    def attended(self, spec: AgentSpec, options: PolicyOptions, *, where: str) -> AgentSpec:
+        """The spec as it is started from here: where no person is, nobody is waited for."""
+        from bullpen.office import unattended
+
+        if options.attended:
+            return spec
+        if (warning := options.warning(where=where)) and not spec.rights.allow:
+            self.page.warn(warning)
+        return unattended(spec)
+
+    def policy(self, stated: dict[str, Any]) -> Policy | None:
+        """The policy that options state; None if they state nothing."""
+        from bullpen.protocol.policy import Policy
+
+        return Policy.parse(stated) if stated else None
+
+    def check_tool_input(self, tool: str, given: Any) -> None:
+        """Refuse an input that a tool would not take."""
+        from bullpen.agents.tools.box import check_input
+
+        check_input(tool, given)
+
+    def edited(self, text: str, *, suffix: str) -> str:
+        """A text as a person leaves it in an editor."""
+        from bullpen.cli.editor import edited
+
+        return edited(text, suffix=suffix)
+
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask a person before something that cannot be undone.
 
@@ -310,13 +430,6 @@ class Session:
         print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Refused("Nothing was changed.", reason="not_confirmed")
-
-
-def version() -> str:
-    """The version that is installed."""
-    from importlib.metadata import version as installed
-
-    return installed("bullpen")
 
 
 def text_or_input(text: str) -> str:

@@ -8,11 +8,12 @@ import typer
 
 from bullpen.cli import complete
 from bullpen.cli.command import Noun, command
-from bullpen.cli.session import Session, text_or_input
-from bullpen.errors import NotFound
+from bullpen.cli.session import Session, directory, text_or_input
+from bullpen.errors import NotFound, Refused
 
 if TYPE_CHECKING:
     from bullpen.protocol.task import Task
+    from bullpen.team.rules import Done
     from bullpen.team.tasks import Listing
     from bullpen.team.team import Team
 
@@ -31,6 +32,46 @@ Description = Annotated[
 ActiveForm = Annotated[
     str | None, typer.Option(metavar="TEXT", help="The subject while it is worked on.")
 ]
+CheckCommands = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check", metavar="NAME=COMMAND", help="A command that must succeed. [repeatable]"
+    ),
+]
+CheckFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check-file",
+        metavar="PATH",
+        help="A file that must be there and not be empty; a pattern will do. [repeatable]",
+    ),
+]
+CheckCommits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check-commit",
+        metavar="BRANCH",
+        help="A branch with a commit made since the task was claimed, or the id of a commit "
+        "that must be on a branch. [repeatable]",
+    ),
+]
+NeedsReport = Annotated[
+    bool, typer.Option("--needs-report", help="It takes a report to complete it.")
+]
+Report = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What was done; - reads it from input.")
+]
+CheckedIn = Annotated[
+    str | None,
+    typer.Option(
+        "--cwd",
+        metavar="DIR",
+        help="Where its checks are run. [default: where the agent works that owns it, else here]",
+        show_default=False,
+    ),
+]
+
+_FAILED = 1
 
 
 @command(
@@ -40,6 +81,7 @@ ActiveForm = Annotated[
         "bullpen task add 'Write the parser'",
         "bullpen task add 'Test the parser' --blocked-by 1 --owner alice",
         "bullpen task add 'Release' --check 'tests=make test' --check-file CHANGELOG.md",
+        "bullpen task add 'Mend the lexer' --check-commit fix/lexer --needs-report",
     ),
 )
 def add(
@@ -62,32 +104,43 @@ def add(
             metavar="NAME", help="Whose task it is.", autocompletion=complete.member_names
         ),
     ] = None,
-    check: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=COMMAND", help="A command that must succeed. [repeatable]"),
+    check: CheckCommands = None,
+    check_file: CheckFiles = None,
+    check_commit: CheckCommits = None,
+    needs_report: NeedsReport = False,
+    budget_turns: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Turns it may take.", show_default=False)
     ] = None,
-    check_file: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="A file that must be there. [repeatable]"),
+    budget_tokens: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Tokens it may take.", show_default=False)
     ] = None,
-    needs_report: Annotated[
-        bool, typer.Option("--needs-report", help="It takes a report to complete it.")
-    ] = False,
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=0.0001, help="US dollars it may cost.", show_default=False),
+    ] = None,
 ) -> None:
-    """Add a task."""
-    checks = session.checks(commands=check or [], files=check_file or [], report=needs_report)
+    """Add a task, with what proves it done and what it may use."""
+    checks = session.checks(
+        commands=check or [],
+        files=check_file or [],
+        commits=check_commit or [],
+        report=needs_report,
+    )
     text = text_or_input(description or "")
-    task = session.with_team(
-        lambda team: team.tasks.add(
+
+    async def added(team: Team) -> Task:
+        door = await session.task_door(team)
+        return await door.add(
             subject,
-            by=session.actor,
             description=text,
             active_form=active_form,
             blocked_by=blocked_by or (),
             owner=owner,
             checks=checks,
+            budget={"turns": budget_turns, "tokens": budget_tokens, "usd": budget_usd},
         )
-    )
+
+    task = session.with_team(added)
     session.page.result(task.raw, f"Added task {task.id}: {task.subject}")
 
 
@@ -171,25 +224,51 @@ def claim(
 @command(
     noun.commands,
     "done",
-    examples=("bullpen task done 3 --as alice", "bullpen task done 3 --report 'All tests pass'"),
+    examples=(
+        "bullpen task done 3 --as alice",
+        "bullpen task done 3 --report 'All tests pass'",
+        "bullpen task done 3 --force 'The build machine is gone'",
+    ),
 )
 def done(
     session: Session,
     task_id: TaskId,
     *,
-    report: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What was done; - reads it from input.")
-    ] = None,
+    report: Report = None,
     attempt: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, help="Refuse if the task is at another attempt."),
     ] = None,
+    cwd: CheckedIn = None,
+    force: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON", help="Complete it without its checks. Only people can; it is kept."
+        ),
+    ] = None,
 ) -> None:
-    """Complete a task, and say what that unblocks."""
+    """Run a task's checks, complete it if they pass, and say what that unblocks."""
     text = None if report is None else text_or_input(report)
-    outcome = session.with_team(
-        lambda team: team.tasks.done(task_id, by=session.actor, attempt=attempt, report=text)
-    )
+
+    async def completed(team: Team) -> Done:
+        door = await session.task_door(team)
+        if force is not None:
+            return await team.tasks.force(
+                task_id, by=door.by, voice=door.voice, reason=force, report=text
+            )
+        proving = await door.proving(
+            task_id, cwd=directory(cwd) if cwd else None, tell=session.show.checked
+        )
+        try:
+            return await proving.complete(task_id, attempt=attempt, report=text)
+        except Refused as error:
+            if session.json or error.reason != "checks_failed":
+                raise
+            # What each found was shown when it ended.
+            first = error.message.partition("\n")[0]
+            raise Refused(first, reason=error.reason, remedy=error.remedy) from None
+
+    outcome = session.with_team(completed)
     unblocked = outcome.unblocked
     session.page.result(
         {"task": outcome.task.raw, "unblocked": list(unblocked)},
@@ -246,11 +325,23 @@ def undepend(session: Session, task_id: TaskId, on: OtherIds) -> None:
 @command(noun.commands, "delete", examples=("bullpen task delete 3",))
 def delete(session: Session, task_id: TaskId) -> None:
     """Delete a task and every reference to it. Its id is not used again."""
-    task = session.with_team(lambda team: team.tasks.delete(task_id, by=session.actor))
+
+    async def deleted(team: Team) -> Task:
+        by, voice = await session.speaks(team)
+        return await team.tasks.delete(task_id, by=by, voice=voice)
+
+    task = session.with_team(deleted)
     session.page.result(task.raw, f"Deleted task {task.id}: {task.subject}")
 
 
-@command(noun.commands, "edit", examples=("bullpen task edit 3 --subject 'Write the lexer first'",))
+@command(
+    noun.commands,
+    "edit",
+    examples=(
+        "bullpen task edit 3 --subject 'Write the lexer first'",
+        "bullpen task edit 3 --check 'tests=make test'  # in place of the checks it has",
+    ),
+)
 def edit(
     session: Session,
     task_id: TaskId,
@@ -260,40 +351,64 @@ def edit(
     ] = None,
     description: Description = None,
     active_form: ActiveForm = None,
+    check: CheckCommands = None,
+    check_file: CheckFiles = None,
+    check_commit: CheckCommits = None,
+    needs_report: NeedsReport = False,
+    no_checks: Annotated[bool, typer.Option("--no-checks", help="Nothing need prove it.")] = False,
 ) -> None:
-    """Change the words of a task."""
-    if subject is None and description is None and active_form is None:
-        raise typer.BadParameter("say what to change: --subject, --description or --active-form.")
-    text = None if description is None else text_or_input(description)
-    task = session.with_team(
-        lambda team: team.tasks.edit(
-            task_id, by=session.actor, subject=subject, description=text, active_form=active_form
-        )
+    """Change the words of a task, or what proves it done: not of one's own task."""
+    checks = session.checks(
+        commands=check or [],
+        files=check_file or [],
+        commits=check_commit or [],
+        report=needs_report,
     )
+    if no_checks and checks:
+        raise typer.BadParameter("--no-checks and checks contradict each other.")
+    words = not (subject is None and description is None and active_form is None)
+    if not (words or checks or no_checks):
+        raise typer.BadParameter("say what to change: words or checks.")
+    text = None if description is None else text_or_input(description)
+
+    async def edited(team: Team) -> Task:
+        if checks or no_checks:
+            # First: it can be refused, and then nothing was changed.
+            task = await (await session.task_door(team)).restate(task_id, checks)
+        if words:
+            task = await team.tasks.edit(
+                task_id,
+                by=session.actor,
+                subject=subject,
+                description=text,
+                active_form=active_form,
+            )
+        return task
+
+    task = session.with_team(edited)
     session.page.result(task.raw, f"Changed task {task.id}: {task.subject}")
 
 
 @command(
     noun.commands,
     "check",
-    examples=("bullpen task check 3 tests --failed --detail '2 of 40 fail'",),
+    examples=("bullpen task check 3", "bullpen task check 3 --cwd ../alice --json"),
 )
 def check(
-    session: Session,
-    task_id: TaskId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The check.")],
-    *,
-    passed: Annotated[bool, typer.Option("--passed/--failed", help="What it found.")],
-    detail: Annotated[str | None, typer.Option(metavar="TEXT", help="More about it.")] = None,
+    session: Session, task_id: TaskId, *, report: Report = None, cwd: CheckedIn = None
 ) -> None:
-    """Record what one of a task's checks found."""
-    task = session.with_team(
-        lambda team: team.tasks.record_check(
-            task_id, name, by=session.actor, passed=passed, detail=detail
+    """Run a task's checks and record what they found. Exits with 1 if one failed."""
+    text = None if report is None else text_or_input(report)
+
+    async def checked(team: Team) -> Task:
+        door = await session.task_door(team)
+        proving = await door.proving(
+            task_id, cwd=directory(cwd) if cwd else None, tell=session.show.checked
         )
-    )
-    word = "passed" if passed else "failed"
-    session.page.result(task.raw, f"Check {name} of task {task.id} {word}.")
+        return await proving.check(task_id, report=text)
+
+    if not session.show.proof(session.with_team(checked), report=text):
+        raise typer.Exit(_FAILED)
 
 
 @command(

@@ -70,3 +70,11 @@ def say(text: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(visible(text), file=sys.stderr, flush=True)
+
+
+def version() -> str:
+    """The version that is installed."""
+    # Slow to import, and wanted by one option only.
+    from importlib.metadata import version as installed
+
+    return installed("bullpen")

@@ -25,6 +25,10 @@ _STYLES = {
     "note": "attention",
     "trouble": "bad",
     "order": "attention",
+    "denied": "bad",
+    "permitted": "good",
+    "plan": "attention",
+    "hook": "attention",
     "damaged": "bad",
 }
 _HEAD = 18
@@ -32,6 +36,9 @@ _HEAD = 18
 
 _LINES_MAX = {"turn": 12, "mail": 12, "request": 2, "result": 12}
 """Of these kinds so many lines are shown; what the model says is shown whole."""
+
+_LABELS = {"permitted": "allowed"}
+"""Where another word says the same and leaves the columns as they are."""
 
 _SHOWN_CHARACTERS_MAX = 200
 _ELSEWHERE = frozenset({"time", "kind", "ids"})
@@ -114,7 +121,8 @@ class TranscriptViews:
         most = _LINES_MAX.get(kind)
         if most is not None and len(rest) >= most:
             rest[most - 1 :] = [f"({len(rest) - most + 1} more lines: see --json)"]
-        self._page.line(Cell(f"{time:<8}  {kind:<7} {first}".rstrip(), style))
+        label = _LABELS.get(kind, kind)
+        self._page.line(Cell(f"{time:<8}  {label:<7} {first}".rstrip(), style))
         if rest:
             self._page.block("\n".join(rest), indent=_HEAD)
 
@@ -142,8 +150,34 @@ def said(row: dict[str, Any]) -> str:
         case "ended" if isinstance(facts.get("end"), str):
             cause = facts.pop("cause", None)
             return _with(facts.pop("end") + (f": {cause}" if cause else ""), facts)
+        case "denied" | "permitted" | "plan" | "hook" as kind:
+            return _governed(kind, facts)
         case _:
             return _plain(facts)
+
+
+def _governed(kind: str, facts: dict[str, Any]) -> str:
+    """What was decided about a call or a plan, or by a hook."""
+    about = " ".join(_text(facts.pop(key)) for key in ("tool", "detail") if key in facts)
+    match kind:
+        case "denied":
+            return _with(f"{about}: {_text(facts.pop('why', ''))}", facts)
+        case "permitted":
+            by, request = facts.pop("by", None), facts.pop("request", "")
+            return _with(f"{about}, by {by or 'nobody'} ({_text(request)})", facts)
+        case "plan":
+            said = [_text(facts.pop("state", "?"))]
+            said += [f"({facts.pop('request')})"] if "request" in facts else []
+            mode = facts.pop("mode", None)
+            # Whose plan was not approved is in plan mode still.
+            said += [f"mode {mode}"] if mode and said[0] == "approved" else []
+            more = [_text(facts.pop(key)) for key in ("feedback", "path") if key in facts]
+            return _with("\n".join([" ".join(said), *more]), facts)
+        case _:
+            head = [_text(facts.pop(key)) for key in ("event", "effect") if key in facts]
+            head += [about] if about else []
+            text = _text(facts.pop("text", ""))
+            return _with(f"{' '.join(head)}: {text}".rstrip(": "), facts)
 
 
 def _plain(facts: dict[str, Any]) -> str:

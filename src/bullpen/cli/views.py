@@ -15,7 +15,8 @@ from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.task import Check, Task, TaskStatus
 from bullpen.store.base import Entry, Finding, Mailbox, Problem
 from bullpen.store.clock import now_ms
-from bullpen.team import graph, rules
+from bullpen.team import check_rules, graph, rules
+from bullpen.team.request_handles import handles
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks import Listing
 from bullpen.team.teams import TeamSummary
@@ -25,6 +26,10 @@ _STATUS_STYLES: dict[TaskStatus, str] = {
     "in_progress": "attention",
     "completed": "good",
 }
+_OUTPUT_LINES_MAX = 20
+_PASSED, _FAILED = ("✓", "+"), ("✗", "x")
+"""How a check went, and the same for whoever cannot show the first."""
+
 _STATE_STYLES = {"working": "good", "waiting": "attention", "failed": "bad", "lost": "bad"}
 _MAIL_STYLES: dict[DeliveryState, str] = {
     "stored": "attention",
@@ -105,7 +110,7 @@ class Views:
             [
                 ("task", Cell(task.id, "strong")),
                 ("subject", task.subject),
-                ("status", Cell(task.status, _STATUS_STYLES[task.status])),
+                ("status", _status(task)),
                 ("owner", task.owner or ""),
                 ("blocked by", ", ".join(task.blocked_by)),
                 ("blocks", ", ".join(task.blocks)),
@@ -113,12 +118,49 @@ class Views:
                 ("released", facts.released or ""),
             ]
         )
+        word = facts.word
+        if word is not None:
+            self._page.line(
+                Cell(f"completed without its checks by {word.by}: {word.reason}", "attention")
+            )
         for check in facts.all_checks:
-            self._page.line(_check(check))
+            self._page.line(_check(check, facts.attempt))
+            if check.passed is False and check.detail:
+                self._page.block(_last_lines(check.detail), indent=4)
         for title, text in (("Description", task.description), ("Report", facts.report)):
             if text:
                 self._page.title(f"{title}:")
                 self._page.block(text, indent=2)
+
+    def checked(self, check: Check) -> None:
+        """A check, when it begins and when it is over, for people who wait for it."""
+        if self._page.json:
+            return
+        what = check.run or check.path or check.ref
+        about = f"{check.name}: {what}" if what not in (None, check.name) else check.name
+        if check.passed is None:
+            if self._page.draws and check.kind == "command":
+                self._page.line(Cell(f"… {about}", "muted"))
+                self._page.flush()
+            return
+        mark, style = (_PASSED, "good") if check.passed else (_FAILED, "bad")
+        self._page.line(Cell(f"{self._page.mark(mark)} {about}", style))
+        if not check.passed and check.detail:
+            self._page.block(_last_lines(check.detail), indent=4)
+        self._page.flush()
+
+    def proof(self, task: Task, *, report: str | None) -> bool:
+        """What the checks of a task found, each of which was shown before; whether all passed."""
+        missing = check_rules.missing(task, report=report)
+        checks = task.facts.all_checks
+        passed = f"{len(checks) - len(missing)} of {len(checks)} checks of task {task.id} passed."
+        if not checks:
+            passed = f"Task {task.id} has no checks: nothing need prove it done."
+        self._page.result(
+            {"passed": not missing, "missing": missing, "checks": [each.raw for each in checks]},
+            passed,
+        )
+        return not missing
 
     def graph(self, listing: Listing, *, mermaid: bool) -> None:
         """Who waits for whom: as Mermaid text, else as this page shows graphs."""
@@ -234,20 +276,20 @@ def _draw_team(page: Page, snapshot: Snapshot) -> None:
     )
     if snapshot.pending:
         page.line()
+        short = handles(snapshot.pending)
         page.table(
-            ("request", "kind", "from", "to", "age", "about"),
+            ("request", "kind", "age", "about"),
             [
                 (
-                    request.id,
+                    short[request.id],
                     request.kind,
-                    request.sender,
-                    request.to,
                     sentences.age(request.created_ms, snapshot.taken_ms),
-                    sentences.asks(request),
+                    sentences.waits(request),
                 )
                 for request in snapshot.pending
             ],
         )
+        page.line("See them whole: bullpen requests")
     for problem in snapshot.problems:
         page.line(Cell(f"problem: {problem.where}: {problem.why}", "bad"))
 
@@ -320,7 +362,7 @@ def _task_rows(listing: Listing, shown: Sequence[Task]) -> list[Row]:
     return [
         (
             task.id,
-            Cell(task.status, _STATUS_STYLES[task.status]),
+            _status(task),
             task.owner or "",
             ",".join(rules.open_blockers(task, by_id.get)),
             task.subject,
@@ -345,13 +387,31 @@ def _graph_rows(tasks: Sequence[Task]) -> list[Row]:
     ]
 
 
-def _check(check: Check) -> Cell:
+def _status(task: Task) -> Cell:
+    if check_rules.is_unproven(task):
+        return Cell(check_rules.UNPROVEN, "bad")
+    return Cell(task.status, _STATUS_STYLES[task.status])
+
+
+def _check(check: Check, attempt: int) -> Cell:
     words = {None: ("open", "muted"), True: ("passed", "good"), False: ("failed", "bad")}
     word, style = words[check.passed]
-    what = check.run or check.path
-    about = f": {what}" if what else ""
-    detail = f" ({check.detail})" if check.detail else ""
-    return Cell(f"check {check.name}, {word}{about}{detail}", style)
+    ago = f" {sentences.age(check.at_ms, now_ms())} ago" if check.at_ms is not None else ""
+    if check.passed is not None and check.attempt != attempt:
+        ago, style = f"{ago} in attempt {check.attempt}, which is over", "muted"
+    what = check.run or check.path or check.ref
+    about = f": {what}" if what not in (None, check.name) else ""
+    return Cell(f"check {check.name}, {word}{ago}{about}", style)
+
+
+def _last_lines(text: str) -> str:
+    """What a check found and the end of its output, as much as one looks at."""
+    first, *rest = text.split("\n")
+    left_out = len(rest) - _OUTPUT_LINES_MAX
+    if left_out <= 0:
+        return text
+    note = f"({left_out} lines before these: see --json)"
+    return "\n".join([first, note, *rest[-_OUTPUT_LINES_MAX:]])
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

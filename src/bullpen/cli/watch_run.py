@@ -19,9 +19,12 @@ from anyio.abc import TaskStatus
 
 from bullpen.agents.news import folded, planner
 from bullpen.cli import agents_view as words
+from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Page
 from bullpen.cli.text import say
 from bullpen.goal import Outcome, Progress
+from bullpen.protocol.request import Request
+from bullpen.team.request_handles import handles
 
 INTERRUPTED = 130
 """The exit code of a command that was ended with Ctrl-C."""
@@ -42,9 +45,12 @@ Start = Callable[[Callable[[Progress], None]], Awaitable[Outcome]]
 class Watcher:
     """Says what happens on a page, a line for each happening."""
 
-    def __init__(self, page: Page, goal: str) -> None:
+    def __init__(self, page: Page, goal: str, *, elsewhere: str = "") -> None:
         self._page = page
         self._goal = goal
+        # What a command to type in another terminal must add.
+        self._elsewhere = elsewhere
+        self._waiting: set[str] = set()
         self._began = time.monotonic()
         self._held: list[str] = []
         self._held_at = 0.0
@@ -74,6 +80,12 @@ class Watcher:
         self.progress = progress
         for text in progress.news:
             self._happened(progress.team, text)
+        pending = progress.snapshot.pending
+        short = handles(pending)
+        for request in pending:
+            if request.id not in self._waiting:
+                self._asked(progress.team, request, short[request.id])
+        self._waiting = set(short)
         if time.monotonic() - self._held_at > _HELD_S:
             self._let_go()
 
@@ -127,6 +139,19 @@ class Watcher:
         self._held_at = time.monotonic()
         if who is None:
             self._let_go()
+
+    def _asked(self, team: str, request: Request, handle: str) -> None:
+        """Say once what waits for an answer, and what to type."""
+        if self._page.json:
+            about = {"team": team, "handle": handle, "request": request.raw}
+            self._page.json_line({"kind": "request", **about})
+            return
+        self._let_go()
+        typed = f" -> bullpen approve {handle}{self._elsewhere}"
+        said = sentences.waits(request)
+        how = typed if sentences.is_for_people(request) else ""
+        self._page.line(Cell(f"{clock()}  {said}{how}", "attention"))
+        self._page.flush()
 
     def _let_go(self) -> None:
         """Write what was kept back; what somebody planned in one go is one line."""

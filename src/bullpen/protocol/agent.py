@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from bullpen.protocol.budget import Budget
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
 from bullpen.protocol.wire import Wire
 
@@ -42,14 +43,23 @@ class AgentSpec(Wire):
     claims: bool = False
     script: str | None = None
     turns_max: int | None = None
+    # What it may use, those that it spawned included. Its turns are `turns_max`.
+    budget: dict[str, Any] | None = None
     # The names of the environment variables it gets; values are never stored.
     env: list[str] = Field(default_factory=list)
+    # Those of them that somebody asked for by name: they are for its commands too.
+    env_asked: list[str] = Field(default_factory=list)
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def start_mode(self) -> Mode:
         """The mode it starts in. One that is not known is the strictest that can ask."""
         return next((mode for mode in MODES if mode == self.mode), DEFAULT_MODE)
+
+    @property
+    def cap(self) -> Budget:
+        """What it may use at most."""
+        return Budget.parse(self.budget or {}).evolve(turns=self.turns_max)
 
     @property
     def rights(self) -> Policy:
@@ -84,11 +94,35 @@ class Usage(Wire):
     cost_usd: float = 0.0
     unpriced: int = 0
 
+    @property
+    def tokens(self) -> int:
+        """The tokens that count for a budget: all but those that came from a cache."""
+        return self.input_tokens + self.output_tokens + self.cache_write_tokens
+
     def plus(self, other: Usage) -> Usage:
         """Both together."""
         return Usage.new(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields}
         )
+
+
+COORDINATION = "-"
+"""What is used for no task, but to work together."""
+
+
+class Spent(Usage):
+    """What was used for one thing, with one model. An agent has one such row for each."""
+
+    task: str = COORDINATION
+    model: str | None = None
+    # Whose it was and who had spawned that one, where the row does not stand with its agent.
+    agent: str | None = None
+    parent: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What was used, without what for."""
+        return Usage.new(**{name: getattr(self, name) for name in Usage.model_fields})
 
 
 class AgentFacts(Wire):
@@ -109,6 +143,12 @@ class AgentFacts(Wire):
     end: End | None = None
     cause: str | None = None
     usage: dict[str, Any] | None = None
+    # The same by task and model; how many reports of its runner are in it; which limits it met.
+    spent: list[dict[str, Any]] = Field(default_factory=list)
+    reports: int = 0
+    met: list[str] = Field(default_factory=list)
+    # When it was spawned.
+    began_ms: int | None = None
     standing: dict[str, Any] | None = None
 
     @property
@@ -136,14 +176,25 @@ class AgentFacts(Wire):
         """What it has used so far, all launches together."""
         return Usage.new() if self.usage is None else Usage.parse(self.usage)
 
+    @property
+    def account(self) -> list[Spent]:
+        """What it has used so far by task and model. What was not told apart is coordination."""
+        if self.spent or self.usage is None:
+            return [Spent.parse(row) for row in self.spent]
+        return [Spent.new(**{name: getattr(self.used, name) for name in Usage.model_fields})]
+
 
 class Limits(Wire):
-    """Hard limits of a team, checked before each spawn and each turn."""
+    """Hard limits of a team, checked before each spawn, each turn and each request."""
 
     agents: int = 50
     depth: int = 2
     spawns_per_minute: int = 60
     turns: int = 500
+    tokens: int | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # Seconds since the first spawn, or since there was a new goal.
+    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class LeadLease(Wire):
@@ -173,6 +224,14 @@ class TeamFacts(Wire):
     finished: dict[str, Any] | None = None
     # When agents were spawned of late, for the limit on their rate.
     spawned_ms: list[int] = Field(default_factory=list)
+    # Since when the limit on time counts, and what members used that have left.
+    began_ms: int | None = None
+    spent: list[dict[str, Any]] = Field(default_factory=list)
+
+    @property
+    def account(self) -> list[Spent]:
+        """What members used that have left, by task and model."""
+        return [Spent.parse(row) for row in self.spent]
 
     @property
     def bounds(self) -> Limits:

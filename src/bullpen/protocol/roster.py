@@ -44,6 +44,7 @@ class Member(Wire):
         try:
             facts = AgentFacts.parse(self.bullpen)
             _ = facts.asked.rights.closed_in, facts.place, facts.used, facts.stands.submitted
+            _ = facts.asked.cap, facts.account
         except ValueError:
             return None
         return facts
@@ -132,7 +133,7 @@ class TeamConfig(Wire):
         """Our facts about the team; all at their defaults for one that another program made."""
         try:
             facts = TeamFacts.parse(self.bullpen or {})
-            _ = facts.bounds, facts.lead_lease, facts.result
+            _ = facts.bounds, facts.lead_lease, facts.result, facts.account
         except ValueError:
             return TeamFacts.new()
         return facts

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, StrictBool, field_validator
 
+from bullpen.protocol.budget import Budget
 from bullpen.protocol.wire import Wire
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
 
-CheckKind = Literal["command", "file", "report"]
+CheckKind = Literal["command", "file", "report", "commit"]
+
+
+CHECK_SECONDS_MAX = 86_400.0
+"""How long a check may be allowed to take."""
 
 
 class Check(Wire):
@@ -20,9 +25,28 @@ class Check(Wire):
     kind: CheckKind
     run: str | None = None
     path: str | None = None
-    passed: bool | None = None
+    # The branch or commit that is looked for; without one, what the report names.
+    ref: str | None = None
+    # After so many seconds a command is ended, and has failed.
+    timeout_s: float | None = Field(default=None, gt=0, le=CHECK_SECONDS_MAX)
+    passed: StrictBool | None = None
+    # What was found, or the end of what the command printed.
     detail: str | None = None
     attempt: int | None = None
+    at_ms: int | None = None
+
+    @property
+    def stated(self) -> Self:
+        """The check alone, without what was found."""
+        return self.evolve(passed=None, detail=None, attempt=None, at_ms=None)
+
+
+class Forced(Wire):
+    """The word of whoever completed a task without its checks."""
+
+    by: str
+    reason: str
+    at_ms: int
 
 
 class Facts(Wire):
@@ -33,10 +57,24 @@ class Facts(Wire):
     """
 
     attempt: int = 0
+    claimed_ms: int | None = None
     lease_until_ms: int | None = None
     checks: list[dict[str, Any]] | None = None
     report: str | None = None
     released: str | None = None
+    forced: dict[str, Any] | None = None
+    budget: dict[str, Any] | None = None
+
+    @field_validator("budget")
+    @classmethod
+    def _is_a_budget(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
+        Budget.parse(row or {})
+        return row
+
+    @property
+    def cap(self) -> Budget:
+        """What may be used for it at most, by all who work on it together."""
+        return Budget.parse(self.budget or {})
 
     @field_validator("checks")
     @classmethod
@@ -45,10 +83,22 @@ class Facts(Wire):
             Check.parse(row)
         return rows
 
+    @field_validator("forced")
+    @classmethod
+    def _names_somebody(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
+        if row is not None:
+            Forced.parse(row)
+        return row
+
     @property
     def all_checks(self) -> tuple[Check, ...]:
         """The checks, in the order they were stated."""
         return tuple(Check.parse(row) for row in self.checks or ())
+
+    @property
+    def word(self) -> Forced | None:
+        """Whose word completed it without its checks, if somebody's did."""
+        return None if self.forced is None else Forced.parse(self.forced)
 
 
 class Task(Wire):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bullpen.errors import Conflict, NotFound, Refused
+from bullpen.errors import Conflict, Invalid, NotFound, Refused
 from bullpen.protocol.agent import (
     AgentFacts,
     AgentSpec,
@@ -15,8 +15,11 @@ from bullpen.protocol.agent import (
     Limits,
     TeamFacts,
 )
+from bullpen.protocol.request import Voice
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
+from bullpen.team import budget_rules
+from bullpen.team.check_rules import is_done
 from bullpen.team.lookup import leads, member_of, owner_of
 
 _MINUTE_MS = 60_000
@@ -48,14 +51,10 @@ def check_spawn(team: TeamConfig, *, by: str, now_ms: int) -> None:
     """Refuse a spawn past a limit of the team.
 
     Raises:
-        Refused: agents_limit, depth_limit or spawn_rate.
+        Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
     """
     limits = team.facts.bounds
-    alive = len(living(team))
-    if alive >= limits.agents:
-        raise _over(
-            f"Team {team.name!r} has {alive} agents, as many as it may.", "agents_limit", "agents"
-        )
+    _check_alive(team)
     if depth_under(team, by) > limits.depth:
         raise _over(
             f"{by!r} is too far down to spawn: agents may be {limits.depth} deep.",
@@ -67,13 +66,24 @@ def check_spawn(team: TeamConfig, *, by: str, now_ms: int) -> None:
             f"{limits.spawns_per_minute} agents were spawned in the last minute,"
             f" as many as team {team.name!r} may.",
             "spawn_rate",
-            "spawns_per_minute",
+            "spawns",
+        )
+    budget_rules.check_spawn(team, by=by, now_ms=now_ms)
+
+
+def _check_alive(team: TeamConfig, *, but: str | None = None) -> None:
+    limits = team.facts.bounds
+    alive = sum(member.name != but for member in living(team))
+    if alive >= limits.agents:
+        raise _over(
+            f"Team {team.name!r} has {alive} agents, as many as it may.", "agents_limit", "agents"
         )
 
 
 def spawned(facts: TeamFacts, now_ms: int) -> TeamFacts:
     """The team's facts with one more spawn."""
-    return facts.evolve(spawned_ms=[*_recent(facts, now_ms), now_ms])
+    began = now_ms if facts.began_ms is None else facts.began_ms
+    return facts.evolve(spawned_ms=[*_recent(facts, now_ms), now_ms], began_ms=began)
 
 
 def _recent(facts: TeamFacts, now_ms: int) -> list[int]:
@@ -82,7 +92,9 @@ def _recent(facts: TeamFacts, now_ms: int) -> list[int]:
 
 def _over(message: str, reason: str, limit: str) -> Refused:
     return Refused(
-        message, reason=reason, remedy=f"End some, or raise the limit {limit!r} of the team."
+        message,
+        reason=reason,
+        remedy=f"End some, or raise the limit: bullpen team limits --{limit} N",
     )
 
 
@@ -107,15 +119,19 @@ def new_agent(
         nonce=nonce,
         phase="starting",
         since_ms=now_ms,
+        began_ms=now_ms,
     )
 
 
-def relaunched(member: Member, *, nonce: str, expect: str | None, now_ms: int) -> AgentFacts:
-    """The facts of an agent that is about to be started again.
+def relaunched(
+    team: TeamConfig, member: Member, *, nonce: str, expect: str | None, now_ms: int
+) -> AgentFacts:
+    """The facts of an agent that is about to be started again. What it used stays used.
 
     Raises:
         Conflict: somebody else started it since (`expect` is not its nonce any more).
-        Refused: it was not started by us (not_ours).
+        Refused: it was not started by us (not_ours), or the team has enough (agents_limit). The
+            lead can always come back.
     """
     agent = member.agent
     if agent is None:
@@ -126,6 +142,8 @@ def relaunched(member: Member, *, nonce: str, expect: str | None, now_ms: int) -
         )
     if expect is not None and agent.nonce != expect:
         raise Conflict(f"{member.name!r} was started again by somebody else.", remedy="Look again.")
+    if not member.is_lead:
+        _check_alive(team, but=member.name)
     return agent.evolve(
         launch=agent.launch + 1,
         nonce=nonce,
@@ -146,7 +164,7 @@ def succeeding(row: Member, agent: AgentFacts) -> AgentFacts:
         raise Conflict(
             f"{row.name!r} is running already.", remedy="Stop it first, or take up its team."
         )
-    return agent.evolve(launch=before.launch + 1, usage=before.usage)
+    return agent.evolve(launch=before.launch + 1, usage=before.usage, spent=before.spent)
 
 
 def current(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts]:
@@ -177,25 +195,6 @@ def living_launch(team: TeamConfig, name: str, nonce: str) -> tuple[Member, Agen
     if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
         return None
     return member, agent
-
-
-def check_turn(team: TeamConfig, agent: AgentFacts) -> None:
-    """Refuse a turn past a limit.
-
-    Raises:
-        Refused: turns_limit.
-    """
-    asked, limits = agent.asked, team.facts.bounds
-    used = agent.used.turns
-    total = sum(
-        facts.used.turns for facts in (member.agent for member in team.roster) if facts is not None
-    )
-    if asked.turns_max is not None and used >= asked.turns_max:
-        raise _over(f"It has had {used} turns, as many as it may.", "turns_limit", "turns")
-    if total >= limits.turns:
-        raise _over(
-            f"Team {team.name!r} has had {total} turns, as many as it may.", "turns_limit", "turns"
-        )
 
 
 def ended(agent: AgentFacts, end: End, cause: str | None, now_ms: int) -> AgentFacts:
@@ -258,7 +257,7 @@ def check_finish(team: TeamConfig, tasks: Iterable[Task], *, by: str, override: 
             reason="not_lead",
             remedy="Report to the lead, who finishes.",
         )
-    open_tasks = [task for task in tasks if task.status != "completed" and not task.is_internal]
+    open_tasks = [task for task in tasks if not (is_done(task) or task.is_internal)]
     if open_tasks and not (override or "").strip():
         shown = ", ".join(f"#{task.id} {_owned(task, team.name)}" for task in open_tasks[:8])
         more = f" and {len(open_tasks) - 8} more" if len(open_tasks) > 8 else ""
@@ -306,9 +305,34 @@ def drop_lead(facts: TeamFacts, nonce: str) -> TeamFacts:
     return facts if held is None or held.nonce != nonce else facts.evolve(lead=None)
 
 
-def limited(facts: TeamFacts, changes: dict[str, Any]) -> TeamFacts:
-    """The team's facts with some limits changed."""
-    return facts.evolve(limits=Limits.parse({**(facts.limits or {})}).evolve(**changes).raw)
+def limited(team: TeamConfig, voice: Voice, changes: dict[str, Any]) -> TeamFacts:
+    """The team's facts with some limits changed; one that is None is none any more.
+
+    Raises:
+        Refused: not_a_person.
+        Invalid: an amount that is none.
+    """
+    budget_rules.refuse_agents(voice)
+    facts = team.facts
+    try:
+        limits = Limits.parse(facts.limits or {}).evolve(**changes)
+    except ValueError as error:
+        raise Invalid(f"This cannot be a limit: {error}.", remedy="Give numbers above 0.") from None
+    return facts.evolve(limits=limits.raw)
+
+
+def rebudgeted(agent: AgentFacts, voice: Voice, changes: dict[str, Any]) -> AgentFacts:
+    """The agent with another budget of its own; an amount that is None is not limited any more.
+
+    Raises:
+        Refused: not_a_person.
+        Invalid: an amount that is none.
+    """
+    budget_rules.refuse_agents(voice)
+    spec = agent.asked
+    cap = budget_rules.changed(spec.cap, changes)
+    budget = cap.evolve(turns=None).raw or None
+    return agent.evolve(spec=spec.evolve(turns_max=cap.turns, budget=budget).raw)
 
 
 def agent_of(team: TeamConfig, name: str) -> tuple[Member, AgentFacts]:

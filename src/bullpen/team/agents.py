@@ -17,22 +17,24 @@ from bullpen.protocol.agent import (
     LeadLease,
     Limits,
     ProcessRecord,
+    Spent,
     TeamFacts,
-    Usage,
 )
-from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam, RemoveMember
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.request import Voice
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.protocol.times import iso
 from bullpen.store.base import View
-from bullpen.team import agent_rules, rules
+from bullpen.team import agent_rules, budget_rules, rules
+from bullpen.team.budget_rules import OverBudget, Reached
 from bullpen.team.decision import Part
-from bullpen.team.lookup import leads, member_of
+from bullpen.team.lookup import forgiving, leads, member_of, owner_of
 from bullpen.team.notices import notice, prompt
-from bullpen.team.roster import new_member
+from bullpen.team.roster import leaving, new_member
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,24 @@ class Ending:
     released: tuple[Task, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that has begun: how long it may last, and the task it is for, if it is for one."""
+
+    agent: AgentFacts
+    seconds_left: float | None
+    task: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """What was used is recorded. `reached` is the limit that was met, if one was."""
+
+    agent: AgentFacts
+    task: str | None
+    reached: Reached | None
+
+
 class Agents(Part):
     """The agents of one team. A launch proves who it is by its nonce."""
 
@@ -64,7 +84,7 @@ class Agents(Part):
         The lead can be registered too: its row is there already.
 
         Raises:
-            Refused: agents_limit, depth_limit or spawn_rate.
+            Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
             Conflict: the name is taken.
         """
         names.check_new_name(name, kind="member")
@@ -113,12 +133,15 @@ class Agents(Part):
 
         Raises:
             Conflict: its nonce is no longer `expect`: somebody else started it.
+            Refused: the team has as many agents as it may (agents_limit).
         """
         now = self._clock()
 
         def decide(view: View) -> tuple[Registration, list[Change]]:
             member = member_of(view.team, name)
-            agent = agent_rules.relaunched(member, nonce=nonce, expect=expect, now_ms=now)
+            agent = agent_rules.relaunched(
+                view.team, member, nonce=nonce, expect=expect, now_ms=now
+            )
             row = member.evolve(bullpen=agent.raw, is_active=False)
             return Registration(row, agent, fresh=True), [PutMember(row)]
 
@@ -133,7 +156,7 @@ class Agents(Part):
             if agent.nonce != nonce:
                 return None, []
             if agent.launch == 1 and not member.is_lead:
-                return None, [RemoveMember(name)]
+                return None, leaving(view.team, member)
             ended = agent_rules.ended(agent, "failed", cause, now)
             return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False))]
 
@@ -173,35 +196,72 @@ class Agents(Part):
 
         return await self._settle(decide, by=name, op="agent.ready")
 
-    async def begin_turn(self, name: str, *, nonce: str) -> AgentFacts:
-        """Record that a turn begins.
+    async def begin_turn(self, name: str, *, nonce: str, task: str | None = None) -> Turn:
+        """Record that a turn begins, for the task if the agent has it in progress.
 
         Raises:
-            Refused: turns_limit.
+            OverBudget: nothing is left of a budget of the team, the agent or the task.
             Conflict: this launch may no longer act.
         """
+        now = self._clock()
 
-        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+        def decide(view: View) -> tuple[Turn, list[Change]]:
             member, agent = agent_rules.current(view.team, name, nonce)
-            agent_rules.check_turn(view.team, agent)
-            used = agent.used
-            after = agent.evolve(usage=used.evolve(turns=used.turns + 1).raw)
-            return after, [PutMember(member.evolve(is_active=True, bullpen=after.raw))]
+            own = _in_hand(view, name, task)
+            reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
+            if reached is not None:
+                raise OverBudget(reached)
+            task_id = None if own is None else own.id
+            after = budget_rules.with_turn(agent, task_id)
+            left = budget_rules.seconds_left(view.team, agent, now)
+            row = member.evolve(is_active=True, bullpen=after.raw)
+            return Turn(after, left, task_id), [PutMember(row)]
 
         return await self._settle(decide, by=name, op="agent.turn")
 
+    async def spend(
+        self, name: str, *, nonce: str, reports: Mapping[int, Spent], task: str | None
+    ) -> Booked:
+        """Record what was used, by the numbers of its reports, and look what is left.
+
+        A report counts once, however often it is told. `task` is what the next request would be
+        for, if the agent has it in progress.
+
+        Raises:
+            Conflict: this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Booked, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = budget_rules.reported(agent, reports)
+            row = member.evolve(bullpen=after.raw)
+            own = _in_hand(view, name, task)
+            reached = budget_rules.met(
+                view.team.with_member(row), name, after, own, now_ms=now, turn=False
+            )
+            booked = Booked(after, None if own is None else own.id, reached)
+            return booked, [] if after == agent else [PutMember(row)]
+
+        return await self._settle(decide, by=name, op="agent.spend")
+
     async def end_turn(
-        self, name: str, *, nonce: str, usage: Usage, idle: IdleNotification | None
+        self,
+        name: str,
+        *,
+        nonce: str,
+        reports: Mapping[int, Spent],
+        idle: IdleNotification | None,
     ) -> AgentFacts:
         """Record that a turn is over and what it used, and tell the lead, all in one commit.
 
-        `usage` is what this turn used; its turn was counted when it began.
+        `reports` is what was not recorded yet; the turn was counted when it began.
         """
         now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[AgentFacts, list[Change]]:
             member, agent = agent_rules.current(view.team, name, nonce)
-            after = agent.evolve(usage=agent.used.plus(usage).raw)
+            after = budget_rules.reported(agent, reports)
             changes: list[Change] = [PutMember(member.evolve(is_active=False, bullpen=after.raw))]
             if idle is not None and not leads(view.team, name):
                 message = notice(
@@ -226,13 +286,20 @@ class Agents(Part):
         await self._settle(decide, by=by, op="agent.ending")
 
     async def end(
-        self, name: str, end: End, *, by: str, nonce: str, cause: str | None = None
+        self,
+        name: str,
+        end: End,
+        *,
+        by: str,
+        nonce: str,
+        cause: str | None = None,
+        reached: Reached | None = None,
     ) -> Ending | None:
         """Record that a launch has ended; its unfinished tasks are pending again, fenced off.
 
         An agent that is suspended keeps its tasks: it goes on with them. The lead is told of an
-        agent that failed or was lost, in the same commit. None if another launch has taken its
-        place, or it had ended before.
+        agent that failed, was lost, or met a limit for the first time (`reached`), in the same
+        commit. None if another launch has taken its place, or it had ended before.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -242,6 +309,9 @@ class Agents(Part):
                 return None, []
             member, agent = found
             after = agent_rules.ended(agent, end, cause, now)
+            news = reached is not None and reached.key not in agent.met
+            if reached is not None and news:
+                after = after.evolve(met=[*agent.met, reached.key])
             how, why = after.end, after.cause or "no cause is known"
             reason = f"{name} {how}: {why}"
             keeps = how == "suspended"
@@ -252,7 +322,7 @@ class Agents(Part):
             ]
             # Of one that never was ready, whoever spawned it is told.
             told = agent.phase == "running" and not member.is_lead
-            if how in ("failed", "lost") and told:
+            if (how in ("failed", "lost") or news) and told:
                 payload = IdleNotification.new(
                     sender=name,
                     timestamp=iso(now),
@@ -292,12 +362,58 @@ class Agents(Part):
         """The limits of the team."""
         return (await self._store.config(self._team)).facts.bounds
 
-    async def limit(self, *, by: str, **changes: int) -> Limits:
-        """Change some limits: agents, depth, spawns_per_minute, turns."""
+    async def limit(self, *, by: str, voice: Voice = "human", **changes: float | None) -> Limits:
+        """Change some limits: agents, depth, spawns_per_minute, turns, tokens, usd, wall_s.
+
+        Of the last three, None takes the limit away. `voice` says who speaks in the name of `by`.
+
+        Raises:
+            Refused: not_a_person.
+            Invalid: an amount that is none.
+        """
         facts = await self._team_facts(
-            lambda facts, _: agent_rules.limited(facts, changes), by=by, op="team.limits"
+            lambda _, view: agent_rules.limited(view.team, voice, changes), by=by, op="team.limits"
         )
         return facts.bounds
+
+    async def grant(
+        self,
+        *,
+        by: str,
+        turns: int | None = None,
+        tokens: int | None = None,
+        usd: float | None = None,
+    ) -> Limits:
+        """Limit the team to so much more than it has used; what is None stays as it is."""
+
+        def change(_: TeamFacts, view: View) -> TeamFacts:
+            used = budget_rules.total(view.team)
+            more = {
+                "turns": None if turns is None else used.turns + turns,
+                "tokens": None if tokens is None else used.tokens + tokens,
+                "usd": None if usd is None else used.cost_usd + usd,
+            }
+            given = {name: most for name, most in more.items() if most is not None}
+            return agent_rules.limited(view.team, "human", given)
+
+        return (await self._team_facts(change, by=by, op="team.limits")).bounds
+
+    async def rebudget(
+        self, name: str, *, by: str, voice: Voice = "human", **changes: float | None
+    ) -> AgentFacts:
+        """Change what one agent may use: turns, tokens, usd, wall_s; None takes a limit away.
+
+        Raises:
+            Refused: not_a_person.
+            Invalid: an amount that is none.
+        """
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.agent_of(view.team, name)
+            after = agent_rules.rebudgeted(agent, voice, changes)
+            return after, [PutMember(member.evolve(bullpen=after.raw))]
+
+        return await self._settle(decide, by=by, op="agent.budget")
 
     async def take_lead(self, lease: LeadLease, *, by: str, holder_gone: bool = False) -> LeadLease:
         """Lead the team from this process until the lease is over; again to renew it.
@@ -343,9 +459,10 @@ class Agents(Part):
         return result
 
     async def unfinish(self, *, by: str) -> None:
-        """Take up a team again that had finished: there is a new goal."""
+        """Take up a team again that had finished: there is a new goal, and time counts anew."""
+        now = self._clock()
         await self._team_facts(
-            lambda facts, _: facts.evolve(finished=None), by=by, op="team.unfinish"
+            lambda facts, _: facts.evolve(finished=None, began_ms=now), by=by, op="team.unfinish"
         )
 
     async def result(self) -> Finished | None:
@@ -361,3 +478,11 @@ class Agents(Part):
             return after, [] if after == before else [PutTeam({"bullpen": after.raw})]
 
         return await self._settle(decide, by=by, op=op)
+
+
+def _in_hand(view: View, name: str, task_id: str | None) -> Task | None:
+    """The task, if the agent has it in progress."""
+    task = forgiving(view)(task_id) if task_id is not None else None
+    if task is None or task.status != "in_progress":
+        return None
+    return task if owner_of(task, view.team.name) == name else None

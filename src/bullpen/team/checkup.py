@@ -10,7 +10,7 @@ from bullpen.protocol.changes import Change, PutTask
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import Finding, Store, View
-from bullpen.team import edges, graph, rules
+from bullpen.team import check_rules, edges, graph, rules
 from bullpen.team.decision import settle
 from bullpen.team.lookup import find, owner_of
 
@@ -57,6 +57,7 @@ class _Examination:
             yield Finding("cycle", self._where(walk[0]), f"tasks wait in a circle: {shown}")
         yield from self._half_edges()
         yield from self._owners()
+        yield from self._unproven()
 
     def _where(self, task_id: str) -> str:
         return f"tasks/{self.folder}/{task_id}.json"
@@ -119,6 +120,19 @@ class _Examination:
             self.after[task.id] = rules.released(task, "released by doctor")
             yield Finding(
                 kind, self._where(task.id), what, fixed=True, action="made it pending again"
+            )
+
+    def _unproven(self) -> Iterator[Finding]:
+        """Tasks that another program called completed. Whether the work is done is not known."""
+        for task in filter(check_rules.is_unproven, self.after.values()):
+            names = ", ".join(map(repr, check_rules.missing(task)))
+            yield Finding(
+                "unproven_task",
+                self._where(task.id),
+                f"task {task.id!r} is {check_rules.UNPROVEN}, so nothing counts it as done: "
+                f"{names} did not pass",
+                action=f"run them: bullpen task done {task.id}; "
+                f"or begin anew: bullpen task release {task.id}",
             )
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bullpen.errors import Invalid, Refused
+from bullpen.protocol.budget import Budget
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Check, Task
 from bullpen.store.base import View
+from bullpen.team.budget_rules import changed
+from bullpen.team.check_rules import stated
 from bullpen.team.lookup import find, member_of
 from bullpen.team.rules import check_metadata, check_subject, unknown_task
 
@@ -25,6 +28,8 @@ class Draft:
     owner: str | None = None
     checks: Sequence[Check] = ()
     metadata: Mapping[str, Any] | None = None
+    # What may be used for it: turns, tokens, usd.
+    budget: Mapping[str, float | None] | None = None
 
 
 def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]]:
@@ -81,14 +86,7 @@ def _check_draft(team: TeamConfig, draft: Draft) -> None:
     if draft.owner is not None:
         member_of(team, draft.owner)
     check_metadata(draft.metadata or {})
-    names = [check.name for check in draft.checks]
-    for check in draft.checks:
-        needs = {"command": check.run, "file": check.path, "report": check.name}[check.kind]
-        if not needs or names.count(check.name) > 1:
-            raise Invalid(
-                f"The check {check.name!r} of kind {check.kind!r} cannot be one.",
-                remedy="A check needs a name of its own; a command needs 'run', a file 'path'.",
-            )
+    stated(draft.checks)
 
 
 def _created(task_id: str, draft: Draft, blockers: list[str], waiters: list[str]) -> Task:
@@ -108,8 +106,7 @@ def _created(task_id: str, draft: Draft, blockers: list[str], waiters: list[str]
             f"Task {draft.subject!r} cannot be stored: {error}.",
             remedy="Metadata must be JSON and must not nest deeply.",
         ) from None
-    if not draft.checks:
-        return task
-    # Only what is to be checked: a result belongs to an attempt, and there was none yet.
-    stated = [check.evolve(passed=None, detail=None, attempt=None).raw for check in draft.checks]
-    return task.with_facts(checks=stated)
+    cap = changed(Budget.new(), draft.budget or {}).raw
+    if cap:
+        task = task.with_facts(budget=cap)
+    return task.with_facts(checks=stated(draft.checks)) if draft.checks else task

@@ -8,11 +8,11 @@ from typing import Any
 from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.changes import Change, PutMember, PutTask, RemoveMember
+from bullpen.protocol.changes import Change, PutMember, PutTask, PutTeam, RemoveMember
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import View
-from bullpen.team import rules
+from bullpen.team import budget_rules, rules
 from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 
@@ -82,7 +82,8 @@ class Roster(Part):
                     remedy="Delete the team instead, if its work is done.",
                 )
             tasks = rules.released_from(view, name, reason=f"{name} left the team")
-            changes: list[Change] = [RemoveMember(name), *(PutTask(task) for task in tasks)]
+            changes = leaving(view.team, member)
+            changes += (PutTask(task) for task in tasks)
             return Removal(member, tuple(tasks)), changes
 
         return await self._settle(decide, by=by, op="member.remove")
@@ -94,6 +95,15 @@ class Roster(Part):
     async def get(self, name: str) -> Member:
         """One member. Raises NotFound, naming those there are."""
         return member_of(await self._store.config(self._team), name)
+
+
+def leaving(team: TeamConfig, member: Member) -> list[Change]:
+    """The changes when a member leaves: its row goes, what it used stays used."""
+    changes: list[Change] = [RemoveMember(member.name)]
+    facts = budget_rules.left(team.facts, member)
+    if facts != team.facts:
+        changes.append(PutTeam({"bullpen": facts.raw}))
+    return changes
 
 
 def new_member(team: TeamConfig, name: str, spec: AgentSpec, *, now_ms: int) -> Member:

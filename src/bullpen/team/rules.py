@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bullpen.errors import Invalid, NotFound, Refused
-from bullpen.protocol.task import Task
+from bullpen.errors import Invalid, Refused
+from bullpen.protocol.request import Voice
+from bullpen.protocol.task import Check, Forced, Task
 from bullpen.store.base import View
+from bullpen.team import check_rules
+from bullpen.team.budget_rules import OverBudget, of_task
 from bullpen.team.lookup import (
     Actor,
     Find,
@@ -96,9 +99,11 @@ def edit(
 
 
 def open_blockers(task: Task, find_blocker: Find) -> list[str]:
-    """The ids for which a task still waits: not completed, missing or not to be read."""
+    """The ids for which a task still waits: not done, missing or not to be read."""
     blockers = ((blocker, find_blocker(blocker)) for blocker in task.blocked_by)
-    return [blocker for blocker, found in blockers if found is None or found.status != "completed"]
+    return [
+        blocker for blocker, found in blockers if found is None or not check_rules.is_done(found)
+    ]
 
 
 def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None) -> Iterator[Task]:
@@ -128,8 +133,9 @@ def claim(
     """The task in progress, owned by `by`, one attempt further.
 
     Raises:
-        Refused: task_not_found, already_resolved, already_claimed, blocked or agent_busy, looked
-            for in this order. `also` lets the owner of another task in progress pass.
+        Refused: task_not_found, already_resolved, already_claimed, blocked, a budget of it that is
+            used up, or agent_busy, looked for in this order. `also` lets the owner of another task
+            in progress pass.
         NotFound: `by` is no member.
     """
     lease = lease_until(now_ms, lease_s)
@@ -150,11 +156,16 @@ def claim(
             reason="blocked",
             remedy="Claim it when these are completed, or take another task.",
         )
+    reached = of_task(view.team, task)
+    if reached is not None:
+        raise OverBudget(reached)
     if not also:
         _refuse_busy(view.tasks().values(), who)
     attempt = task.facts.attempt + 1
     started = task.evolve(status="in_progress", owner=by)
-    return started.with_facts(attempt=attempt, lease_until_ms=lease, report=None)
+    return started.with_facts(
+        attempt=attempt, claimed_ms=now_ms, lease_until_ms=lease, report=None, forced=None
+    )
 
 
 def _refuse_taken(task: Task, who: Actor) -> None:
@@ -207,18 +218,16 @@ def _not_owner(task: Task, who: Actor) -> Refused:
     )
 
 
-def done(
-    view: View, task_id: str, *, by: str, attempt: int | None = None, report: str | None = None
-) -> Done:
-    """The task completed, with what that unblocks.
+def provable(view: View, task_id: str, *, by: str, attempt: int | None = None) -> Task:
+    """The task that `by` could complete now, if its checks pass.
 
     Raises:
-        Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing, looked
-            for in this order. The lead may complete what is another's, or pending and nobody's.
+        Refused: already_resolved, stale_attempt, not_claimed or not_owner, looked for in this
+            order. The lead may complete what is another's, or pending and nobody's.
     """
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
-    if task.status == "completed":
+    if check_rules.is_done(task):
         raise _resolved(task)
     if attempt is not None:
         _refuse_stale(task, attempt)
@@ -226,7 +235,43 @@ def done(
         raise _not_claimed(task)
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)
+    return task
+
+
+def done(
+    view: View,
+    task_id: str,
+    *,
+    by: str,
+    attempt: int | None = None,
+    report: str | None = None,
+    found: Sequence[Check] = (),
+) -> Done:
+    """The task completed, with what that unblocks. `found` is what its checks found just now.
+
+    Raises:
+        Refused: whatever `provable` refuses, or checks_missing.
+    """
+    task = check_rules.with_results(provable(view, task_id, by=by, attempt=attempt), found)
     _refuse_unproven(task, report)
+    return _done(view, task, report)
+
+
+def forced(
+    view: View, task_id: str, *, by: str, voice: Voice, reason: str, report: str | None, now_ms: int
+) -> Done:
+    """The task completed by a person's word, without its checks, with what that unblocks.
+
+    Raises:
+        Refused: whatever `provable` refuses, or not_a_person.
+    """
+    task = provable(view, task_id, by=by)
+    check_rules.refuse_force(reason, voice=voice)
+    word = Forced.new(by=by, reason=reason, at_ms=now_ms)
+    return _done(view, task.with_facts(forced=word.raw), report)
+
+
+def _done(view: View, task: Task, report: str | None) -> Done:
     completed = task.evolve(status="completed")
     if report is not None:
         completed = completed.with_facts(report=report)
@@ -251,18 +296,12 @@ def _not_claimed(task: Task) -> Refused:
 
 
 def _refuse_unproven(task: Task, report: str | None) -> None:
-    facts = task.facts
-    missing = [
-        check.name
-        for check in facts.all_checks
-        if not (check.passed is True and check.attempt == facts.attempt)
-        and not (check.kind == "report" and report)
-    ]
+    missing = check_rules.missing(task, report=report)
     if missing:
         raise Refused(
             f"Task {task.id!r} has checks that did not pass in this attempt: {_listed(missing)}.",
             reason="checks_missing",
-            remedy="Make them pass and have the results recorded; a report is given with 'done'.",
+            remedy="Have them run, and make them pass; a report is given with 'done'.",
         )
 
 
@@ -296,7 +335,7 @@ def release(view: View, task_id: str, *, by: str, reason: str | None = None) -> 
     """
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
-    if task.status == "completed":
+    if check_rules.is_done(task):
         raise _resolved(task)
     if task.status == "pending" and not task.owner:
         raise _not_claimed(task)
@@ -389,27 +428,34 @@ def expired(view: View, *, now_ms: int) -> list[Task]:
     ]
 
 
-def record_check(
-    view: View, task_id: str, name: str, *, passed: bool, detail: str | None = None
-) -> Task:
-    """The task with the result of one of its checks, for its current attempt.
+def restate(view: View, task_id: str, checks: Sequence[Check], *, by: str, voice: Voice) -> Task:
+    """The task with other checks in place of those it has.
 
     Raises:
-        Refused: already_resolved.
-        NotFound: it has no check of that name.
+        Refused: already_resolved, or checks_fixed for its owner and all other agents but the lead.
     """
     task = task_of(view, task_id)
     if task.status == "completed":
         raise _resolved(task)
-    facts = task.facts
-    rows = [check.raw for check in facts.all_checks]
-    for index, check in enumerate(facts.all_checks):
-        if check.name == name:
-            result = check.evolve(passed=passed, detail=detail, attempt=facts.attempt)
-            rows[index] = result.raw
-            return task.with_facts(checks=rows)
-    known = ", ".join(check.name for check in facts.all_checks) or "none"
-    raise NotFound(f"Task {task_id!r} has no check {name!r}.", remedy=f"Its checks are: {known}.")
+    return check_rules.restated(task, checks, Actor.of(view.team, by), voice=voice)
+
+
+def record_checks(
+    view: View, task_id: str, found: Sequence[Check], *, by: str, attempt: int
+) -> Task:
+    """The task with what its checks found, all of it for the attempt in which it was looked for.
+
+    Raises:
+        Refused: already_resolved, stale_attempt, or not_owner for all but its owner and the lead.
+    """
+    who = Actor.of(view.team, by)
+    task = task_of(view, task_id)
+    if check_rules.is_done(task):
+        raise _resolved(task)
+    _refuse_stale(task, attempt)
+    if not (who.lead or who.owns(task)):
+        raise _not_owner(task, who)
+    return check_rules.with_results(task, found)
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.store.base import Problem, View
-from bullpen.team import edges, rules
+from bullpen.team import check_rules, edges, rules
+from bullpen.team.budget_rules import of_task, rebudgeted
 from bullpen.team.decision import Part
 from bullpen.team.drafts import Draft, drafted
-from bullpen.team.lookup import no_task
+from bullpen.team.lookup import Actor, no_task, task_of
 from bullpen.team.notices import assignment
 from bullpen.team.rules import Done
 
@@ -43,14 +45,19 @@ class Tasks(Part):
         owner: str | None = None,
         checks: Sequence[Check] = (),
         metadata: Mapping[str, Any] | None = None,
+        budget: Mapping[str, float | None] | None = None,
     ) -> Task:
         """Add a task. An owner other than `by` is told in the same commit.
+
+        `budget` is what all who work on it may use together: turns, tokens, usd.
 
         Raises:
             Refused: it shall wait for a task that does not exist (unknown_task).
             NotFound: the owner is no member.
         """
-        draft = Draft(subject, description, active_form, blocked_by, owner, checks, metadata)
+        draft = Draft(
+            subject, description, active_form, blocked_by, owner, checks, metadata, budget
+        )
         return (await self.add_many([draft], by=by))[0]
 
     async def add_many(self, drafts: Sequence[Draft], *, by: str) -> list[Task]:
@@ -126,8 +133,8 @@ class Tasks(Part):
         """Take a task. Of several claimants exactly one succeeds.
 
         Raises:
-            Refused: task_not_found, already_resolved, already_claimed, blocked or agent_busy;
-                `also` skips the last.
+            Refused: task_not_found, already_resolved, already_claimed, blocked, a budget of it
+                that is used up, or agent_busy; `also` skips the last.
         """
         now = self._clock()
 
@@ -146,7 +153,9 @@ class Tasks(Part):
         now = self._clock()
 
         def decide(view: View) -> tuple[Task | None, list[Change]]:
-            first = next(rules.ready(view.tasks(), team=view.team.name, for_owner=by), None)
+            waiting = rules.ready(view.tasks(), team=view.team.name, for_owner=by)
+            affordable = (task for task in waiting if not of_task(view.team, task))
+            first = next(affordable, None)
             if first is None:
                 return None, []
             task = rules.claim(view, first.id, by=by, also=also, now_ms=now, lease_s=lease_s)
@@ -155,19 +164,51 @@ class Tasks(Part):
         return await self._settle(decide, by=by, op="task.claim")
 
     async def done(
-        self, task_id: str, *, by: str, attempt: int | None = None, report: str | None = None
+        self,
+        task_id: str,
+        *,
+        by: str,
+        attempt: int | None = None,
+        report: str | None = None,
+        found: Sequence[Check] = (),
     ) -> Done:
         """Complete a task, and say which tasks that unblocked.
+
+        `found` is what its checks found just now in that attempt; it is recorded with it.
 
         Raises:
             Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing.
         """
 
         def decide(view: View) -> tuple[Done, list[Change]]:
-            done = rules.done(view, task_id, by=by, attempt=attempt, report=report)
+            done = rules.done(view, task_id, by=by, attempt=attempt, report=report, found=found)
             return done, [PutTask(done.task)]
 
         return await self._settle(decide, by=by, op="task.done")
+
+    async def force(
+        self,
+        task_id: str,
+        *,
+        by: str,
+        reason: str,
+        voice: Voice = "agent",
+        report: str | None = None,
+    ) -> Done:
+        """Complete a task by a person's word, without its checks. The reason is kept in it.
+
+        Raises:
+            Refused: as `done` does, but for its checks; or not_a_person.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Done, list[Change]]:
+            done = rules.forced(
+                view, task_id, by=by, voice=voice, reason=reason, report=report, now_ms=now
+            )
+            return done, [PutTask(done.task)]
+
+        return await self._settle(decide, by=by, op="task.force")
 
     async def release(self, task_id: str, *, by: str, reason: str | None = None) -> Task:
         """Give a task back, by its owner or the lead."""
@@ -213,9 +254,19 @@ class Tasks(Part):
 
         return await self._settle(decide, by=by, op="task.undepend")
 
-    async def delete(self, task_id: str, *, by: str) -> Task:
-        """Remove a task and every reference to it. Its id is never given again."""
-        return await self._settle(lambda view: edges.delete(view, task_id), by=by, op="task.delete")
+    async def delete(self, task_id: str, *, by: str, voice: Voice = "agent") -> Task:
+        """Remove a task and every reference to it. Its id is never given again.
+
+        Raises:
+            Refused: it was begun and has checks that an agent shall not get rid of (checks_fixed).
+        """
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            who = Actor.of(view.team, by)
+            check_rules.refuse_deletion(task_of(view, task_id), who, voice=voice)
+            return edges.delete(view, task_id)
+
+        return await self._settle(decide, by=by, op="task.delete")
 
     async def renew(self, task_id: str, *, by: str, attempt: int, lease_s: float) -> Task:
         """Keep a claimed task for `lease_s` more seconds from now."""
@@ -225,6 +276,21 @@ class Tasks(Part):
             return rules.renew(view, task_id, by=by, attempt=attempt, now_ms=now, lease_s=lease_s)
 
         return await self._put(rule, by=by, op="task.renew")
+
+    async def rebudget(
+        self, task_id: str, *, by: str, voice: Voice = "agent", **changes: float | None
+    ) -> Task:
+        """Change what may be used for a task: turns, tokens, usd; None takes a limit away.
+
+        Raises:
+            Refused: not_a_person.
+            Invalid: an amount that is none.
+        """
+        return await self._put(
+            lambda view: rebudgeted(task_of(view, task_id), voice, changes),
+            by=by,
+            op="task.budget",
+        )
 
     async def expire(self, *, by: str) -> InOrder:
         """Release every task in progress whose lease is over."""
@@ -236,12 +302,45 @@ class Tasks(Part):
 
         return await self._settle(decide, by=by, op="task.expire")
 
-    async def record_check(
-        self, task_id: str, name: str, *, by: str, passed: bool, detail: str | None = None
+    async def restate(
+        self, task_id: str, checks: Sequence[Check], *, by: str, voice: Voice = "agent"
     ) -> Task:
-        """Record what one of a task's checks found in the current attempt."""
+        """Let other checks prove a task done, in place of those it has; none of them has passed.
+
+        `voice` says who speaks in the name of `by`.
+
+        Raises:
+            Refused: already_resolved, or checks_fixed for its owner and all other agents but the
+                lead.
+        """
         return await self._put(
-            lambda view: rules.record_check(view, task_id, name, passed=passed, detail=detail),
+            lambda view: rules.restate(view, task_id, checks, by=by, voice=voice),
+            by=by,
+            op="task.restate",
+        )
+
+    async def provable(self, task_id: str, *, by: str, attempt: int | None = None) -> Task:
+        """The task, if `by` could complete it now but for its checks.
+
+        Raises:
+            Refused: as `done` does, but for its checks.
+        """
+        return await self._put(
+            lambda view: rules.provable(view, task_id, by=by, attempt=attempt),
+            by=by,
+            op="task.check",
+        )
+
+    async def record_checks(
+        self, task_id: str, found: Sequence[Check], *, by: str, attempt: int
+    ) -> Task:
+        """Record what a task's checks found in an attempt: all of it, or nothing.
+
+        Raises:
+            Refused: already_resolved, not_owner, or stale_attempt if it is at another by now.
+        """
+        return await self._put(
+            lambda view: rules.record_checks(view, task_id, found, by=by, attempt=attempt),
             by=by,
             op="task.check",
         )

@@ -11,6 +11,7 @@ from typing import Any
 from bullpen.agents.drivers.base import Colleagues, Mail, TurnInput
 from bullpen.agents.frame import frames
 from bullpen.agents.policy.call import Call
+from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
@@ -48,6 +49,8 @@ class RecordingDesk:
     # What to do with a call: return its input or another, or raise.
     rule: Callable[[Call], Mapping[str, Any]] | None = None
     asked_to_spend: int = 0
+    # How many requests may be made; all of them if it is None.
+    may_request: int | None = None
 
     @property
     def is_lead(self) -> bool:
@@ -73,6 +76,8 @@ class RecordingDesk:
 
     async def may_spend(self) -> None:
         self.asked_to_spend += 1
+        if self.may_request is not None and self.asked_to_spend > self.may_request:
+            raise Refused("The budget is used up.", reason="tokens_limit")
 
     async def enter_plan_mode(self) -> None:
         self.plans.append(None)
@@ -120,7 +125,7 @@ class RecordingDesk:
     def record(self, kind: str, **data: Any) -> None:
         self.records.append((kind, data))
 
-    def used(self, usage: Usage) -> None:
+    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
         self.usages.append(usage)
 
     def wrote(self, to: str, summary: str) -> None:

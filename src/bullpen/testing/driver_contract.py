@@ -123,6 +123,20 @@ class DriverContract:
             await take(driver, desk)
         assert sum(usage.requests for usage in desk.usages) == 2
 
+    async def test_no_request_is_made_when_nothing_may_be_spent_any_more(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.say("Added.")
+        desk.may_request = 1
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.usage)
+            with pytest.raises(Refused, match="used up"):
+                await take(driver, desk)
+        assert desk.asked_to_spend == 2
+        assert len(puppet.requests(desk)) == 1
+        assert sum(usage.requests for usage in desk.usages) == 1
+
     # Mail
 
     async def test_mail_is_seen_when_a_request_that_held_it_succeeded(

@@ -14,6 +14,7 @@ from anyio import to_thread
 from bullpen.agents import processes
 from bullpen.agents.backends import logs
 from bullpen.agents.backends.base import Launch
+from bullpen.agents.secrets import redactor_of
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
@@ -65,7 +66,7 @@ class InProcess:
         try:
             await self._run(launch)
         except Exception:
-            text = traceback.format_exc()
+            text = redactor_of(launch.env).text(traceback.format_exc())
             await to_thread.run_sync(_append, launch.log, text)
 
     async def alive(self, place: ProcessRecord) -> bool:

@@ -57,11 +57,17 @@ class TurnResult:
 
 
 class TurnFailed(BullpenError):
-    """A turn that broke off. `partial` is what was said before; mail it held may be unseen."""
+    """A turn that broke off. `partial` is what was said before; mail it held may be unseen.
 
-    def __init__(self, message: str, *, remedy: str = "", partial: str = "") -> None:
+    With `for_good`, no other turn could succeed, and the agent fails with it.
+    """
+
+    def __init__(
+        self, message: str, *, remedy: str = "", partial: str = "", for_good: bool = False
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.partial = partial
+        self.for_good = for_good
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +197,11 @@ class Desk(Protocol):
     def record(self, kind: str, **data: Any) -> None:
         """Add a line to the transcript; durable soon, never lost by a later crash of the model."""
 
-    def used(self, usage: Usage) -> None:
-        """Report what one model request used."""
+    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
+        """Report what one model request used, and which tools its answer calls.
+
+        They tell work on a task from coordination. Report a request before the next `may_spend`.
+        """
 
     def wrote(self, to: str, summary: str) -> None:
         """Report that it wrote to somebody, for whose answer it may wait.

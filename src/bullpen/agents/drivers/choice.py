@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bullpen.agents.drivers.base import Driver
+from bullpen.agents.sandbox import check_sandbox
 from bullpen.agents.tools.box import check_tools
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol.agent import AgentSpec
@@ -38,13 +39,17 @@ def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Dri
     )
 
 
-def check_spec(spec: AgentSpec) -> None:
+def check_spec(
+    spec: AgentSpec, in_money: bool = False, *, environ: Mapping[str, str] | None = None
+) -> None:
     """Refuse at spawn what could not be honoured later.
 
+    `in_money` says that a budget in money must be kept; the environment says where the model is.
+
     Raises:
-        Invalid: a driver, tool or script that does not exist.
+        Invalid: a driver, tool or script that does not exist; a price that is not known.
         NotFound: the directory to work in does not exist.
-        Unavailable: the driver is not installed.
+        Unavailable: the driver is not installed, or a sandbox is not to be had.
     """
     check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
     if spec.mode is not None and spec.mode not in MODES:
@@ -56,6 +61,8 @@ def check_spec(spec: AgentSpec) -> None:
         raise NotFound(
             f"There is no directory {spec.cwd}.", remedy="Name one that exists with --cwd."
         )
+    if spec.rights.closed_in is not None:
+        check_sandbox()
     driver = make_driver(spec, {}, limits=Path())
     if spec.start_mode != "bypassPermissions" and not driver.capabilities.permissions:
         raise Invalid(
@@ -69,3 +76,13 @@ def check_spec(spec: AgentSpec) -> None:
         )
     if spec.driver == "scripted" and spec.script is None:
         raise Invalid("A scripted agent needs a script.", remedy="Name one with --script FILE.")
+    if (in_money or spec.cap.tokens is not None) and not driver.capabilities.usage:
+        raise Invalid(
+            f"The driver {driver.name!r} does not tell what it uses, so no budget could be kept.",
+            remedy="Choose another driver, or a budget in turns or seconds.",
+        )
+    if in_money and spec.driver == "native":
+        from bullpen.agents.drivers.native.choice import choose
+        from bullpen.agents.drivers.native.model import check_price
+
+        check_price(choose(spec.model, environ or {}))

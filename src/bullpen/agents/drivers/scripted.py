@@ -236,6 +236,7 @@ class _Played:
 
     async def _ask(self) -> None:
         """Begin a request: the first with what the turn was given, all others with new mail."""
+        await self._desk.may_spend()
         text = ""
         if self._given is not None:
             text, self._given = self._given.text, None
@@ -255,7 +256,7 @@ class _Played:
         await self._desk.seen(ids)
 
     async def _use(self, step: Step, tool: str) -> None:
-        self._desk.used(Usage.new(requests=1))
+        self._desk.used(Usage.new(requests=1), calls=[tool])
         raw = await self._filled(step.input or {})
         text, is_error = await call(toolbox(self._desk), tool, raw, self._desk)
         if is_error and not step.may_fail:

@@ -28,10 +28,12 @@ def answer_of(call: Call, rights: Rights, file: str | None) -> Ruling:
     ruling = decide(
         call, replace(rights, mode="dontAsk", allow=allow, deny=(*rights.deny, *deny), ask=())
     )
-    if ruling.effect == "allow":
-        return replace(ruling, why=f"the policy file {file} allows {ruling.rule or 'it'}")
-    named = f"the policy file {file} denies {ruling.rule}" if ruling.rule else None
-    return replace(ruling, why=named or f"{_NOBODY} in {file}")
+    if ruling.effect == "allow" and ruling.rule is not None:
+        return replace(ruling, why=f"the policy file {file} allows {ruling.rule}")
+    if ruling.rule is not None:
+        return replace(ruling, why=f"the policy file {file} does not allow it: {ruling.why}")
+    # Also what the mode would permit: it was asked for, so somebody wants an answer to it.
+    return Ruling("deny", f"{_NOBODY} in {file}")
 
 
 def _texts(rules: dict[str, object], key: str) -> tuple[str, ...]:

@@ -28,12 +28,16 @@ _DETAIL_CHARS_MAX = 79
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that a model wants to make. `use_id` is the model's own name for it."""
+    """A call that a model wants to make. `use_id` is the model's own name for it.
+
+    `real` is where the file that it names really lies, for a tool that will open exactly that.
+    """
 
     tool: str
     input: Mapping[str, Any]
     kind: Kind
     use_id: str | None = None
+    real: str | None = None
 
     @property
     def detail(self) -> str:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from bullpen.agents.drivers.base import Desk
 from bullpen.agents.policy.call import Call
+from bullpen.agents.secrets import with_texts
 from bullpen.agents.tools.base import Tool
 from bullpen.agents.tools.files import FILE_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
@@ -20,6 +21,8 @@ from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.tasks import TASK_TOOLS
 from bullpen.agents.tools.team import TEAM_TOOLS
 from bullpen.errors import BullpenError, Invalid, Refused
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import Mode
 
 TOOLS: tuple[Tool, ...] = (
     *FILE_TOOLS,
@@ -34,6 +37,7 @@ TOOLS: tuple[Tool, ...] = (
 
 _OF_THE_LEAD = {"Finish"}
 _NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate"}
+_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate"}
 _RESULT_CHARS_MAX = 4_000
 
 
@@ -56,25 +60,41 @@ def toolbox(desk: Desk) -> list[Tool]:
     """The tools of an agent: what its place in the team, its mode and its spawn allow."""
     spec = desk.spec
     check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
-    tools = [tool for tool in TOOLS if _has(desk, tool)]
-    if spec.tools is not None:
-        given = {tool_of(name) for name in spec.tools}
-        tools = [tool for tool in tools if tool.name in given]
-    return [tool for tool in tools if tool.name not in (spec.disallowed_tools or ())]
+    lacks = lacking(
+        spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
+    )
+    return [tool for tool in TOOLS if tool.name not in lacks]
 
 
-def _has(desk: Desk, tool: Tool) -> bool:
-    if tool.name in _OF_THE_LEAD and not desk.is_lead:
-        return False
-    if tool.name in _NEEDS_COLLEAGUES and desk.colleagues is None:
-        return False
-    if desk.mode == "plan":
+def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
+    """The tools that an agent does not have, by name, each with why."""
+    found: dict[str, str] = {}
+    given = None if spec.tools is None else {tool_of(name) for name in spec.tools}
+    for tool in TOOLS:
+        why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
+        if why is None and given is not None and tool.name not in given:
+            why = "not among those it was given"
+        if why is None and tool.name in (spec.disallowed_tools or ()):
+            why = "taken from it at its spawn"
+        if why is not None:
+            found[tool.name] = why
+    return found
+
+
+def _why_not(tool: Tool, mode: Mode, *, is_lead: bool, may_spawn: bool) -> str | None:
+    if tool.name in _OF_THE_LEAD and not is_lead:
+        return "only of the lead"
+    if tool.name in _NEEDS_COLLEAGUES and not may_spawn:
+        return "it may spawn nobody"
+    if mode == "plan":
         # Whoever may only look must not have others work for it.
-        return tool.kind in ("read", "team") and tool.name not in ("EnterPlanMode", "SpawnTeammate")
-    if desk.is_lead and desk.mode == "delegate":
+        looks = tool.kind in ("read", "team") and tool.name not in _NOT_WHILE_PLANNING
+        return None if looks else "not in plan mode"
+    if is_lead and mode == "delegate":
         # It leads, and does nothing else.
-        return tool.kind == "team" and tool not in PLAN_TOOLS
-    return tool.name != "ExitPlanMode"
+        leads = tool.kind == "team" and tool not in PLAN_TOOLS
+        return None if leads else "a lead in delegate mode only leads"
+    return "only in plan mode" if tool.name == "ExitPlanMode" else None
 
 
 def tool_of(name: str) -> str:
@@ -98,6 +118,8 @@ async def call(
         text, failed = f"{name} broke off, which is a fault of the tool: {error!r}.", True
     finally:
         desk.doing(None)
+    # Before it is cut anywhere: half a secret would not be known for one.
+    text = desk.redacted(text)
     # Names of files can hold what no model request can carry.
     text = text.encode("utf-8", "replace").decode("utf-8")
     desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
@@ -108,11 +130,16 @@ async def _called(tools: Sequence[Tool], wanted: Call, raw_input: Any, desk: Des
     tool = next((tool for tool in tools if tool.name == wanted.tool), None)
     if tool is None:
         raise _no_tool(tools, wanted.tool)
+    if tool.kind == "team":
+        # What goes to the team is kept there for all to see.
+        raw_input = with_texts(raw_input, desk.redacted)
+        wanted = replace(wanted, input=with_texts(wanted.input, desk.redacted))
     wanted = replace(wanted, kind=tool.kind)
     given = _validated(tool, raw_input)
     permitted = await desk.permit(wanted)
     if permitted != wanted.input:
         given = _validated(tool, permitted)
+        wanted = replace(wanted, input=permitted)
     try:
         text = await tool.run(given, desk)
     except BullpenError as error:
@@ -120,6 +147,13 @@ async def _called(tools: Sequence[Tool], wanted: Call, raw_input: Any, desk: Des
         await desk.called(wanted, _said(error), failed=True)
         raise
     return await desk.called(wanted, text, failed=False)
+
+
+def check_input(name: str, raw_input: Any) -> None:
+    """Refuse an input that the tool of this name would not take. Raises Invalid."""
+    for tool in TOOLS:
+        if tool.name == name:
+            _validated(tool, raw_input)
 
 
 def _validated(tool: Tool, raw_input: Any) -> Any:

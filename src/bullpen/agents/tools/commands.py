@@ -6,19 +6,23 @@ import codecs
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Protocol, Self
 
 import anyio
 from anyio import to_thread
 from anyio.abc import Process
 
-from bullpen.agents.drivers.base import Desk
+from bullpen.agents import sandbox
+from bullpen.agents.environment import for_commands
 from bullpen.agents.processes import group_members
+from bullpen.agents.secrets import Redactor
 from bullpen.errors import Unavailable
+from bullpen.protocol.agent import AgentSpec
 
 HEAD_CHARS = 10_000
 TAIL_CHARS = 20_000
@@ -34,17 +38,31 @@ _GRACE_WHEN_CANCELLED_S = 0.5
 _KILLED_WITHIN_S = 2.0
 
 
+class Workplace(Protocol):
+    """Where commands run, closed in or not, and with which environment: every desk is one."""
+
+    @property
+    def spec(self) -> AgentSpec:
+        """Whose directory and policy hold."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment for what is started."""
+
+
 class Output:
     """What a command printed: beginning and end in memory, all of it in a file if it is long.
 
-    With `whole` the file is there from the beginning.
+    With `whole` the file is there from the beginning. No secret of the workplace is in either.
     """
 
-    def __init__(self, path: Path, *, whole: bool = False) -> None:
+    def __init__(self, path: Path, place: Workplace, *, whole: bool = False) -> None:
         self.path = path
         self._chars = 0
         self._bytes = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # What is no text goes into the file as it is.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._pieces = Redactor(place.env, place.spec.env_asked).stream()
         self._head = ""
         self._tail = ""
         self._early: list[bytes] = []
@@ -62,14 +80,25 @@ class Output:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._finish()
         if self._file is not None:
             self._file.close()
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes. A file that cannot be written is told of in the text."""
+        self._take(self._pieces.feed(self._decoder.decode(chunk)))
+
+    def _finish(self) -> None:
+        """Take what was held back; twice does no harm."""
+        self._take(self._pieces.feed(self._decoder.decode(b"", final=True)) + self._pieces.rest())
+
+    def _take(self, text: str) -> None:
+        if not text:
+            return
+        chunk = text.encode("utf-8", "surrogateescape")
         room = FILE_BYTES_MAX - self._bytes
         self._bytes += len(chunk)
-        self._show(self._decoder.decode(chunk))
+        self._show(text if text.isascii() else chunk.decode("utf-8", "replace"))
         if self._problem is not None:
             return
         self._early.append(chunk[: max(0, room)])
@@ -100,7 +129,7 @@ class Output:
 
     def text(self) -> str:
         """What is shown of it, and where the rest is."""
-        self._show(self._decoder.decode(b"", final=True))
+        self._finish()
         tail = self._tail[-TAIL_CHARS:]
         left_out = self._chars - len(self._head) - len(tail)
         if not left_out:
@@ -123,12 +152,16 @@ Take = Callable[[bytes], object]
 
 
 class Command:
-    """A command that runs. `process.pid` is also its process group."""
+    """A command that runs. `process.pid` is also its process group.
 
-    def __init__(self, process: Process, pipe: int, take: Take) -> None:
+    If it is closed in, this first process holds it, and all of it ends with that one.
+    """
+
+    def __init__(self, process: Process, pipe: int, take: Take, *, closed: bool) -> None:
         self.process = process
         self._take = take
         self._pipe = pipe
+        self._closed = closed
 
     async def finished(self) -> int:
         """Collect what it prints until the shell itself has ended, and return its exit code.
@@ -167,21 +200,40 @@ class Command:
 
     async def end(self, grace_s: float) -> None:
         """End all that is in its process group: ask, wait for the grace, kill."""
-        await _end_group(self.process.pid, grace_s)
+        await _end_group(self.process.pid, grace_s, spare_first=self._closed)
         self._drain()
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What is started: the words, the environment, and whether it is closed in."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    closed: bool = False
+
+
 @asynccontextmanager
-async def started(argv: Sequence[str], desk: Desk, take: Take) -> AsyncIterator[Command]:
-    """Start a command. When this is left by an error or by cancelling, its group is ended."""
+async def started(
+    argv: Sequence[str], desk: Workplace, take: Take, *, ours: bool = False
+) -> AsyncIterator[Command]:
+    """Start a command, closed in if its policy says so.
+
+    When this is left by an error or by cancelling, its group is ended. A program that is `ours`
+    is not closed in: it looks only where the agent may look.
+
+    Raises:
+        Unavailable: it cannot be started; or it cannot be closed in, and is not started then.
+    """
+    start = await to_thread.run_sync(_prepared, argv, desk, ours)
     reading, writing = os.pipe()
     try:
         try:
-            process = await _open(argv, desk, writing)
+            process = await _open(start, desk.spec.cwd, writing)
         finally:
             os.close(writing)
         os.set_blocking(reading, False)
-        running = Command(process, reading, take)
+        running = Command(process, reading, take, closed=start.closed)
         try:
             yield running
         except BaseException:
@@ -190,8 +242,29 @@ async def started(argv: Sequence[str], desk: Desk, take: Take) -> AsyncIterator[
         finally:
             with anyio.move_on_after(_KILLED_WITHIN_S, shield=True):
                 await process.wait()
+            if start.closed:
+                sandbox.clean_up(desk.spec.cwd)
     finally:
         os.close(reading)
+
+
+def _prepared(argv: Sequence[str], desk: Workplace, ours: bool) -> _Start:
+    spec = desk.spec
+    env = for_commands(desk.env, spec.env_asked)
+    rights = spec.rights
+    wanted = rights.closed_in
+    if ours or wanted is None:
+        return _Start(argv, env)
+    home = env.get("BULLPEN_HOME")
+    words = sandbox.closed_in(
+        argv,
+        cwd=spec.cwd,
+        directories=rights.directories,
+        sandbox=wanted,
+        env=env,
+        hide=[home] if home else [],
+    )
+    return _Start(words, sandbox.inner_environment(env), closed=True)
 
 
 def shell(command: str) -> list[str]:
@@ -199,30 +272,34 @@ def shell(command: str) -> list[str]:
     return ["/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh", "-c", command]
 
 
-async def _open(argv: Sequence[str], desk: Desk, writing: int) -> Process:
+async def _open(start: _Start, cwd: str, writing: int) -> Process:
     try:
         # Cancelled half-way, it could not be told what to end.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
-                argv,
+                start.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
-                cwd=desk.spec.cwd,
-                env=dict(desk.env),
+                cwd=cwd,
+                env=start.env,
                 start_new_session=True,
             )
     except (OSError, ValueError) as error:
         raise Unavailable(
-            f"The command cannot be started in {desk.spec.cwd!r}: {error}.",
+            f"The command cannot be started in {cwd!r}: {error}.",
             remedy="Check that the directory exists, and that the command is not too long.",
         ) from error
     return process
 
 
-async def _end_group(group: int, grace_s: float) -> None:
+async def _end_group(group: int, grace_s: float, *, spare_first: bool) -> None:
     try:
-        _signal(group, signal.SIGTERM)
+        if spare_first:
+            # It holds the others: were it asked, they would be killed without being asked.
+            await to_thread.run_sync(_ask_others, group)
+        else:
+            _signal(group, signal.SIGTERM)
         with anyio.move_on_after(grace_s, shield=True):
             await _gone(group)
     finally:
@@ -238,6 +315,13 @@ async def _gone(group: int) -> None:
         if not await to_thread.run_sync(group_members, group):
             return
         await anyio.sleep(_POLL_S)
+
+
+def _ask_others(group: int) -> None:
+    for pid in group_members(group):
+        if pid != group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
 
 
 def _signal(group: int, number: int) -> bool:

@@ -17,6 +17,7 @@ from pydantic import Field
 from bullpen.agents.drivers.base import Desk
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.agents.tools.binary import kind_of_binary
+from bullpen.agents.tools.opening import absolute, folder_of, open_in, real_path
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
 
 LINES_MAX = 2_000
@@ -56,13 +57,6 @@ class EditInput(ToolInput):
     replace_all: bool = Field(False, description="Replace every occurrence, not just the only one")
 
 
-def absolute(path: str, desk: Desk) -> str:
-    """A path as the agent means it. Raises Invalid for what cannot be a path."""
-    if not path.strip() or "\0" in path:
-        raise Invalid(f"{path!r} is no path.", remedy="Give the path of a file or directory.")
-    return os.path.normpath(os.path.join(desk.spec.cwd, os.path.expanduser(path)))
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A file as it is now. `path` is where it really lies, past all links."""
@@ -84,17 +78,29 @@ def _known(desk: Desk) -> dict[str, str]:
     return _READ.setdefault(desk, {})
 
 
-def _find(path: str) -> _Found | None:
-    """The file at a path, or None. Raises for what is there but is no file to read."""
+def _real(path: str, desk: Desk) -> str:
+    return real_path(path, desk.spec.cwd)
+
+
+def _find(real: str) -> _Found | None:
+    """The file at a real path, or None. Raises for what is there but is no file to read."""
     try:
-        # Without waiting: nobody may ever write into a named pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with folder_of(real) as (folder, name):
+            return _find_in(folder, name, real)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _cannot("read", path, error) from error
+        raise _cannot("read", real, error) from error
+
+
+def _find_in(folder: int, name: str, real: str) -> _Found | None:
     try:
-        return _content(path, descriptor)
+        # Without waiting: nobody may ever write into a named pipe.
+        descriptor = open_in(folder, name, os.O_RDONLY | os.O_NONBLOCK, real=real)
+    except FileNotFoundError:
+        return None
+    try:
+        return _content(real, descriptor)
     finally:
         os.close(descriptor)
 
@@ -117,7 +123,7 @@ def _content(path: str, descriptor: int) -> _Found:
             f"{path!r} has more than {FILE_BYTES_MAX} bytes, which is too much to read at once.",
             remedy="Use Grep, or sed, head and tail with Bash.",
         )
-    return _Found(os.path.realpath(path), raw, stat.S_IMODE(facts.st_mode))
+    return _Found(path, raw, stat.S_IMODE(facts.st_mode))
 
 
 def _cannot(verb: str, path: str, error: OSError) -> BullpenError:
@@ -154,8 +160,9 @@ async def _read(given: ReadInput, desk: Desk) -> str:
 
 
 def _read_now(given: ReadInput, desk: Desk) -> str:
-    path = absolute(given.file_path, desk)
-    found = _find(path)
+    path = absolute(given.file_path, desk.spec.cwd)
+    real = _real(given.file_path, desk)
+    found = _find(real)
     if found is None:
         raise _missing(path, desk)
     kind = kind_of_binary(found.raw)
@@ -229,16 +236,14 @@ async def _write(given: WriteInput, desk: Desk) -> str:
 
 
 def _write_now(given: WriteInput, desk: Desk) -> str:
-    path = absolute(given.file_path, desk)
+    path = absolute(given.file_path, desk.spec.cwd)
+    real = _real(given.file_path, desk)
     raw = _encoded(given.content)
-    found = _find(path)
+    found = _find(real)
     if found is not None:
         _refuse_unread(path, found, desk)
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    except OSError as error:
-        raise _cannot("make the directory of", path, error) from error
-    _replace(path, found, raw, desk)
+        _refuse_marks(path, found, given.content, desk)
+    _replace(path, real, found, raw, desk)
     done = "created" if found is None else "overwritten"
     return f"The file {path} was {done}: {len(_lines(given.content))} lines."
 
@@ -253,29 +258,47 @@ def _encoded(text: str) -> bytes:
         ) from None
 
 
-def _replace(path: str, found: _Found | None, raw: bytes, desk: Desk) -> None:
-    """Put new content in the place of the old, all at once, past links, with the same mode."""
-    target = os.path.realpath(path)
-    beside = os.path.join(os.path.dirname(target), f".bullpen-{secrets.token_hex(8)}")
+def _refuse_marks(path: str, found: _Found, content: str, desk: Desk) -> None:
+    """Whoever saw a mark in the place of a secret must not write the mark over the secret."""
+    old = found.raw.decode("utf-8", "replace")
+    if "[secret" in content and "[secret" not in old and desk.redacted(old) != old:
+        raise Refused(
+            f"{path!r} holds a secret, which you were shown as [secret]: it would be lost.",
+            reason="secret",
+            remedy="Change the other lines with Edit.",
+        )
+
+
+def _replace(path: str, real: str, found: _Found | None, raw: bytes, desk: Desk) -> None:
+    """Put new content in the place of the old, all at once, with the same mode."""
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
+        with folder_of(real, make=True) as (folder, name):
+            _replace_in(folder, name, path, real, found, raw, desk)
+    except OSError as error:
+        raise _cannot("write", path, error) from error
+    _known(desk)[real] = _digest(raw)
+
+
+def _replace_in(
+    folder: int, name: str, path: str, real: str, found: _Found | None, raw: bytes, desk: Desk
+) -> None:
+    beside = f".bullpen-{secrets.token_hex(8)}"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(open_in(folder, beside, flags, real=real), "wb") as file:
             if found is not None:
                 os.fchmod(file.fileno(), found.mode)
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         # Somebody may have written it while this was prepared.
-        now = _find(target)
+        now = _find_in(folder, name, real)
         if now is not None and (found is None or now.digest != found.digest):
             _refuse_unread(path, now, desk)
-        os.replace(beside, target)
-    except OSError as error:
-        raise _cannot("write", path, error) from error
+        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-    _known(desk)[target] = _digest(raw)
+            os.unlink(beside, dir_fd=folder)
 
 
 async def _edit(given: EditInput, desk: Desk) -> str:
@@ -283,13 +306,14 @@ async def _edit(given: EditInput, desk: Desk) -> str:
 
 
 def _edit_now(given: EditInput, desk: Desk) -> str:
-    path = absolute(given.file_path, desk)
+    path = absolute(given.file_path, desk.spec.cwd)
+    real = _real(given.file_path, desk)
     if given.old_string == given.new_string:
         raise Invalid("old_string and new_string are the same.", remedy="Nothing was changed.")
     if not given.old_string:
         raise Invalid("old_string is empty.", remedy="To make a file, use Write.")
     _encoded(given.new_string)
-    found = _find(path)
+    found = _find(real)
     if found is None:
         raise _missing(path, desk)
     _refuse_unread(path, found, desk)
@@ -303,7 +327,7 @@ def _edit_now(given: EditInput, desk: Desk) -> str:
         raise _several(path, text, old, count)
     first = text.index(old)
     changed = text.replace(old, new)
-    _replace(path, found, changed.encode("utf-8", "surrogateescape"), desk)
+    _replace(path, real, found, changed.encode("utf-8", "surrogateescape"), desk)
     times = f"{count} places" if count > 1 else "1 place"
     return f"The file {path} was changed in {times}.\n{_around(changed, first, new)}"
 

@@ -80,7 +80,7 @@ async def _refuse(task: asyncio.Task[None]) -> NoReturn:
 
 async def _follow(job: Job, desk: Desk, started_up: asyncio.Future[None]) -> None:
     """Run a job to its end, and wake its agent once. A job that is killed wakes nobody."""
-    with _opened(job.path) as output:
+    with _opened(job.path, desk) as output:
         async with started(shell(job.command), desk, output.add) as running:
             started_up.set_result(None)
             code = await running.finished()
@@ -88,9 +88,9 @@ async def _follow(job: Job, desk: Desk, started_up: asyncio.Future[None]) -> Non
     desk.wake(f"Background job {job.id} {job.ended}; output: {job.path}\nCommand: {job.command}")
 
 
-def _opened(path: Path) -> Output:
+def _opened(path: Path, desk: Desk) -> Output:
     try:
-        return Output(path, whole=True)
+        return Output(path, desk, whole=True)
     except OSError as error:
         raise Unavailable(
             f"The output cannot be kept in {str(path)!r}: {error.strerror}.",

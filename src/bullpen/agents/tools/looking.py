@@ -21,6 +21,8 @@ from typing import Any
 
 LINE_CHARS_MAX = 2_000
 TEXT_CHARS_MAX = 100_000
+FOUND_CHARS_MAX = 4_000_000
+"""How much is handed over at most: some of it may have to be left out, or be cut."""
 _BINARY_LOOKED_AT = 8192
 _BATCH_FILES = 400
 _BATCH_CHARS = 60_000
@@ -329,21 +331,33 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
     yield batch
 
 
-def grep(request: Request) -> str:
-    """Look for a pattern and return what was found, as text. Raises BadPattern."""
+Rows = list[tuple[str, list[str]]]
+"""What was found, by file."""
+
+
+def grep(request: Request) -> Rows:
+    """Look for a pattern and return what was found: a line more than asked for, if there is one.
+
+    Raises:
+        BadPattern: it means nothing.
+    """
     engine = _engine(request)
     paths = _files(request)
     if request["mode"] == "files_with_matches":
         paths.sort(key=newest_first)
     limit = request["limit"]
-    rows: list[str] = []
+    found: Rows = []
+    count, room = 0, FOUND_CHARS_MAX
     for batch in _batches(paths):
         hits = engine(batch)
         for path in (path for path in batch if path in hits):
-            rows += _shown(request, path, hits[path])
-        if limit and len(rows) > limit:
-            break
-    return _bounded(rows, limit)
+            rows = list(_shown(request, path, hits[path]))
+            found.append((path, rows))
+            count += len(rows)
+            room -= sum(map(len, rows))
+            if (limit and count > limit) or room < 0:
+                return found
+    return found
 
 
 def newest_first(path: str) -> int:
@@ -391,7 +405,8 @@ def _cut(line: str) -> str:
     return f"{line[:LINE_CHARS_MAX]}… [{len(line) - LINE_CHARS_MAX} more characters]"
 
 
-def _bounded(rows: list[str], limit: int) -> str:
+def bounded(rows: list[str], limit: int) -> str:
+    """The rows as one text, of not too many characters."""
     shown: list[str] = []
     room = TEXT_CHARS_MAX
     for row in rows[: limit or None]:
@@ -407,9 +422,10 @@ def _bounded(rows: list[str], limit: int) -> str:
 
 
 def main() -> None:
-    """Answer the request that is given as JSON: one JSON object with `text` or `error`."""
+    """Answer the request that is given as JSON: one JSON object with `found` or `error`."""
+    answer: dict[str, Any]
     try:
-        answer = {"text": grep(json.loads(sys.argv[1]))}
+        answer = {"found": grep(json.loads(sys.argv[1]))}
     except BadPattern as error:
         answer = {"error": str(error)}
     # In ASCII, so that the locale does not matter.

@@ -18,7 +18,7 @@ from bullpen.agents.drivers.base import Desk
 from bullpen.agents.tools import looking
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.agents.tools.commands import started
-from bullpen.agents.tools.files import absolute
+from bullpen.agents.tools.opening import absolute
 from bullpen.errors import Invalid, NotFound, Unavailable
 
 GLOB_FILES_MAX = 100
@@ -59,12 +59,12 @@ class GrepInput(ToolInput):
 
 async def _glob(given: GlobInput, desk: Desk) -> str:
     start, pattern = _split(given.pattern)
-    root = absolute(os.path.join(given.path or ".", start), desk)
+    root = absolute(os.path.join(given.path or ".", start), desk.spec.cwd)
     stop = threading.Event()
     try:
         # Left behind when cancelled; the flag ends it soon.
         return await to_thread.run_sync(
-            _glob_now, root, pattern, desk.spec.cwd, stop, abandon_on_cancel=True
+            _glob_now, root, pattern, desk, stop, abandon_on_cancel=True
         )
     finally:
         stop.set()
@@ -82,7 +82,7 @@ def _split(pattern: str) -> tuple[str, str]:
     return (start or "/" if pattern.startswith("/") else start or "."), "/".join(parts[plain:])
 
 
-def _glob_now(root: str, pattern: str, cwd: str, stop: threading.Event) -> str:
+def _glob_now(root: str, pattern: str, desk: Desk, stop: threading.Event) -> str:
     if not os.path.isdir(root):
         raise _no_place(root)
     deadline = time.monotonic() + GLOB_S
@@ -104,12 +104,20 @@ def _glob_now(root: str, pattern: str, cwd: str, stop: threading.Event) -> str:
         raise Unavailable(
             f"Cannot look into {root!r}: {error.strerror}.", remedy="Check its permissions."
         ) from error
-    rows = [looking.shown_path(path, cwd) for _, path in found[:GLOB_FILES_MAX]]
-    if len(found) > len(rows):
+    rows: list[str] = []
+    hidden = 0
+    for _, path in found:
+        if len(rows) == GLOB_FILES_MAX:
+            break
+        if desk.hides(path):
+            hidden += 1
+        else:
+            rows.append(looking.shown_path(path, desk.spec.cwd))
+    if len(found) > len(rows) + hidden:
         rows.append(f"[Only the newest {len(rows)} of {len(found)} files are shown.]")
     if late:
         rows.append(f"[Not all was looked at within {GLOB_S:g} seconds: give a smaller path.]")
-    return "\n".join(rows) or "No files found"
+    return ("\n".join(rows) or "No files found") + _left_out(hidden)
 
 
 def _no_place(path: str) -> NotFound:
@@ -120,7 +128,7 @@ def _no_place(path: str) -> NotFound:
 
 
 async def _grep(given: GrepInput, desk: Desk) -> str:
-    path = absolute(given.path or ".", desk)
+    path = absolute(given.path or ".", desk.spec.cwd)
     if not await to_thread.run_sync(os.path.exists, path):
         raise NotFound(f"There is no {path!r}.", remedy="Use Glob to find what there is.")
     if not given.multiline and _NEWLINE.search(given.pattern):
@@ -139,21 +147,33 @@ async def _grep(given: GrepInput, desk: Desk) -> str:
         "limit": given.head_limit,
         "multiline": given.multiline,
     }
-    answer = await _asked(request, desk)
-    if "error" in answer:
-        raise Invalid(
-            f"The pattern {given.pattern!r} is no regular expression: {answer['error']}.",
-            remedy="Escape what is meant literally with a backslash.",
-        )
-    return answer["text"]
+    found = await _asked(request, desk)
+    hidden = await to_thread.run_sync(_hidden, found, desk)
+    if hidden and given.head_limit:
+        # Some of what was asked for is not shown: look for what comes after it.
+        found = await _asked({**request, "limit": 0}, desk)
+        hidden = await to_thread.run_sync(_hidden, found, desk)
+    rows = [row for path, rows in found if path not in hidden for row in rows]
+    return looking.bounded(rows, given.head_limit) + _left_out(len(hidden))
 
 
-async def _asked(request: looking.Request, desk: Desk) -> dict[str, str]:
+def _hidden(found: looking.Rows, desk: Desk) -> set[str]:
+    return {path for path, _ in found if desk.hides(path)}
+
+
+def _left_out(count: int) -> str:
+    if not count:
+        return ""
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"\n[{files} that you may not read left out.]"
+
+
+async def _asked(request: looking.Request, desk: Desk) -> looking.Rows:
     """Look in a process of its own: a pattern that takes for ever must not stop this one."""
     argv = [sys.executable, "-I", "-S", looking.__file__, json.dumps(request)]
     printed = bytearray()
     code: int | None = None
-    async with started(argv, desk, printed.extend) as running:
+    async with started(argv, desk, printed.extend, ours=True) as running:
         with anyio.move_on_after(GREP_S):
             code = await running.finished()
         if code is None:
@@ -166,8 +186,13 @@ async def _asked(request: looking.Request, desk: Desk) -> dict[str, str]:
     if code != 0:
         said = printed.decode("utf-8", "replace").strip()[-400:]
         raise Unavailable(f"The search broke off: {said}", remedy="Try grep with Bash.")
-    answer: dict[str, str] = json.loads(printed)
-    return answer
+    answer = json.loads(printed)
+    if "error" in answer:
+        raise Invalid(
+            f"The pattern {request['pattern']!r} is no regular expression: {answer['error']}.",
+            remedy="Escape what is meant literally with a backslash.",
+        )
+    return [(path, rows) for path, rows in answer["found"]]
 
 
 SEARCH_TOOLS: tuple[Tool, ...] = (

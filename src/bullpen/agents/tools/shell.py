@@ -43,7 +43,7 @@ async def _bash(given: BashInput, desk: Desk) -> str:
     if given.run_in_background:
         return await start_job(given.command, desk)
     path = desk.folder / "output" / f"command-{secrets.token_hex(6)}.txt"
-    with Output(path) as output:
+    with Output(path, desk) as output:
         code: int | None = None
         async with started(shell(given.command), desk, output.add) as running:
             with anyio.move_on_after(given.timeout / 1000):

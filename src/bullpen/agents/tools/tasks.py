@@ -7,10 +7,13 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from bullpen.agents.completion import refuse_outside, refuse_without_shell, running
 from bullpen.agents.drivers.base import Desk
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import BullpenError, Invalid, Refused
-from bullpen.protocol.task import Task
+from bullpen.protocol.task import Check, CheckKind, Task
+from bullpen.team import rules
+from bullpen.team.check_rules import UNPROVEN, is_done, is_unproven
 
 LEASE_S = 120.0
 """For how long a claim holds unless the runner renews it."""
@@ -32,6 +35,24 @@ class _TaskInput(ToolInput):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
 
+class CheckInput(ToolInput):
+    """One check of a task."""
+
+    kind: CheckKind = Field(
+        description="command: it must end with exit code 0; file: it must be there and not be "
+        "empty; commit: it must be on a branch; report: one must be given"
+    )
+    run: str | None = Field(None, description="Of a command: the line, for bash")
+    path: str | None = Field(None, description="Of a file: its path in the project, or a pattern")
+    ref: str | None = Field(
+        None, description="Of a commit: its branch or id; else the report must name its id"
+    )
+    name: str | None = Field(None, description="What to call it")
+
+
+_CHECKS = "What proves it done. The runtime looks for it before the task can be completed"
+
+
 class TaskCreateInput(_TaskInput):
     """Input of TaskCreate."""
 
@@ -46,6 +67,7 @@ class TaskCreateInput(_TaskInput):
         alias="addBlockedBy",
         description="Ids of tasks that must be completed before this one",
     )
+    checks: list[CheckInput] = Field(default_factory=list, description=_CHECKS)
 
 
 class TaskGetInput(_TaskInput):
@@ -85,9 +107,45 @@ class TaskUpdateInput(_TaskInput):
     report: str | None = Field(
         None, description="With status completed: what was done and what came out"
     )
+    checks: list[CheckInput] | None = Field(
+        None, description="Other checks in place of those it has; only the lead can change them"
+    )
+
+
+async def _stated(given: list[CheckInput], desk: Desk) -> list[Check]:
+    """The checks that an agent states, if it may run itself what the runtime is to run for it.
+
+    Raises:
+        Refused: it may not.
+        Invalid: a file outside the project is asked for.
+    """
+    checks = [_check(each) for each in given]
+    refuse_outside(checks)
+    refuse_without_shell(desk.spec, checks)
+    permitted = []
+    for check in checks:
+        if check.run is not None:
+            call = await desk.permit(running(check.run))
+            check = check.evolve(run=str(call.get("command", check.run)))
+        permitted.append(check)
+    return permitted
+
+
+def _check(given: CheckInput) -> Check:
+    name = given.name or given.run or given.path or given.ref or given.kind
+    match given.kind:
+        case "command":
+            return Check.new(name=name, kind="command", run=given.run)
+        case "file":
+            return Check.new(name=name, kind="file", path=given.path)
+        case "commit":
+            return Check.new(name=name, kind="commit", ref=given.ref)
+        case "report":
+            return Check.new(name=name, kind="report")
 
 
 async def _create(given: TaskCreateInput, desk: Desk) -> str:
+    checks = await _stated(given.checks, desk)
     task = await desk.team.tasks.add(
         given.subject,
         by=desk.agent,
@@ -95,6 +153,7 @@ async def _create(given: TaskCreateInput, desk: Desk) -> str:
         active_form=given.active_form,
         blocked_by=[_id(task_id) for task_id in given.add_blocked_by],
         metadata=given.metadata,
+        checks=checks,
     )
     await desk.created(task)
     return f"Task #{task.id} created successfully: {task.subject}"
@@ -102,7 +161,7 @@ async def _create(given: TaskCreateInput, desk: Desk) -> str:
 
 async def _get(given: TaskGetInput, desk: Desk) -> str:
     task = await desk.team.tasks.get(_id(given.task_id))
-    lines = [f"Task #{task.id}: {task.subject}", f"Status: {task.status}"]
+    lines = [f"Task #{task.id}: {task.subject}", f"Status: {_status(task)}"]
     if task.owner:
         lines.append(f"Owner: {task.owner}")
     lines.append(f"Description: {task.description}")
@@ -110,32 +169,39 @@ async def _get(given: TaskGetInput, desk: Desk) -> str:
         lines.append(f"Blocked by: {_numbers(task.blocked_by)}")
     if task.blocks:
         lines.append(f"Blocks: {_numbers(task.blocks)}")
-    lines += [
-        f"Check {check.name!r} ({check.kind}): {_found(check.passed)}"
-        for check in task.facts.all_checks
-    ]
+    lines += [_found(check, task.facts.attempt) for check in task.facts.all_checks]
     if task.facts.report:
         lines.append(f"Report: {task.facts.report}")
     return "\n".join(lines)
 
 
-def _found(passed: bool | None) -> str:
-    return "not looked at yet" if passed is None else "passed" if passed else "failed"
+def _found(check: Check, attempt: int) -> str:
+    what = check.run or check.path or check.ref
+    head = f"Check {check.name!r} ({check.kind}{f': {what}' if what else ''})"
+    if check.passed is None or check.attempt != attempt:
+        return f"{head}: not looked at yet"
+    if check.passed:
+        return f"{head}: passed"
+    return f"{head}: failed: {check.detail}" if check.detail else f"{head}: failed"
+
+
+def _status(task: Task) -> str:
+    return UNPROVEN if is_unproven(task) else task.status
 
 
 async def _list(given: TaskListInput, desk: Desk) -> str:
     listing = await desk.team.tasks.list()
-    completed = {task.id for task in listing.tasks if task.status == "completed"}
-    lines = [_row(task, completed) for task in listing.tasks]
+    by_id = {task.id: task for task in listing.tasks}
+    lines = [_row(task, by_id) for task in listing.tasks]
     lines += [f"Cannot be read: {problem.where}: {problem.why}" for problem in listing.problems]
     return "\n".join(lines) or "No tasks found"
 
 
-def _row(task: Task, completed: set[str]) -> str:
+def _row(task: Task, by_id: dict[str, Task]) -> str:
     owner = f" ({task.owner})" if task.owner else ""
-    waits = [task_id for task_id in task.blocked_by if task_id not in completed]
-    blocked = f" [blocked by {_numbers(waits)}]" if waits and task.status != "completed" else ""
-    return f"#{task.id} [{task.status}] {task.subject}{owner}{blocked}"
+    waits = [] if is_done(task) else rules.open_blockers(task, by_id.get)
+    blocked = f" [blocked by {_numbers(waits)}]" if waits else ""
+    return f"#{task.id} [{_status(task)}] {task.subject}{owner}{blocked}"
 
 
 def _numbers(ids: list[str]) -> str:
@@ -177,6 +243,8 @@ def _steps(given: TaskUpdateInput, desk: Desk) -> list[Step]:
     steps: list[Step] = []
     if any(text is not None for text in (given.subject, given.description, given.active_form)):
         steps.append(update.words)
+    if given.checks is not None:
+        steps.append(update.checks)
     if given.add_blocked_by or given.add_blocks:
         steps.append(update.edges)
     mine = given.owner in (desk.agent, f"{desk.agent}@{desk.team.name}")
@@ -220,6 +288,11 @@ class _Update:
             "metadata": given.metadata,
         }
         return f"changed {', '.join(name for name, text in stated.items() if text is not None)}"
+
+    async def checks(self) -> str:
+        checks = await _stated(self._given.checks or [], self._desk)
+        await self._tasks.restate(self._id, checks, by=self._by)
+        return f"it has {len(checks)} checks now" if len(checks) != 1 else "it has one check now"
 
     async def edges(self) -> str:
         said = []
@@ -299,7 +372,7 @@ TASK_TOOLS: tuple[Tool, ...] = (
     Tool(
         "TaskCreate",
         "Add a task to the team's shared task list. It is pending and nobody's until somebody "
-        "claims it or it is assigned.",
+        "claims it or it is assigned. State checks where something can prove it done.",
         TaskCreateInput,
         "team",
         _create,
@@ -322,7 +395,8 @@ TASK_TOOLS: tuple[Tool, ...] = (
         "TaskUpdate",
         "Change a task: claim it (status in_progress), complete it, give it back (pending), "
         "delete it, assign it to another member, change its words, or make tasks wait for each "
-        "other. Claim a task before you work on it; complete it only when it is really done.",
+        "other. Claim a task before you work on it; complete it only when it is really done: its "
+        "checks are run then, and it stays open if one fails.",
         TaskUpdateInput,
         "team",
         _update,

@@ -78,8 +78,8 @@ def _blocks(reply: Reply) -> list[dict[str, Any]]:
 def _usage(request: ModelRequest, reply: Reply) -> dict[str, int]:
     return {
         "input_tokens": request.tokens if reply.input_tokens is None else reply.input_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": reply.cache_write_tokens,
+        "cache_read_input_tokens": reply.cache_read_tokens,
         "output_tokens": tokens_of(json.dumps(_blocks(reply))),
     }
 

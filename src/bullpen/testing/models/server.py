@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
@@ -39,6 +39,7 @@ class MockModels:
         self.brain = brain
         self._lock = threading.Lock()
         self._requests: list[ModelRequest] = []
+        self._billed: list[Mapping[str, Any]] = []
         self._errors: list[Exception] = []
         self.numbers = itertools.count(1)
         self.closing = threading.Event()
@@ -77,6 +78,17 @@ class MockModels:
         """A copy of what was asked so far."""
         with self._lock:
             return list(self._requests)
+
+    @property
+    def billed(self) -> list[Mapping[str, Any]]:
+        """What the answers so far said that they used, in the words of their API."""
+        with self._lock:
+            return list(self._billed)
+
+    def bill(self, usage: Mapping[str, Any]) -> None:
+        """Keep what an answer says that it used."""
+        with self._lock:
+            self._billed.append(usage)
 
     def of(self, agent: str) -> list[ModelRequest]:
         """What one agent asked so far."""
@@ -170,6 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
         number = next(self.server.mock.numbers)
+        self.server.mock.bill(wire.whole(request, reply, number)["usage"])
         if not request.stream:
             self._json(200, wire.whole(request, reply, number))
             return

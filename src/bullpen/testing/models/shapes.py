@@ -110,6 +110,7 @@ class ModelRequest:
 class Reply:
     """What the model answers. `model` and `input_tokens` replace what would be told otherwise.
 
+    What a cache gave and got is told by Anthropic's API only, beside the input.
     `stop` says that the answer was cut off at its greatest length, or held back by a filter.
     """
 
@@ -117,6 +118,8 @@ class Reply:
     calls: Sequence[Call] = ()
     model: str | None = None
     input_tokens: int | None = None
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     delay_s: float = 0.0
     stop: Stop = "end"
 

@@ -132,7 +132,7 @@ class Native:
         if not self._history.unsaved:
             return
         try:
-            histories.save(desk.folder, self._history)
+            histories.save(desk.folder, self._history, desk.redacted)
         except Unavailable as error:
             # How the turn itself ended is what must be told; it is under way already.
             desk.record("trouble", text=str(error))
@@ -181,7 +181,7 @@ class Native:
         response = await self._limiter.run(
             lambda: connection.request(messages, ask), waiting=desk.waiting
         )
-        desk.used(usage_of(response))
+        desk.used(usage_of(response), calls=[call.tool_name for call in response.tool_calls])
         desk.record(
             "request",
             model=response.model_name,
@@ -202,6 +202,7 @@ class Native:
             raise TurnFailed(
                 f"The agent was to use the model {asked}, but the API answered with {told}.",
                 remedy="Ask for that model, or look at what the base URL leads to.",
+                for_good=True,
             )
         self._model_checked = True
 
@@ -240,7 +241,7 @@ class Native:
         await self._save(desk)
 
     async def _save(self, desk: Desk) -> None:
-        await anyio.to_thread.run_sync(histories.save, desk.folder, self._history)
+        await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)
 
 
 class _Said:

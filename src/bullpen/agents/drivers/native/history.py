@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from bullpen.agents.secrets import with_texts
 from bullpen.errors import Unavailable
 
 FILE = "history.json"
@@ -120,15 +121,18 @@ def load(folder: Path) -> tuple[History, str | None]:
     return history, None
 
 
-def save(folder: Path, history: History) -> None:
-    """Write the history in one step: a crash leaves the old file or the new one."""
+def save(folder: Path, history: History, redacted: Callable[[str], str]) -> None:
+    """Write the history in one step: a crash leaves the old file or the new one.
+
+    What the model itself wrote may hold a secret, which must not be on disk.
+    """
     path = folder / FILE
     beside = folder / f".{FILE}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(file, "wb") as out:
-            out.write(_dump(history))
+            out.write(_dump(history, redacted))
             out.flush()
             os.fsync(out.fileno())
         os.replace(beside, path)
@@ -142,10 +146,14 @@ def save(folder: Path, history: History) -> None:
     history.unsaved = False
 
 
-def _dump(history: History) -> bytes:
+def _dump(history: History, redacted: Callable[[str], str]) -> bytes:
     owed = [ModelRequest(parts=history.owed)] if history.owed else []
     # The library writes the messages itself; they are the bulk, so they are not parsed again.
     messages = ModelMessagesTypeAdapter.dump_json([*history.messages, *owed])
+    text = messages.decode("utf-8")
+    if redacted(text) != text:
+        # In the values and not in the text, of which a secret may be but an accidental part.
+        messages = json.dumps(with_texts(json.loads(text), redacted)).encode()
     head = json.dumps(
         {
             "format": FORMAT,

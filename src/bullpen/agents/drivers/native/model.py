@@ -30,6 +30,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from bullpen.agents.drivers.native.choice import Choice
 from bullpen.agents.limiter import Kind, RequestFailed
@@ -124,6 +125,28 @@ def usage_of(response: ModelResponse) -> Usage:
         cost_usd=cost,
         unpriced=unpriced,
     )
+
+
+def check_price(choice: Choice) -> None:
+    """Refuse a model of which nobody can say what a request costs.
+
+    Raises:
+        Invalid: its price is not known.
+    """
+    model = _model(choice)
+    # Priced as a real answer of it would be.
+    sample = ModelResponse(
+        parts=[],
+        usage=RequestUsage(input_tokens=1, output_tokens=1),
+        model_name=model.model_name,
+        provider_name=model.system,
+        provider_url=model.base_url,
+    )
+    if _cost(sample)[1]:
+        raise Invalid(
+            f"A budget in money cannot be kept with the model {choice}: its price is not known.",
+            remedy="Give a budget in tokens instead, or choose another model.",
+        )
 
 
 def _cost(response: ModelResponse) -> tuple[float, int]:

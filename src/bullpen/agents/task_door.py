@@ -1,0 +1,159 @@
+"""Tasks from outside a runner: people at a terminal, and agents in their shells.
+
+The same holds for them as for an agent with its tools: checks are run, hooks are asked, and an
+agent has nothing run for it that it may not run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bullpen.agents.completion import Proving, refuse_beyond, refuse_outside, refuse_without_shell
+from bullpen.agents.gate import surroundings
+from bullpen.agents.policy.call import Rights
+from bullpen.agents.policy.decide import rights_of
+from bullpen.agents.secrets import Redactor
+from bullpen.agents.trust import hooks_of_people
+from bullpen.errors import Refused
+from bullpen.hooks import HookSet
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.request import Voice
+from bullpen.protocol.task import Check, Task
+from bullpen.team.lookup import owner_of
+from bullpen.team.team import Team
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where checks are run for somebody who has no desk."""
+
+    spec: AgentSpec
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDoor:
+    """What one command does about tasks. `warn` hears of hooks that did not work."""
+
+    team: Team
+    by: str
+    voice: Voice
+    cwd: str
+    env: Mapping[str, str]
+    warn: Callable[[str], object]
+    hooks: HookSet
+    # Of an agent. A person may state any check.
+    spec: AgentSpec | None = None
+    rights: Rights | None = None
+
+    async def add(self, subject: str, *, checks: Sequence[Check] = (), **words: Any) -> Task:
+        """Add a task, unless a hook refuses it. The words are those that `tasks.add` takes.
+
+        Raises:
+            Refused: an agent states a check that it may not (denied), hook_refused, or whatever
+                `tasks.add` refuses.
+        """
+        await self._refuse_checks(checks)
+        task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
+        why = await self._asked("TaskCreated", task)
+        if why is not None:
+            await self.team.tasks.delete(task.id, by=self.by, voice=self.voice)
+            raise Refused(
+                f"The task was not added: {why}", reason="hook_refused", remedy="See to that first."
+            )
+        return task
+
+    async def restate(self, task_id: str, checks: list[Check]) -> Task:
+        """Let other checks prove a task done, in place of those it has.
+
+        Raises:
+            Refused: they are not this one's to change (checks_fixed), or as in `add`.
+        """
+        await self._refuse_checks(checks)
+        return await self.team.tasks.restate(task_id, checks, by=self.by, voice=self.voice)
+
+    async def proving(
+        self, task_id: str, *, cwd: str | None, tell: Callable[[Check], object]
+    ) -> Proving:
+        """What it takes to check or complete a task.
+
+        Its checks are run in `cwd`, else where the agent works that owns it, else here; and in
+        the sandbox of that agent, which made what is looked at.
+        """
+        task = await self.team.tasks.get(task_id)
+        config = await self.team.agents.config()
+        owner = owner_of(task, config.name)
+        member = None if owner is None else config.member(owner)
+        agent = None if member is None else member.agent
+        if agent is None:
+            spec = AgentSpec.new(driver="none", backend="none", cwd=cwd or self.cwd)
+        else:
+            spec = agent.asked.evolve(cwd=cwd) if cwd else agent.asked
+        return Proving(
+            self.team,
+            self.by,
+            Bench(spec, self.env),
+            lambda found: self._asked("TaskCompleted", found),
+            Redactor(self.env, spec.env_asked).text,
+            tell,
+        )
+
+    async def _refuse_checks(self, checks: Sequence[Check]) -> None:
+        if self.spec is not None and self.rights is not None:
+            refuse_outside(checks)
+            refuse_without_shell(self.spec, checks)
+            await refuse_beyond(self.rights, checks)
+
+    async def _asked(self, event: str, task: Task) -> str | None:
+        """Why the hooks refuse, if they do."""
+        if not self.hooks.has(event):
+            return None
+        payload = {
+            "cwd": self.cwd,
+            "hook_event_name": event,
+            "task_id": task.id,
+            "task_subject": task.subject,
+            "task_description": task.description,
+            "teammate_name": self.by,
+            "team_name": self.team.name,
+            "team": self.team.name,
+            "agent": self.by,
+            "task": task.id,
+            "attempt": task.facts.attempt,
+        }
+        env = {**self.env, "BULLPEN_TEAM": self.team.name, "BULLPEN_AGENT": self.by}
+        verdict = await self.hooks.run(event, payload, cwd=self.cwd, env=env)
+        for trouble in verdict.troubles:
+            self.warn(trouble)
+        return verdict.refused
+
+
+def task_door(
+    team: Team,
+    *,
+    by: str,
+    cwd: str,
+    env: Mapping[str, str],
+    home: Path,
+    warn: Callable[[str], object],
+    agent: AgentFacts | None,
+) -> TaskDoor:
+    """The door of a person or, with `agent`, of an agent that works in its shell.
+
+    The hooks of an agent are those it was spawned with, of a person those of the files here.
+
+    Raises:
+        Unreadable, Invalid: a file of settings cannot be used.
+    """
+    # Checks that are closed in must not see the teams, wherever these are.
+    env = {**env, "BULLPEN_HOME": str(home)}
+    around = surroundings(home, env)
+    if agent is None:
+        hooks = hooks_of_people(Path(cwd), user_home=Path(around.user_home), home=home)
+        return TaskDoor(team, by, "human", cwd, env, warn, hooks)
+    rights = rights_of(agent, user_home=around.user_home, private=(around.home,))
+    hooks = HookSet.of(agent.asked.hooks)
+    return TaskDoor(team, by, "agent", cwd, env, warn, hooks, agent.asked, rights)

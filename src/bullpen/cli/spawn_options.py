@@ -1,0 +1,77 @@
+"""What an agent is made of, as options of the commands that start agents."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from bullpen.cli.session import directory
+
+Driver = Literal["native", "scripted"]
+Model = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The model it thinks with.", show_default=False)
+]
+Script = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="What the scripted driver plays.", show_default=False),
+]
+Cwd = Annotated[str | None, typer.Option(metavar="DIR", help="Where it works. [default: here]")]
+BudgetTokens = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Stop after so many tokens.", show_default=False),
+]
+BudgetUsd = Annotated[
+    float | None,
+    typer.Option(metavar="X", min=0.0001, help="Stop after so many dollars.", show_default=False),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnOptions:
+    """The options of `spawn` that say what is started."""
+
+    driver: Annotated[Driver, typer.Option(help="Which program takes its turns.")] = "native"
+    backend: Annotated[Literal["subprocess", "tmux"], typer.Option(help="Where it runs.")] = (
+        "subprocess"
+    )
+    model: Model = None
+    role: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The agent definition to make it from.")
+    ] = None
+    cwd: Cwd = None
+    script: Script = None
+    claim: Annotated[
+        bool, typer.Option("--claim/--no-claim", help="Whether it takes ready tasks by itself.")
+    ] = True
+    turns: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="It ends after so many turns.")
+    ] = None
+    budget_tokens: BudgetTokens = None
+    budget_usd: BudgetUsd = None
+    budget_seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0.1, help="Stop after so many seconds.")
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A variable of yours that it gets. [repeatable]"),
+    ] = None
+
+    def stated(self) -> dict[str, Any]:
+        """The same in the words of whoever makes specs."""
+        return {
+            "driver": self.driver,
+            "backend": self.backend,
+            "model": self.model,
+            "role": self.role,
+            "cwd": directory(self.cwd),
+            "script": None if self.script is None else os.path.abspath(self.script),
+            "claims": self.claim,
+            "turns_max": self.turns,
+            "budget_tokens": self.budget_tokens,
+            "budget_usd": self.budget_usd,
+            "budget_wall_s": self.budget_seconds,
+            "env": self.env or (),
+        }

@@ -1,0 +1,85 @@
+"""A budget that stops a run: what whoever watches it is told, and what is left of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from offices import TEAM, Place, opened
+
+from bullpen.app import Settings
+from bullpen.goal import Goal, Outcome, Progress, run_goal
+from bullpen.protocol.names import LEAD
+
+SCRIPT = """
+[[agents.team-lead.turns]]
+when = "start"
+steps = [
+  {tool = "TaskCreate", input = {subject = "Work", description = "Work"}},
+  {tool = "SpawnTeammate", input = {name = "ada", prompt = "Go"}},
+  {usage = {input_tokens = 100, cost_usd = 0.1}},
+]
+
+[[agents.team-lead.turns]]
+repeat = true
+steps = [{usage = {input_tokens = 100, cost_usd = 0.1}}]
+
+[[agents.ada.turns]]
+when = "task"
+steps = [
+  {usage = {input_tokens = 100, cost_usd = 0.5}},
+  {say = "half"},
+  {usage = {input_tokens = 100, cost_usd = 0.5}},
+  {say = "never"},
+]
+
+[[agents.ada.turns]]
+when = "any"
+repeat = true
+steps = [{say = "ready"}]
+"""
+
+
+async def pursue(place: Place, **budget: float) -> tuple[Outcome, list[str]]:
+    lines: list[str] = []
+
+    def watch(progress: Progress) -> None:
+        lines.extend(progress.news)
+
+    goal = Goal(
+        text="Spend",
+        cwd=str(place.project),
+        team=TEAM,
+        driver="scripted",
+        script=place.script(SCRIPT),
+        mode="bypassPermissions",
+        timeout_s=60,
+        **budget,  # type: ignore[arg-type]
+    )
+    settings = Settings(home=place.home, team=TEAM, agent=LEAD)
+    return await run_goal(settings, goal, watch), lines
+
+
+async def test_a_run_that_used_its_budget_is_unfinished_and_says_why(tmp_path: Path) -> None:
+    """R-5.3: at a limit: stop, keep work, tell the human; exit code 2."""
+    async with opened(tmp_path) as place:
+        outcome, lines = await pursue(place, budget_usd=0.85)
+        assert (outcome.status, outcome.code) == ("unfinished", 2)
+        assert outcome.cause is not None
+        assert re.search(r"Team 'alpha' has used \$1\.[0-3]0 of \$0\.85", outcome.cause)
+        assert "bullpen team limits alpha --usd X" in outcome.cause
+        stops = [line for line in lines if line.startswith("ada ") and "of $0.85" in line]
+        assert len(stops) == 1
+        assert stops[0].startswith("ada was stopped: Team 'alpha' has used")
+        task = await place.team.tasks.get("1")
+        assert task.status == "pending"
+        assert "ada stopped" in (task.facts.released or "")
+
+
+async def test_another_run_of_a_team_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    """R-5.3: what was used before is not used of a new goal's budget, nor is it forgotten."""
+    async with opened(tmp_path) as place:
+        first, _ = await pursue(place, budget_turns=2)
+        assert "has had 2 turns of 2" in (first.cause or "")
+        second, _ = await pursue(place, budget_turns=1)
+        assert "has had 3 turns of 3" in (second.cause or "")
