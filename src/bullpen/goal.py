@@ -114,7 +114,8 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             claims=False,
         )
         if not goal.attended:
-            spec = unattended(spec)
+            said = goal.policy is not None and goal.policy.plan_approver == "human"
+            spec = unattended(spec, plans=not said)
         if goal.delegate:
             spec = only_leading(spec)
         name, is_new = await _team_for(office, goal)
@@ -132,7 +133,7 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
                 lambda: supervisor.spawn(LEAD, lead, by=LEAD), timeout_s=goal.timeout_s
             )
         except BullpenError:
-            if is_new:
+            if is_new and not pursuit.begun:
                 # It never began: an empty team would only be in the way.
                 await office.delete_team(name, by=LEAD, force=True)
             raise
@@ -188,6 +189,7 @@ class _Pursuit:
         self._watch = watch
         self._seen = seen
         self._keep = keep
+        self.begun = False
         self._agents: list[AgentView] = []
         # Whom somebody waits for, by name: what is no event must be told too.
         self._waits: dict[str, str | None] = {}
@@ -202,6 +204,7 @@ class _Pursuit:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._look_on)
                     await begin()
+                    self.begun = True
                     lead = await self._until_the_end()
                     group.cancel_scope.cancel()
             if lead is None:

@@ -349,12 +349,15 @@ class Office:
         return spec.evolve(options={**options, **spec.options})
 
 
-def unattended(spec: AgentSpec) -> AgentSpec:
-    """The spec where no person is there: what it would ask one is answered by policy instead."""
+def unattended(spec: AgentSpec, *, plans: bool = True) -> AgentSpec:
+    """The spec where no person is there: what it would ask one is answered by policy instead.
+
+    Without `plans` its plans wait for a person all the same, because somebody asked for that.
+    """
     policy = spec.rights
     if policy.approver == "human":
         policy = policy.evolve(approver="policy")
-    if policy.plan_approver == "human":
+    if plans and policy.plan_approver == "human":
         policy = policy.evolve(plan_approver="rule")
     return spec.evolve(policy=policy.raw)
 

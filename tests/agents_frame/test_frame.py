@@ -174,12 +174,14 @@ SAID: dict[str, tuple[str, str]] = {
             '{"type":"permission_request","request_id":"r-1","agent_id":"alice","tool_name":"Bash",'
             '"description":"List","input":{"command":"ls"}}'
         ),
-        'I ask for permission to use Bash (request r-1): List\n\n{"command": "ls"}\n\n'
-        'To allow this one call: SendMessage({"to": "alice", "message": '
-        '{"type": "permission_response", "request_id": "r-1", "approve": true}})\n'
-        'To deny it: SendMessage({"to": "alice", "message": '
-        '{"type": "permission_response", "request_id": "r-1", "approve": false, '
-        '"feedback": "why not"}})',
+        (
+            'I ask for permission to use Bash (request r-1): List\n\n{"command": "ls"}\n\n'
+            'To allow this one call: SendMessage({"to": "alice", "message": '
+            '{"type": "permission_response", "request_id": "r-1", "approve": true}})\n'
+            'To deny it: SendMessage({"to": "alice", "message": '
+            '{"type": "permission_response", "request_id": "r-1", "approve": false, '
+            '"feedback": "why not"}})'
+        ),
     ),
     "completed": (
         (

@@ -174,6 +174,7 @@ async def test_answers_that_only_write_to_the_team_are_coordination(crew: Crew) 
         for calls in requests:
             await desk.may_spend()
             desk.used(Usage.new(requests=1), calls=calls)
+        await desk.complete("1", report=None)
         done.set()
         return ""
 

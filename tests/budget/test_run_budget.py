@@ -74,6 +74,12 @@ async def test_a_run_that_used_its_budget_is_unfinished_and_says_why(tmp_path: P
         task = await place.team.tasks.get("1")
         assert task.status == "pending"
         assert "ada stopped" in (task.facts.released or "")
+        # When the limit is raised, those that it stopped go on.
+        await place.team.agents.limit(by=LEAD, usd=None)
+        resumed = await place.supervisor.resume(by=LEAD)
+        assert {each.name for each in resumed} == {LEAD, "ada"}
+        await place.supervisor.stop_all(by=LEAD, grace_s=1.0)
+        assert await place.supervisor.resume(by=LEAD) == []
 
 
 async def test_another_run_of_a_team_has_a_budget_of_its_own(tmp_path: Path) -> None:

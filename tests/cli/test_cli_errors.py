@@ -174,7 +174,8 @@ PLACES = [
     "inbox", "events --after", "events --limit", "doctor -t", "task list --home",
     "member add c --cwd", "member add d --prompt", "task list -t", "task list --as",
     "task add s --as", "send alice hi --as", "send alice hi --key", "send alice hi --reply-to",
-    "task check 1", "task check 1 --cwd", "task done 1 --force", "task depend 1", "task undepend 1", "--home",
+    "task check 1", "task check 1 --cwd", "task done 1 --force", "task depend 1",
+    "task undepend 1", "--home",
 ]  # fmt: skip
 
 

@@ -144,6 +144,7 @@ def test_the_input_may_be_changed_in_the_answer(run: Run, home: Path) -> None:
         (("--input", "{"), "The input is no JSON"),
         (("--input", "[]"), "is a JSON object"),
         (("--input", '{"comand": "ls"}'), "Bash"),
+        (("--input", '{"command": "curl -H [secret API_KEY]"}'), "in the place of a secret"),
         (("--input", "{}", "--edit"), "not both"),
         (("--edit",), "no terminal for an editor"),
         (("--mode", "default"), "no plan after which a mode could begin"),

@@ -65,7 +65,8 @@ def test_the_page_lists_every_time_with_its_value() -> None:
 
 def test_the_page_lists_every_limit_with_its_value() -> None:
     for name, value in Limits.new().model_dump().items():
-        assert f"`{name}` {value}" in section(AGENTS, "Limits")
+        default = "none" if value is None else value
+        assert f"`{name}` {default}" in section(AGENTS, "Limits")
 
 
 def test_the_page_lists_every_step_and_every_field_of_a_turn() -> None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents.sandbox import check_sandbox
 from bullpen.agents.tools.box import call, toolbox
 from bullpen.agents.tools.jobs import end_jobs
+from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy, Sandbox
@@ -56,6 +58,17 @@ class Closed:
             check=True,
         )
         return done.stdout.strip()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def sandbox_to_be_had() -> None:
+    """Without one there is nothing to test; where changes are judged, that is an error."""
+    try:
+        check_sandbox()
+    except Unavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.fixture

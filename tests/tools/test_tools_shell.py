@@ -218,3 +218,18 @@ async def test_no_descriptor_is_left_open(ann: Bench) -> None:
         await ann.ok("Bash", command="true")
         await ann.refused("Bash", command="sleep 5", timeout=50)
     assert len(os.listdir("/dev/fd")) == before
+
+
+async def test_files_that_look_like_a_repository_do_not_make_git_run_programs(ann: Bench) -> None:
+    """Whoever may write files and run `git status` could else run anything by it."""
+    hidden = ann.cwd / "hidden"
+    for folder in ("objects", "refs"):
+        (hidden / folder).mkdir(parents=True)
+    (hidden / "HEAD").write_text("ref: refs/heads/main\n")
+    mark = ann.cwd / "ran"
+    (hidden / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"
+        f"\tfsmonitor = \"touch {mark}; false\"\n"
+    )
+    await ann.refused("Bash", command="cd hidden && git status")
+    assert not mark.exists()

@@ -11,7 +11,9 @@ from bullpen.agents.frame import one_line
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.times import iso
+from bullpen.team.check_rules import is_done
 from bullpen.team.lookup import owner_of
+from bullpen.team.request_rules import may_answer
 from bullpen.team.snapshot import MemberView, Snapshot
 
 _MEMBERS_MAX = 60
@@ -31,17 +33,22 @@ def digest(snapshot: Snapshot, agent: str) -> str:
         *_bounded((_member(view, agent) for view in snapshot.members), _MEMBERS_MAX, "members"),
     ]
     own = [task for task in snapshot.tasks if owner_of(task, team.name) == agent]
-    open_own = [task for task in own if task.status != "completed"]
+    open_own = [task for task in own if not is_done(task)]
     lines.append("Your open tasks:" if open_own else "You have no open task.")
     lines += _bounded((_task(task, team.name) for task in open_own), _TASKS_MAX, "tasks")
-    others = [task for task in snapshot.tasks if task not in own and task.status != "completed"]
-    done = sum(task.status == "completed" for task in snapshot.tasks)
+    others = [task for task in snapshot.tasks if task not in own and not is_done(task)]
+    done = sum(is_done(task) for task in snapshot.tasks)
     if snapshot.tasks:
         lines.append(f"Other open tasks ({done} of {len(snapshot.tasks)} tasks are completed):")
         lines += _bounded((_task(task, team.name) for task in others), _TASKS_MAX, "tasks")
     if mine is not None and mine.unread:
         lines.append(f"Unread messages for you: {mine.unread}.")
-    for_you = [request for request in snapshot.pending if request.to == agent]
+    # What only people may answer would make a model try in vain.
+    for_you = [
+        request
+        for request in snapshot.pending
+        if request.to == agent and may_answer(request, "agent")
+    ]
     from_you = [request for request in snapshot.pending if request.sender == agent]
     if for_you:
         lines.append("Waiting for your answer:")

@@ -127,6 +127,9 @@ class Duties:
         reason = f"{self._desk.agent} ended its turns without finishing"
         for task in working:
             await self.give_back(task.id, reason)
+        if self._desk.is_lead:
+            # What is written in the lead's name to the lead is its user's word.
+            return [f"Task {named} is no longer yours: you did not finish it."]
         await self._desk.team.mailbox.send(
             LEAD,
             f"I gave task {named} back: I was reminded of it {_REMINDERS_MAX} times"

@@ -68,13 +68,23 @@ def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
     return wanted
 
 
+# An agent that may write files could write those of a bare repository, whose settings make the
+# next `git status` run a program. Git is to take no directory for one that nobody named.
+_NO_HIDDEN_REPOSITORY = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
+
+
 def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
     """What the commands of an agent get: all that it has, but no key of its model.
 
     Unless somebody asked for that key by name: then it is for the commands.
     """
     kept = frozenset(asked)
-    return {name: value for name, value in env.items() if name not in MODEL_KEYS or name in kept}
+    given = {name: value for name, value in env.items() if name not in MODEL_KEYS or name in kept}
+    return given if "GIT_CONFIG_COUNT" in given else {**given, **_NO_HIDDEN_REPOSITORY}
 
 
 def beyond_ours(env: Mapping[str, str]) -> list[str]:

@@ -220,7 +220,7 @@ class Supervisor(Launching):
     async def resume(
         self, *, by: str, names: Sequence[str] | None = None, ready_s: float = 60.0
     ) -> list[Spawned]:
-        """Start again what does not run: what was lost, failed or was suspended.
+        """Start again what does not run: what was lost, failed, suspended or met a limit.
 
         Names, tasks in progress, mailboxes and histories are as they were. With `names`, also
         what was stopped. The lead comes first.
@@ -249,7 +249,7 @@ class Supervisor(Launching):
         if agent is None or (names is not None and member.name not in names):
             return False
         if agent.phase == "ended":
-            return names is not None or agent.end in _RESUMED
+            return names is not None or agent.end in _RESUMED or agent.at_limit is not None
         return bool(self.roll.dead(agent))
 
     def attach(self, view: AgentView) -> list[str] | None:

@@ -88,7 +88,7 @@ def limits(
 ) -> None:
     """Show or change what a team, or one agent of it, may use at most.
 
-    Who was stopped at a limit goes on where it was: bullpen team resume --agent NAME
+    Who was stopped at a limit goes on where it was with: bullpen team resume
     """
     amounts = _amounts(turns=turns, tokens=tokens, usd=usd, wall_s=seconds)
     numbers = {"agents": agents, "depth": depth, "spawns_per_minute": spawns}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bullpen.team.teams import Teams
 
 _LOOK_EVERY_S = 1.0
+_HIDDEN = "[secret"
 _BELOW = "---- what is below this line is not sent ----"
 
 Id = Annotated[
@@ -151,6 +152,7 @@ def approve(
     elif edit:
         message = _edited_words(session, found.request, message)
     if changed is not None:
+        _refuse_marks(changed)
         session.check_tool_input(str(found.request.subject.get("toolName")), changed)
 
     _answer(
@@ -222,6 +224,15 @@ def _input(text: str) -> Any:
             "The input of a tool is a JSON object.", remedy='For example {"command": "ls"}.'
         )
     return value
+
+
+def _refuse_marks(changed: Any) -> None:
+    """Refuse an input in which a mark stands for a secret: the call would be made with the mark."""
+    if _HIDDEN in json.dumps(changed):
+        raise Invalid(
+            "The new input holds a mark in the place of a secret, which is not known here.",
+            remedy="Allow the call as it is, deny it, or leave the secret out.",
+        )
 
 
 def _edited_input(session: Session, request: Request) -> Any:

@@ -393,7 +393,7 @@ class Session:
             return spec
         if (warning := options.warning(where=where)) and not spec.rights.allow:
             self.page.warn(warning)
-        return unattended(spec)
+        return unattended(spec, plans=options.plan_approver is None)
 
     def policy(self, stated: dict[str, Any]) -> Policy | None:
         """The policy that options state; None if they state nothing."""
@@ -454,10 +454,17 @@ def text_or_input(text: str) -> str:
 def directory(path: str | None) -> str:
     """The full path of a directory; of the current one if none is named."""
     try:
-        return os.path.abspath(path or ".")
+        full = os.path.abspath(path or ".")
+        if b"\0" in os.fsencode(full):
+            raise ValueError("a path has no NUL")
+        return full
     except FileNotFoundError as error:
         raise Invalid(
             "The current directory was removed.", remedy="Name another one with --cwd."
+        ) from error
+    except ValueError as error:
+        raise Invalid(
+            f"{path!r} is no path of a directory.", remedy="Name one that exists."
         ) from error
 
 

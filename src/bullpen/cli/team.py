@@ -112,8 +112,9 @@ def resume(
         ),
     ] = None,
 ) -> None:
-    """Start the agents of a team again that were interrupted, lost or failed.
+    """Start the agents of a team again.
 
+    Those that were interrupted, lost or failed, or that met a limit, go on where they were.
     A team that `bullpen run` made is watched until its goal is reached, as by `bullpen run`.
     """
     pursuer, goal = session.goal_of(name)

@@ -143,10 +143,12 @@ class AgentFacts(Wire):
     end: End | None = None
     cause: str | None = None
     usage: dict[str, Any] | None = None
-    # The same by task and model; how many reports of its runner are in it; which limits it met.
+    # The same by task and model; how many reports of its runner are in it.
     spent: list[dict[str, Any]] = Field(default_factory=list)
     reports: int = 0
+    # The limits that it met, and the one that ended it, if one did.
     met: list[str] = Field(default_factory=list)
+    at_limit: str | None = None
     # When it was spawned.
     began_ms: int | None = None
     standing: dict[str, Any] | None = None

@@ -152,6 +152,7 @@ def relaunched(
         process=None,
         end=None,
         cause=None,
+        at_limit=None,
     )
 
 

@@ -310,8 +310,9 @@ class Agents(Part):
             member, agent = found
             after = agent_rules.ended(agent, end, cause, now)
             news = reached is not None and reached.key not in agent.met
-            if reached is not None and news:
-                after = after.evolve(met=[*agent.met, reached.key])
+            if reached is not None:
+                met = [*agent.met, reached.key] if news else agent.met
+                after = after.evolve(met=met, at_limit=reached.key)
             how, why = after.end, after.cause or "no cause is known"
             reason = f"{name} {how}: {why}"
             keeps = how == "suspended"

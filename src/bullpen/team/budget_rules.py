@@ -81,8 +81,8 @@ class Reached:
             return f"Raise it: bullpen task budget {self.name} {option} -t {self.team}"
         of_agent = f" --agent {self.name}" if self.scope == "agent" else ""
         return (
-            f"Raise it: bullpen team limits {self.team}{of_agent} {option}; then start who was"
-            f" stopped: bullpen team resume {self.team} --agent NAME"
+            f"Raise it: bullpen team limits {self.team}{of_agent} {option}; then go on: bullpen"
+            f" team resume {self.team}"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from bullpen.protocol.task import Task
+from bullpen.team.check_rules import is_done
 
 _DEPTH_MAX = 10
 _SUBJECT_MAX = 80
@@ -169,7 +170,7 @@ class _Drawing:
         length: dict[str, int] = {}
         before: dict[str, str | None] = {}
         for task_id in sorted(self.tasks, key=self.layer.__getitem__):
-            if self.tasks[task_id].status == "completed":
+            if is_done(self.tasks[task_id]):
                 continue
             open_ids = [blocker for blocker in self.waits[task_id] if blocker in length]
             before[task_id] = max(open_ids, key=length.__getitem__, default=None)
@@ -209,7 +210,7 @@ class _Drawing:
 
     def _label(self, task_id: str) -> str:
         task = self.tasks[task_id]
-        waits = any(self.tasks[id_].status != "completed" for id_ in self.waits[task_id])
+        waits = any(not is_done(self.tasks[id_]) for id_ in self.waits[task_id])
         state = "blocked" if task.status == "pending" and waits else task.status.replace("_", " ")
         owner = f" ({one_line(task.owner)})" if task.owner else ""
         others = [one_line(id_) for id_ in self.waits[task_id] if id_ != self.above.get(task_id)]

@@ -12,6 +12,7 @@ from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.team.mailbox import Sent
+from bullpen.team.request_rules import may_answer
 from bullpen.team.snapshot import MemberView
 
 EVERYBODY = "*"
@@ -299,7 +300,7 @@ async def _status(given: TeamStatusInput, desk: Desk) -> str:
     lines += [
         f"Waits for your answer: {request.kind} request {request.id} of {request.sender}"
         for request in seen.pending
-        if request.to == desk.agent
+        if request.to == desk.agent and may_answer(request, "agent")
     ]
     lines += [f"Cannot be read: {problem.where}: {problem.why}" for problem in seen.problems]
     return "\n".join(lines)
