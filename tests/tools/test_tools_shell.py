@@ -229,7 +229,7 @@ async def test_files_that_look_like_a_repository_do_not_make_git_run_programs(an
     mark = ann.cwd / "ran"
     (hidden / "config").write_text(
         "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n"
-        f"\tfsmonitor = \"touch {mark}; false\"\n"
+        f'\tfsmonitor = "touch {mark}; false"\n'
     )
     await ann.refused("Bash", command="cd hidden && git status")
     assert not mark.exists()
