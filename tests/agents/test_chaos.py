@@ -143,7 +143,8 @@ class Chaos:
         """`bullpen run` for the lead, `bullpen spawn` for the others, all at once."""
         self._team_name = name
         await self._place.office.teams.create(name, cwd=str(self._place.project))
-        scripted = ("-t", name, "--driver", "scripted", "--script", self._script)
+        free = ("--mode", "bypassPermissions")
+        scripted = ("-t", name, "--driver", "scripted", "--script", self._script, *free)
         self._run = self.command("run", "Live", *scripted, "--backend", "subprocess")
         self._spawners = {
             mate: self.command("spawn", mate, *scripted, "--backend", backend, "--wait", "120")

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
 import pytest
-from crews import Crew, new_team
-from offices import Place, opened
+from crew_fixtures import crew, place
 
 from bullpen.agents.checking import look
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.task import Check, Task
-from bullpen.store.files.store import FileStore
-from bullpen.team.teams import Teams
 
+__all__ = ["crew", "place"]
 _AUTHOR = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
 
 
@@ -77,22 +73,3 @@ def project(tmp_path: Path) -> Project:
     path = tmp_path / "project"
     path.mkdir(exist_ok=True)
     return Project(path)
-
-
-@pytest.fixture
-async def crew(tmp_path: Path) -> AsyncIterator[Crew]:
-    """Agents on a team in files; they are gone when the test is over."""
-    folder = tmp_path / "agents"
-    folder.mkdir()
-    async with Teams(FileStore(tmp_path / "home", fsync=False)) as teams:
-        team = await new_team(teams)
-        async with anyio.create_task_group() as group:
-            yield Crew(team, folder, group)
-            group.cancel_scope.cancel()
-
-
-@pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    """A home with one team; every process that was started for it is gone at the end."""
-    async with opened(tmp_path) as found:
-        yield found

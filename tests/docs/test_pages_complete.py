@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tomllib
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from bullpen.agents import definitions, environment
+from bullpen import hooks
+from bullpen.agents import definitions, environment, settings
 from bullpen.agents.drivers.script import PLACEHOLDERS, ScriptedTurn, Step, UsageStep, WaitMail
+from bullpen.agents.policy import options, protected
 from bullpen.agents.runner import Pace
 from bullpen.agents.tools.box import TOOLS
 from bullpen.protocol.agent import End, Limits
 from bullpen.protocol.payloads import Control
+from bullpen.protocol.policy import MODES, Approver, PlanApprover
+from bullpen.team.budget_rules import REASONS
+from bullpen.team.policy_rules import effect_of_mode
 from bullpen.team.snapshot import MemberState
 
 AGENTS = "docs/reference/agents.md"
 SCRIPTS = "docs/reference/scripts.md"
 RUN_AGENTS = "docs/howto/run-agents.md"
+POLICY = "docs/reference/policy.md"
+HOOKS = "docs/reference/hooks.md"
 
 
 def page_text(page: str) -> str:
@@ -38,6 +46,11 @@ def section(page: str, heading: str) -> str:
 def first_cells(text: str) -> list[str]:
     """What stands in backticks at the beginning of the rows of a table."""
     return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
+
+
+def toml_blocks(text: str) -> list[str]:
+    """The blocks of TOML in a text."""
+    return re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 def test_the_page_lists_every_tool_with_its_kind() -> None:
@@ -95,3 +108,73 @@ def test_the_page_lists_every_field_of_a_definition() -> None:
 @pytest.mark.parametrize("name", environment.MODELS)
 def test_the_page_names_the_variables_that_hold_keys(name: str) -> None:
     assert f"`{name}`" in section(RUN_AGENTS, "What an agent gets")
+
+
+def test_the_page_has_the_table_of_modes_that_the_code_has() -> None:
+    """R-4.1: what people read about modes is what is decided."""
+    row = r"^\| `(\w+)` \| (\w+) \| (\w+) \| (\w+) \| (\w+) \| (\w+) \|$"
+    rows = re.findall(row, section(POLICY, "Modes"), re.MULTILINE)
+    told = {mode: tuple(rest) for mode, *rest in rows}
+    decided = {
+        mode: (
+            effect_of_mode(mode, "read", inside=True),
+            effect_of_mode(mode, "read", inside=False),
+            effect_of_mode(mode, "write", inside=True),
+            effect_of_mode(mode, "write", inside=False),
+            effect_of_mode(mode, "run", inside=True),
+        )
+        for mode in MODES
+    }
+    assert told == decided
+
+
+def test_the_page_names_every_approver() -> None:
+    requests, plans = (
+        set(first_cells(section(POLICY, heading))) for heading in ("Permission requests", "Plans")
+    )
+    assert requests == {"--approver", *get_args(Approver)}
+    # A program that leads and answers by messages is told of with permissions.
+    assert {*plans, "inbox"} == {"--plan-approver", *get_args(PlanApprover)}
+
+
+def test_the_page_names_every_guarded_file() -> None:
+    for name in protected._NAMES:
+        assert f"`{name}`" in section(POLICY, "Guarded files"), name
+
+
+def test_the_page_names_every_program_with_dangerous_words() -> None:
+    text = section(POLICY, "Commands")
+    for name in {*options._TABLE, "git", "sed", "uniq", "xxd"}:
+        assert f"`{name}`" in text, name
+
+
+def test_the_settings_of_the_page_are_read_and_are_all_there_are(tmp_path: Path) -> None:
+    (text,) = toml_blocks(section(POLICY, "Settings files"))
+    file = tmp_path / settings.OWN_FILE
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    (read,) = settings.read_settings(tmp_path, user_home=tmp_path, home=tmp_path / "home").files
+    assert read.matters
+    told = tomllib.loads(text)
+    for name, about in settings._Own.model_fields.items():
+        # Each table is a model of its own, or there need be none.
+        for table in (about.annotation, *get_args(about.annotation)):
+            if isinstance(table, type) and issubclass(table, settings._Table):
+                assert set(told[name]) == set(table.model_fields), name
+
+
+def test_the_page_lists_every_event_and_every_field_of_a_hook() -> None:
+    assert first_cells(section(HOOKS, "Events")) == list(hooks.EVENTS)
+    text = section(HOOKS, "A hook")
+    for name in (hooks._HOOK_KEYS - {"type", "statusMessage"}) | {"matcher"}:
+        assert name in first_cells(text), name
+    (ours,) = toml_blocks(text)
+    told = tomllib.loads(ours)["hooks"]
+    assert set(told["PreToolUse"][0]) == set(hooks._OWN_KEYS)
+    assert hooks.HookSet.of(hooks.own_hooks(told)).breaker == told["breaker"]
+    assert f"`breaker` ({hooks.BREAKER})" in section(HOOKS, "Refusals in a row")
+
+
+def test_the_page_names_the_reason_of_every_limit() -> None:
+    for reason in REASONS.values():
+        assert f"`{reason}`" in section(AGENTS, "Limits")

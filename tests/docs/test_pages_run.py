@@ -22,12 +22,14 @@ from bullpen.agents import processes
 ROOT = Path(__file__).parent.parent.parent
 RUN_AGENTS = "docs/howto/run-agents.md"
 SCRIPTS = "docs/reference/scripts.md"
-PAGES = ["README.md", "docs/quickstart.md", RUN_AGENTS]
+GOVERN_AGENTS = "docs/howto/govern-agents.md"
+PAGES = ["README.md", "docs/quickstart.md", RUN_AGENTS, GOVERN_AGENTS]
 EXAMPLES = sorted((ROOT / "examples").glob("*.sh")) + sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#([^)]+))?")
 LINKED = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")),
     *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.md"),
 ]
 NONCE = re.compile(r'"nonce": "([0-9a-f-]+)"')
 
