@@ -138,6 +138,27 @@ async def test_a_scripted_agent_leaves_no_secret_anywhere(place: Place, backend:
     await _assert_not_shown(place, "ann")
 
 
+async def test_what_an_agent_says_by_the_command_line_holds_no_secret(place: Place) -> None:
+    bullpen = f"{sys.executable} -m bullpen"
+    command = (
+        f'{bullpen} send team-lead "by words: $MY_TOKEN"; '
+        f'printf "by input: %s" "$MY_TOKEN" | {bullpen} send team-lead -; '
+        f'{bullpen} task add "Use $MY_TOKEN"'
+    )
+    turns = _steps(_tool("Bash", command=command))
+    await place.spawn("ann", f"[[agents.ann.turns]]\n{turns}", env=ASKED, prompt="Go")
+
+    async def added() -> bool:
+        return bool((await place.team.tasks.list()).tasks)
+
+    await eventually(added, within_s=60)
+    box = await place.team.mailbox.read("team-lead", history=True)
+    said = [entry.message.text for entry in box.entries]
+    assert "by words: [secret MY_TOKEN]" in said
+    assert "by input: [secret MY_TOKEN]" in said
+    _assert_nowhere(place)
+
+
 async def test_a_turn_that_fails_with_a_secret_leaves_none(place: Place, backend: str) -> None:
     fails = _steps({"fail": f"refused: {TOKEN} {KEY} {PLAIN}"})
     turns = f"[[agents.ann.turns]]\nrepeat = true\n{fails.replace('start', 'any')}"

@@ -31,7 +31,7 @@ from bullpen.cli import (
     trust,
 )
 from bullpen.cli.command import Group, group
-from bullpen.cli.text import one_line, say, tell, version
+from bullpen.cli.text import fit_to_keep, one_line, say, tell, version
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 
 PROGRAM = "bullpen"
@@ -54,7 +54,7 @@ class Door(Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> Any:
         """Run a command line and exit."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = [*map(fit_to_keep, sys.argv[1:] if args is None else args)]
         for stream in (sys.stdout, sys.stderr):
             # A character that the terminal lacks must not keep the rest from being shown.
             if isinstance(stream, io.TextIOWrapper):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from bullpen.cli.text import fit_to_keep
 from bullpen.errors import Invalid, Refused
 
 if TYPE_CHECKING:
@@ -443,7 +444,7 @@ def text_or_input(text: str) -> str:
             remedy="Put it into a file and send the path.",
         )
     try:
-        return data.decode("utf-8").removesuffix("\n")
+        return fit_to_keep(data.decode("utf-8").removesuffix("\n"))
     except UnicodeDecodeError as error:
         raise Invalid(
             f"Standard input is not UTF-8 text: {error.reason} at byte {error.start}.",

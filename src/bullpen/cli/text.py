@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sys
@@ -78,3 +79,17 @@ def version() -> str:
     from importlib.metadata import version as installed
 
     return installed("bullpen")
+
+
+def fit_to_keep(text: str) -> str:
+    """What somebody says, as it may be kept: an agent's words without its secrets.
+
+    People's words stay as they are.
+    """
+    from bullpen.agents.backends.base import NONCE
+
+    if not os.environ.get(NONCE):
+        return text
+    from bullpen.agents.secrets import redactor_of
+
+    return redactor_of(os.environ).text(text)
