@@ -203,6 +203,9 @@ class Office:
         if parent is not None:
             name, facts = parent
             spec = under(spec, facts, of=name, parent_leads=name == LEAD)
+            project = NO_PROJECT_SETTINGS not in spec.options
+            # It may have its mode from its parent, who was spawned before the files said this.
+            self.file_settings(cwd, project=project).refuse_mode(spec.mode)
         if driver != "native":
             return spec
         parent_model = None if parent is None else parent[1].asked.model

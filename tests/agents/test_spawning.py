@@ -304,6 +304,26 @@ class TestDeadlines:
         assert (await view(place, "bob")).state == "stopped"
 
 
+async def test_a_mode_that_the_files_forbid_by_now_is_not_inherited(
+    place: Place, tmp_path: Path
+) -> None:
+    """R-4.2: nothing widens silently, not through a parent that was spawned before."""
+    await place.spawn("alice")
+    _, facts = await place.team.agents.get("alice")
+    settings = tmp_path / "user" / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"disableBypassPermissionsMode": "disable"}}')
+    with pytest.raises(Refused) as error:
+        await place.office.spec(
+            driver="scripted",
+            backend="subprocess",
+            cwd=str(place.project),
+            script=place.script("[agents.bob]\n"),
+            parent=("alice", facts),
+        )
+    assert error.value.reason == "mode_disabled"
+
+
 class OnlyBob(HangingBackend):
     """A backend that cannot stop anybody but bob."""
 

@@ -105,6 +105,17 @@ class FileSettings:
             Refused: a file forbids the mode (mode_disabled).
         """
         mode = spec.mode if child else spec.mode or self.mode or DEFAULT_MODE
+        self.refuse_mode(mode)
+        policy = self._policy(spec.rights, frozenset(stated), child=child)
+        hooks = joined_hooks(spec.hooks or {}, self.hooks)
+        return spec.evolve(mode=mode, policy=policy.raw, hooks=hooks or None)
+
+    def refuse_mode(self, mode: str | None) -> None:
+        """Refuse a mode that a file forbids.
+
+        Raises:
+            Refused: mode_disabled.
+        """
         forbids = next((each.path for each in self.files if each.forbids_bypass), None)
         if mode == "bypassPermissions" and forbids is not None:
             raise Refused(
@@ -112,9 +123,6 @@ class FileSettings:
                 reason="mode_disabled",
                 remedy="Choose another mode with --mode.",
             )
-        policy = self._policy(spec.rights, frozenset(stated), child=child)
-        hooks = joined_hooks(spec.hooks or {}, self.hooks)
-        return spec.evolve(mode=mode, policy=policy.raw, hooks=hooks or None)
 
     def _policy(self, own: Policy, stated: frozenset[str], *, child: bool) -> Policy:
         made: dict[str, Any] = {}
