@@ -15,6 +15,7 @@ from crews import Crew, Hired, eventually
 from offices import Place, in_state
 
 from bullpen.agents.drivers.base import Desk, TurnInput
+from bullpen.agents.policy.call import Call
 from bullpen.agents.tools.box import call, toolbox
 from bullpen.errors import Refused
 from bullpen.protocol.message import Message
@@ -121,6 +122,26 @@ async def test_who_waits_for_permission_obeys_orders(crew: Crew) -> None:
     await eventually(lambda: alice.ended is not None, within_s=3)
     assert alice.ended is not None
     assert alice.ended.cause == "enough"
+
+
+async def test_an_answer_is_acted_on_at_once(crew: Crew, tmp_path: Path) -> None:
+    alice = await crew.hire("alice", runs("touch mark"), mode="default", prompt="Go")
+    request = await the_request(crew.team)
+    await eventually(lambda: alice.desk.activity.state == "waiting")
+    await anyio.sleep(0.3)
+    await crew.team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
+    await eventually((tmp_path / "agents" / "mark").exists, within_s=1)
+
+
+@pytest.mark.parametrize("kind", ["read", "write", "run"])
+async def test_a_lead_that_only_leads_does_nothing_else_by_any_driver(
+    crew: Crew, kind: Literal["read", "write", "run"]
+) -> None:
+    """R-12.1: also for a driver that has tools of its own and only asks."""
+    lead = await crew.hire(LEAD, mode="delegate", policy=asking(allow=["Bash", "Read", "Edit"]))
+    with pytest.raises(Refused) as error:
+        await lead.desk.permit(Call("Bash", {"command": "true"}, kind))
+    assert "you only lead" in error.value.message
 
 
 async def test_an_answer_is_given_once(crew: Crew) -> None:

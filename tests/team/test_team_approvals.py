@@ -263,6 +263,9 @@ async def test_a_teammate_cannot_ask_itself_but_the_lead_can(team: Team) -> None
         await team.approvals.ask_plan("# Plan", by="alice", to="alice")
     assert error.value.reason == "not_approver"
     request = await team.approvals.ask_plan("# Plan", by=LEAD)
+    with pytest.raises(Refused) as error:
+        await team.approvals.answer(request.id, approve=True, by=LEAD, voice="agent")
+    assert error.value.reason == "not_approver"
     answered = await team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
     assert answered.state == "approved"
 
