@@ -88,8 +88,17 @@ SHOTS = (
         (
             *("run", "Greet the world", "--team", "greeters"),
             *("--driver", "scripted", "--script", "scripted-team.toml"),
+            *("--mode", "bypassPermissions"),
         ),
         "Too short for the world",
+    ),
+    Shot(
+        "asks",
+        (
+            *("run", "Greet the world", "--team", "greeters", "--timeout", "15"),
+            *("--driver", "scripted", "--script", "scripted-team.toml"),
+        ),
+        "waits for you",
     ),
 )
 
