@@ -59,8 +59,9 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
     ]
 
 
-def test_there_are_pictures_of_a_demo_and_a_run() -> None:
-    assert {path.stem for path in PICTURES} == {"demo", "demo-end", "run", "run-end"}
+def test_there_are_pictures_at_work_and_at_the_end() -> None:
+    shown = ("demo", "run", "asks")
+    assert {path.stem for path in PICTURES} == {*shown, *(f"{name}-end" for name in shown)}
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
