@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from asking import ask, hire, in_team, stored
 
+from bullpen.agents.backends.base import NONCE
+from bullpen.cli import text
 from bullpen.protocol.request import Request
 
 TRIES = """
@@ -156,3 +158,7 @@ def test_a_person_in_a_terminal_that_an_agent_did_not_open_is_a_person(
     request = ask(home, "bob")
     assert spawn("approve").returncode == 0
     assert stored(home, request).voice == "human"
+
+
+def test_the_mark_of_an_agent_is_the_same_everywhere() -> None:
+    assert text._NONCE == NONCE

@@ -11,6 +11,9 @@ import textwrap
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+# What marks an agent's processes; importing it from where it belongs would slow every `--help`.
+_NONCE = "BULLPEN_NONCE"
+
 _WRAPPED_LEAST = 40
 """On a terminal narrower than this, breaking between words leaves next to nothing on a line."""
 
@@ -86,9 +89,7 @@ def fit_to_keep(text: str) -> str:
 
     People's words stay as they are.
     """
-    from bullpen.agents.backends.base import NONCE
-
-    if not os.environ.get(NONCE):
+    if not os.environ.get(_NONCE):
         return text
     from bullpen.agents.secrets import redactor_of
 
