@@ -30,7 +30,6 @@ Status = Literal["done", "failed", "unfinished", "interrupted"]
 CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
 
 _LOOK_S = 0.5
-_TEND_S = 2.0
 _LEAD_LAUNCHES_MAX = 3
 
 

@@ -197,15 +197,7 @@ class Office:
             options={} if project_settings else {NO_PROJECT_SETTINGS: True},
         )
         # All of it is decided on now and kept: files that change later change nothing.
-        spec = await anyio.to_thread.run_sync(
-            lambda: self._by_files(spec, role, policy, child=parent is not None)
-        )
-        if parent is not None:
-            name, facts = parent
-            spec = under(spec, facts, of=name, parent_leads=name == LEAD)
-            project = NO_PROJECT_SETTINGS not in spec.options
-            # It may have its mode from its parent, who was spawned before the files said this.
-            self.file_settings(cwd, project=project).refuse_mode(spec.mode)
+        spec = await anyio.to_thread.run_sync(lambda: self._by_files(spec, role, policy, parent))
         if driver != "native":
             return spec
         parent_model = None if parent is None else parent[1].asked.model
@@ -235,9 +227,13 @@ class Office:
         return trusted(self.settings.home)
 
     def _by_files(
-        self, spec: AgentSpec, role: str | None, policy: Policy | None, *, child: bool
+        self,
+        spec: AgentSpec,
+        role: str | None,
+        policy: Policy | None,
+        parent: tuple[str, AgentFacts] | None,
     ) -> AgentSpec:
-        """The spec with its definition and the settings applied."""
+        """The spec with its definition and the settings applied, and what its parent gives it."""
         home, user = self.settings.home, Path(self._environ.get("HOME") or "/")
         stated: frozenset[str] = frozenset()
         if policy is not None:
@@ -251,7 +247,13 @@ class Office:
             if definition.governs and definition.folder != user.resolve():
                 files.append((definition.path, definition.folder))
         refuse_untrusted(files, home, Path(spec.cwd))
-        return found.applied(spec, stated=stated, child=child)
+        spec = found.applied(spec, stated=stated, child=parent is not None)
+        if parent is not None:
+            name, facts = parent
+            spec = under(spec, facts, of=name, parent_leads=name == LEAD)
+            # It may have its mode from its parent, who was spawned before the files said this.
+            found.refuse_mode(spec.mode)
+        return spec
 
     async def effective(self, team_name: str, name: str) -> Effective:
         """What an agent may do now, and why. Raises NotFound."""

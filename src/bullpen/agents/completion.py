@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from anyio import to_thread
 
@@ -12,9 +13,11 @@ from bullpen.agents.drivers.base import Desk
 from bullpen.agents.hooking import Hooking
 from bullpen.agents.policy.call import Call, Rights
 from bullpen.agents.policy.decide import decide
+from bullpen.agents.policy.rules import tool_of
 from bullpen.agents.tools.commands import Workplace
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.team.check_rules import missing, with_results
 from bullpen.team.rules import Done
@@ -143,13 +146,25 @@ async def complete(desk: Desk, hooks: Hooking, task_id: str, *, report: str | No
     return await proving.complete(task_id, attempt=desk.attempts.get(task_id), report=report)
 
 
+async def refuse_added(team: Team, task: Task, why: str, *, by: str, voice: Voice) -> NoReturn:
+    """Take back a task that was just added, because a hook does not want it.
+
+    Raises:
+        Refused: hook_refused.
+    """
+    await team.tasks.delete(task.id, by=by, voice=voice)
+    raise Refused(
+        f"The task was not added: {why}", reason="hook_refused", remedy="See to that first."
+    )
+
+
 def refuse_without_shell(spec: AgentSpec, checks: Sequence[Check]) -> None:
     """Refuse commands that an agent states as checks which has no tool to run any itself.
 
     Raises:
         Refused: denied.
     """
-    given = ["Bash"] if spec.tools is None else [name.split("(", 1)[0] for name in spec.tools]
+    given = ["Bash"] if spec.tools is None else [tool_of(name) for name in spec.tools]
     has_shell = "Bash" in given and "Bash" not in (spec.disallowed_tools or ())
     commands = [check for check in checks if check.run is not None]
     if commands and not has_shell:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from bullpen.agents.completion import complete
+from bullpen.agents.completion import complete, refuse_added
 from bullpen.agents.drivers.base import Colleagues, Mail
 from bullpen.agents.environment import for_commands
 from bullpen.agents.frame import frames
@@ -24,7 +24,6 @@ from bullpen.agents.secrets import Redactor
 from bullpen.agents.spending import Spending
 from bullpen.agents.transcript import Transcript
 from bullpen.agents.triage import triage, without_repeats
-from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
@@ -163,10 +162,7 @@ class RunnerDesk:
         """Tell the hooks of a new task; it is removed again if one refuses."""
         why = await self.hooks.task_created(task)
         if why is not None:
-            await self.team.tasks.delete(task.id, by=self.agent)
-            raise Refused(
-                f"The task was not added: {why}", reason="hook_refused", remedy="See to that first."
-            )
+            await refuse_added(self.team, task, why, by=self.agent, voice="agent")
 
     async def unread(self) -> tuple[Entry, ...]:
         """The mail that this agent was not given yet.

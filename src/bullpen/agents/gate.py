@@ -21,12 +21,12 @@ from bullpen.agents.policy.call import Call, Rights, Ruling
 from bullpen.agents.policy.decide import decide, rights_of
 from bullpen.agents.tools.opening import keep, look_up
 from bullpen.errors import Invalid, Refused
-from bullpen.protocol import jsontext, names
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Approver
 from bullpen.protocol.request import Answerer, Request
 from bullpen.team import request_rules
+from bullpen.team.policy_rules import approver_of
 from bullpen.team.team import Team
 
 _LOOK_EVERY_S = 2.0
@@ -83,9 +83,8 @@ class Gate:
         if hooked.input is not None:
             call = replace(call, input=hooked.input)
         rights = self.current = self.rights(agent)
-        call = await to_thread.run_sync(_looked_up, call, rights.cwd)
-        ruling = await to_thread.run_sync(decide, call, rights)
-        ruling = await self._not_relayed(call, _with_hooks(ruling, hooked))
+        call, ruling = await to_thread.run_sync(_judged, call, rights)
+        ruling = await self._not_relayed(call, _with_hooks(ruling, hooked), rights)
         if ruling.effect == "deny":
             raise self._denied(call, ruling.why)
         if ruling.effect == "ask":
@@ -113,26 +112,21 @@ class Gate:
             remedy="Do not try to get round it. Do it another way, or say what you could not do.",
         )
 
-    async def _not_relayed(self, call: Call, ruling: Ruling) -> Ruling:
+    async def _not_relayed(self, call: Call, ruling: Ruling, rights: Rights) -> Ruling:
         """What was denied to another member is not simply done by one that is freer."""
         if ruling.effect != "allow" or call.kind not in ("write", "run"):
             return ruling
         requests = (await self._team.approvals.all()).values()
-        no = request_rules.denied_before(requests, digest=_digest(call), by=self._agent)
+        no = request_rules.denied_before(requests, digest=call.digest, by=self._agent)
         if no is None:
             return ruling
         why = f"{no.answered_by} denied exactly this to {no.sender} before"
-        if (await self._facts()).mode == "dontAsk":
-            return Ruling("deny", why)
-        return Ruling("ask", why)
+        return Ruling("deny" if rights.mode == "dontAsk" else "ask", why)
 
     async def _asked(self, call: Call, ruling: Ruling, agent: AgentFacts, rights: Rights) -> Call:
         """Ask, wait, and use the answer once. Returns the call as the answer allows it."""
         policy = agent.asked.rights
-        approver: Approver = policy.approver
-        if approver == "lead" and self._agent == LEAD:
-            # Nobody permits itself anything.
-            approver = "human"
+        approver = approver_of(policy, leads=self._agent == LEAD)
         request = await self._request(call, ruling, approver, policy.deadline_s)
         if approver == "policy" and request.state == "pending":
             verdict = await to_thread.run_sync(answer_of, call, rights, policy.answers)
@@ -147,7 +141,7 @@ class Gate:
             request = await self._answered(call, request, approver)
         if request.state != "approved":
             raise self._refused(call, request)
-        used = await self._team.approvals.redeem(request.id, by=self._agent, digest=_digest(call))
+        used = await self._team.approvals.redeem(request.id, by=self._agent, digest=call.digest)
         self._record("permitted", tool=call.tool, request=used.id, by=used.answered_by)
         return await self._edited(call, used, agent)
 
@@ -158,9 +152,9 @@ class Gate:
         same = (call.input, self._redact(dict(call.input)))
         if not isinstance(changed, dict) or changed in same:
             return call
-        edited = replace(call, input=changed)
-        edited = await to_thread.run_sync(_looked_up, edited, agent.asked.cwd)
-        ruling = await to_thread.run_sync(decide, edited, self.rights(agent))
+        edited, ruling = await to_thread.run_sync(
+            _judged, replace(call, input=changed), self.rights(agent)
+        )
         if ruling.effect == "deny":
             raise self._denied(edited, ruling.why)
         return edited
@@ -169,7 +163,7 @@ class Gate:
         self, call: Call, ruling: Ruling, approver: Approver, deadline_s: float
     ) -> Request:
         """The request for this call: one of before a restart that still counts, or a new one."""
-        digest = _digest(call)
+        digest = call.digest
         for request in (await self._team.approvals.all()).values():
             mine = request.kind == "permission" and request.sender == self._agent
             if mine and request.digest == digest and self._counts(request):
@@ -230,6 +224,12 @@ def _with_hooks(ruling: Ruling, hooked: HookRuling) -> Ruling:
     return ruling if by_rule else Ruling("allow", hooked.why)
 
 
+def _judged(call: Call, rights: Rights) -> tuple[Call, Ruling]:
+    """The call with where its file really lies, and what is decided about that."""
+    call = _looked_up(call, rights.cwd)
+    return call, decide(call, rights)
+
+
 def _looked_up(call: Call, cwd: str) -> Call:
     """The call with where its file really lies, to be decided about and opened as that."""
     path = call.input.get("file_path")
@@ -240,10 +240,6 @@ def _looked_up(call: Call, cwd: str) -> Call:
     except Invalid:
         # The tool says the same, and opens nothing.
         return replace(call, real=None)
-
-
-def _digest(call: Call) -> str:
-    return names.input_digest(call.tool, jsontext.dumps_line(dict(call.input)))
 
 
 def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:

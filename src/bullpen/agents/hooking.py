@@ -21,7 +21,6 @@ from bullpen.agents.policy.decide import decide
 from bullpen.agents.transcript import NAME as TRANSCRIPT
 from bullpen.errors import NotFound, Refused
 from bullpen.hooks import Fits, HookSet, Verdict
-from bullpen.protocol import jsontext, names
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.task import Task
@@ -67,10 +66,12 @@ class Hooking:
         barred = await self._barred(call)
         if barred is not None:
             return HookRuling("deny", barred)
+        if not self._hooks.has("PreToolUse"):
+            return HookRuling()
         verdict = await self._run("PreToolUse", call=call, **_about(call))
         if verdict.stop is not None:
             return HookRuling("deny", f"a hook ends this agent: {_clause(verdict.stop)}")
-        thing = ("PreToolUse", names.input_digest(call.tool, jsontext.dumps_line(dict(call.input))))
+        thing = ("PreToolUse", call.digest)
         if verdict.effect == "deny":
             await self._count(thing, f"refused this call of mine: {call}", verdict.why)
             return HookRuling("deny", f"a hook refused it: {_clause(verdict.why)}")

@@ -18,6 +18,7 @@ from bullpen.protocol.policy import Mode
 from bullpen.protocol.request import Answerer, Request
 from bullpen.store.base import Entry
 from bullpen.team.plan_rules import PlanStatus
+from bullpen.team.policy_rules import plan_approver_of
 from bullpen.team.team import Team
 
 RunRule = Callable[[str, str], Any]
@@ -71,10 +72,7 @@ class Planning:
                 remedy="Go on working. EnterPlanMode first if you want a plan approved.",
             )
         policy = agent.asked.rights
-        approver = policy.plan_approver
-        if approver == "lead" and self._agent == LEAD:
-            # Nobody approves its own plan. Where no person is, only a rule could.
-            approver = "rule" if policy.approver == "policy" else "human"
+        approver = plan_approver_of(policy, leads=self._agent == LEAD)
         path = await to_thread.run_sync(self._written, plan)
         answerer: Answerer | None = None if approver == "inbox" else approver
         request = await self._team.approvals.ask_plan(

@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bullpen.agents.completion import Proving, refuse_beyond, refuse_outside, refuse_without_shell
+from bullpen.agents.completion import (
+    Proving,
+    refuse_added,
+    refuse_beyond,
+    refuse_outside,
+    refuse_without_shell,
+)
 from bullpen.agents.gate import surroundings
 from bullpen.agents.policy.call import Rights
 from bullpen.agents.policy.decide import rights_of
 from bullpen.agents.secrets import Redactor
 from bullpen.agents.trust import hooks_of_people
-from bullpen.errors import Refused
 from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.request import Voice
@@ -60,10 +65,7 @@ class TaskDoor:
         task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
         why = await self._asked("TaskCreated", task)
         if why is not None:
-            await self.team.tasks.delete(task.id, by=self.by, voice=self.voice)
-            raise Refused(
-                f"The task was not added: {why}", reason="hook_refused", remedy="See to that first."
-            )
+            await refuse_added(self.team, task, why, by=self.by, voice=self.voice)
         return task
 
     async def restate(self, task_id: str, checks: list[Check]) -> Task:

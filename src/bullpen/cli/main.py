@@ -54,7 +54,7 @@ class Door(Group):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> Any:
         """Run a command line and exit."""
-        words = [*map(fit_to_keep, sys.argv[1:] if args is None else args)]
+        words = fit_to_keep(sys.argv[1:] if args is None else args)
         for stream in (sys.stdout, sys.stderr):
             # A character that the terminal lacks must not keep the rest from being shown.
             if isinstance(stream, io.TextIOWrapper):

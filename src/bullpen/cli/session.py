@@ -444,7 +444,7 @@ def text_or_input(text: str) -> str:
             remedy="Put it into a file and send the path.",
         )
     try:
-        return fit_to_keep(data.decode("utf-8").removesuffix("\n"))
+        return fit_to_keep([data.decode("utf-8").removesuffix("\n")])[0]
     except UnicodeDecodeError as error:
         raise Invalid(
             f"Standard input is not UTF-8 text: {error.reason} at byte {error.start}.",

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -84,13 +85,13 @@ def version() -> str:
     return installed("bullpen")
 
 
-def fit_to_keep(text: str) -> str:
+def fit_to_keep(texts: Sequence[str]) -> list[str]:
     """What somebody says, as it may be kept: an agent's words without its secrets.
 
     People's words stay as they are.
     """
     if not os.environ.get(_NONCE):
-        return text
+        return list(texts)
     from bullpen.agents.secrets import redactor_of
 
-    return redactor_of(os.environ).text(text)
+    return [*map(redactor_of(os.environ).text, texts)]

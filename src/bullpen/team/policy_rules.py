@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bullpen.protocol.agent import AgentFacts
-from bullpen.protocol.policy import Mode
+from bullpen.protocol.policy import Approver, Mode, PlanApprover, Policy
 
 Effect = Literal["allow", "ask", "deny"]
 Kind = Literal["read", "write", "run", "team"]
@@ -44,15 +44,22 @@ def effect_of_mode(mode: Mode, kind: Kind, *, inside: bool) -> Effect:
             return run
 
 
-def narrower(first: Effect, second: Effect) -> Effect:
-    """Of two effects the one that permits less."""
-    return min(first, second, key=lambda effect: _WIDTH[effect])
-
-
 def wider_mode(mode: Mode, ceiling: Mode) -> bool:
     """Whether a mode permits anything that another one does not."""
     pairs = zip(_TABLE[mode], _TABLE[ceiling], strict=True)
     return any(_WIDTH[one] > _WIDTH[other] for one, other in pairs)
+
+
+def approver_of(policy: Policy, *, leads: bool) -> Approver:
+    """Who answers when an agent asks. Nobody permits itself anything."""
+    return "human" if leads and policy.approver == "lead" else policy.approver
+
+
+def plan_approver_of(policy: Policy, *, leads: bool) -> PlanApprover:
+    """Who answers an agent's plans. Where no person is, only a rule could answer the lead's."""
+    if leads and policy.plan_approver == "lead":
+        return "rule" if policy.approver == "policy" else "human"
+    return policy.plan_approver
 
 
 def mode_after_plan(agent: AgentFacts) -> Mode:

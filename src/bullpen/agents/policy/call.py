@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bullpen.protocol import jsontext, names
 from bullpen.protocol.policy import Mode
 from bullpen.team.policy_rules import Effect, Kind
 
@@ -48,6 +49,11 @@ class Call:
                 line = " ".join(value.split())
                 return line if len(line) <= _DETAIL_CHARS_MAX else f"{line[:_DETAIL_CHARS_MAX]}…"
         return ""
+
+    @property
+    def digest(self) -> str:
+        """What tells it from every other call: an answer holds for this only."""
+        return names.input_digest(self.tool, jsontext.dumps_line(dict(self.input)))
 
     def __str__(self) -> str:
         return f"{self.tool} {self.detail}".rstrip()

@@ -15,7 +15,7 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.policy import Approver, PlanApprover, Policy
 from bullpen.protocol.request import Request
 from bullpen.team import request_rules
-from bullpen.team.policy_rules import Effect
+from bullpen.team.policy_rules import Effect, approver_of, plan_approver_of
 
 _MAIN_FIELDS = {"Bash": "command", "Glob": "pattern", "Grep": "path"}
 _MCP = "mcp__"
@@ -65,17 +65,13 @@ class Effective:
 
     @property
     def approver(self) -> Approver:
-        """Who answers when it asks. Nobody permits itself anything."""
-        approver = self.policy.approver
-        return "human" if self.is_lead and approver == "lead" else approver
+        """Who answers when it asks."""
+        return approver_of(self.policy, leads=self.is_lead)
 
     @property
     def plan_approver(self) -> PlanApprover:
         """Who answers its plans."""
-        policy = self.policy
-        if self.is_lead and policy.plan_approver == "lead":
-            return "rule" if policy.approver == "policy" else "human"
-        return policy.plan_approver
+        return plan_approver_of(self.policy, leads=self.is_lead)
 
     @property
     def lacks(self) -> dict[str, str]:
@@ -131,7 +127,7 @@ class Effective:
             return None
         if mode == "plan":
             return "it wants to plan first"
-        plans = [each for each in self.answered if each.kind == "plan" and _is_yes(each)]
+        plans = [each for each in self.answered if each.kind == "plan" and each.state == "approved"]
         return f"{plans[-1].answered_by} approved its plan ({plans[-1].id})" if plans else "changed"
 
     def verdict(self, tool: str, given: str | Mapping[str, Any]) -> Verdict:
@@ -170,10 +166,6 @@ def effective(
         may_spawn=is_lead or agent.depth < depth_max,
         answered=sorted(mine, key=lambda each: (each.answered_ms or 0, each.id)),
     )
-
-
-def _is_yes(request: Request) -> bool:
-    return request.state == "approved"
 
 
 def _call(tool: str, given: str | Mapping[str, Any]) -> Call:

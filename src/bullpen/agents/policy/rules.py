@@ -66,6 +66,11 @@ class Rule:
         return self.specifier is None and self.broken is None
 
 
+def tool_of(name: str) -> str:
+    """The tool that a name or a rule such as `Bash(git:*)` is about."""
+    return name.split("(", 1)[0]
+
+
 @lru_cache(maxsize=4096)
 def rule_of(text: str) -> Rule:
     """Read a rule. What cannot be read is marked as broken; nothing is raised."""

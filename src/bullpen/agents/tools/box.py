@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from bullpen.agents.drivers.base import Desk
 from bullpen.agents.policy.call import Call
+from bullpen.agents.policy.rules import tool_of
 from bullpen.agents.secrets import with_texts
 from bullpen.agents.tools.base import Tool
 from bullpen.agents.tools.files import FILE_TOOLS
@@ -95,11 +96,6 @@ def _why_not(tool: Tool, mode: Mode, *, is_lead: bool, may_spawn: bool) -> str |
         leads = tool.kind == "team" and tool not in PLAN_TOOLS
         return None if leads else "a lead in delegate mode only leads"
     return "only in plan mode" if tool.name == "ExitPlanMode" else None
-
-
-def tool_of(name: str) -> str:
-    """The tool that a name or a rule such as `Bash(git:*)` is about."""
-    return name.split("(", 1)[0]
 
 
 async def call(
