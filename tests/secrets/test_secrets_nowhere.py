@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -44,10 +45,18 @@ def _forms() -> list[bytes]:
 
 
 def _where(home: Path) -> list[str]:
-    """Every file in a home that holds a secret in any form."""
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert len(files) > 5
-    return [str(path) for path in files if any(form in path.read_bytes() for form in _forms())]
+    """Every file in a home that holds a secret in any form.
+
+    The agent lives and writes meanwhile: a file written beside another and renamed over
+    it is gone when it is read, and its content is then under the other name.
+    """
+    contents = {}
+    for folder, _, names in os.walk(home):  # passes over a lock that is gone meanwhile
+        for path in (Path(folder, name) for name in names):
+            with suppress(FileNotFoundError):
+                contents[path] = path.read_bytes()
+    assert len(contents) > 5
+    return [str(path) for path, content in contents.items() if any(f in content for f in _forms())]
 
 
 def _in_argv() -> list[str]:
