@@ -206,6 +206,15 @@ class RunnerDesk:
             return None
         return await self.inject(mail.mail)
 
+    async def wait_mail(self) -> Mail:
+        """Wait for mail for the model, and take it."""
+        while True:
+            changed = self._changed
+            mail = await self.take_mail()
+            if mail is not None:
+                return mail
+            await changed.wait()
+
     async def seen(self, ids: Sequence[str]) -> None:
         """Record that a model request with these messages succeeded."""
         if ids:

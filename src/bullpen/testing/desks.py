@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from bullpen.agents.drivers.base import Colleagues, Mail, TurnInput
 from bullpen.agents.frame import frames
 from bullpen.agents.policy.call import Call
@@ -105,6 +107,13 @@ class RecordingDesk:
         return await self._take(
             [entry for entry in await self._unseen() if entry.id not in self.injected]
         )
+
+    async def wait_mail(self) -> Mail:
+        while True:
+            mail = await self.take_mail()
+            if mail is not None:
+                return mail
+            await anyio.sleep(0.02)
 
     async def seen(self, ids: Sequence[str]) -> None:
         await self.team.mailbox.mark(self.agent, ids, "seen")

@@ -7,6 +7,9 @@ class TestMyDriver(DriverContract):
 
 The puppet is the "model" behind the driver. A test tells it everything that it is to answer, in
 order, before the driver is started; `say`, `fail` and `hang` end a turn.
+
+What a driver cannot do it declares (`Capabilities`), and the suite checks that this is true, too:
+for each capability one test holds the driver to it and another to its absence.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ from bullpen.testing.desks import RecordingDesk
 
 CANCEL_S = 2.0
 """How long a cancelled turn may take to end."""
-DEADLINE_S = 60.0
-"""How long a test waits for anything else: much, for slow machines."""
+DEADLINE_S = 120.0
+"""How long a test waits for anything else: much, for slow programs on slow machines."""
 
 
 class Puppet(Protocol):
@@ -121,7 +124,18 @@ class DriverContract:
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.usage)
             await take(driver, desk)
-        assert sum(usage.requests for usage in desk.usages) == 2
+        assert sum(usage.input_tokens + usage.requests for usage in desk.usages) >= 2
+        if driver.capabilities.brakes:
+            assert sum(usage.requests for usage in desk.usages) == 2
+
+    async def test_a_driver_that_does_not_declare_usage_reports_none(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.say("Done.")
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.usage)
+            await take(driver, desk)
+        assert desk.usages == []
 
     async def test_no_request_is_made_when_nothing_may_be_spent_any_more(
         self, puppet: Puppet, desk: RecordingDesk
@@ -130,12 +144,33 @@ class DriverContract:
         puppet.say("Added.")
         desk.may_request = 1
         async with started(puppet, desk) as driver:
-            needs(driver.capabilities.usage)
+            needs(driver.capabilities.brakes)
             with pytest.raises(Refused, match="used up"):
                 await take(driver, desk)
         assert desk.asked_to_spend == 2
         assert len(puppet.requests(desk)) == 1
         assert sum(usage.requests for usage in desk.usages) == 1
+
+    async def test_no_turn_begins_when_nothing_may_be_spent_any_more(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.say("Done.")
+        desk.may_request = 0
+        async with started(puppet, desk) as driver:
+            with pytest.raises(Refused, match="used up"):
+                await take(driver, desk)
+        assert puppet.requests(desk) == []
+
+    async def test_a_driver_that_does_not_declare_brakes_ends_the_turn_it_began(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.say("Added.")
+        desk.may_request = 1
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.brakes)
+            await take(driver, desk)
+        assert len(puppet.requests(desk)) == 2
 
     # Mail
 
@@ -188,19 +223,38 @@ class DriverContract:
             await take(driver, desk)
         assert desk.saw == [given]
 
-    async def test_mail_that_comes_in_a_turn_is_in_its_next_request_exactly_once(
+    async def test_mail_that_comes_in_a_turn_is_in_one_of_its_requests_exactly_once(
         self, puppet: Puppet, desk: RecordingDesk, team: Team
     ) -> None:
         for subject in ("Paint", "Varnish"):
             puppet.use_tool("TaskCreate", {"subject": subject, "description": "The wall."})
         puppet.say("Done.")
+        # For a program that hears it when it has said its last word, and goes on.
+        puppet.say("Done, in blue.")
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.mid_turn)
             given = await desk.begin()
             late = await send(team, "Use the blue one.")
             await take(driver, desk, given)
+        held = sum(text.count("Use the blue one.") for text in puppet.requests(desk))
+        assert held == 1
+        assert desk.saw == [late]
+
+    async def test_without_that_declared_it_waits_for_the_next_turn(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
+        puppet.say("Done.")
+        puppet.say("In blue, then.")
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.mid_turn)
+            given = await desk.begin()
+            late = await send(team, "Use the blue one.")
+            await take(driver, desk, given)
+            assert desk.saw == []
+            await take(driver, desk)
         held = ["Use the blue one." in text for text in puppet.requests(desk)]
-        assert held == [False, True, False]
+        assert held == [False, False, True]
         assert desk.saw == [late]
 
     async def test_mail_that_a_failed_request_held_in_mid_turn_is_not_seen(
@@ -215,8 +269,10 @@ class DriverContract:
             late = await send(team, "Use the blue one.")
             with pytest.raises(TurnFailed):
                 await take(driver, desk, given)
-        assert desk.saw == [first]
-        assert await states(team) == {first: "seen", late: "injected"}
+        assert (await states(team))[first] == "seen"
+        if "Use the blue one." not in puppet.requests(desk)[0]:
+            assert desk.saw == [first]
+            assert (await states(team))[late] != "seen"
 
     # Permission
 
@@ -236,10 +292,22 @@ class DriverContract:
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.permissions)
             await take(driver, desk)
-        assert [(call.tool, call.kind, call.input) for call in desk.wanted] == [
-            ("Bash", "run", {"command": f"touch {made}"})
-        ]
+        (asked,) = [call for call in desk.wanted if call.kind != "team"]
+        assert (asked.tool, asked.kind) == ("Bash", "run")
+        assert asked.input["command"] == f"touch {made}"
         assert (existed, made.exists()) == ([False], True)
+
+    async def test_a_driver_that_does_not_declare_permissions_asks_for_nothing(
+        self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        puppet.use_tool("Bash", {"command": f"touch {made}"})
+        puppet.say("Done.")
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.permissions)
+            await take(driver, desk)
+        assert [call for call in desk.wanted if call.kind != "team"] == []
+        assert made.exists()
 
     async def test_a_call_that_is_denied_is_not_made(
         self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
@@ -259,6 +327,11 @@ class DriverContract:
                 await take(driver, desk)
         assert desk.wanted
         assert not made.exists()
+        asked = puppet.requests(desk)
+        if driver.capabilities.goes_on:
+            assert "You may not." in asked[1]
+        else:
+            assert len(asked) == 1
 
     async def test_what_an_answer_changes_is_what_is_called(
         self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
@@ -269,8 +342,13 @@ class DriverContract:
         desk.rule = lambda _: {"command": f"touch {changed}"}
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.permissions)
-            await take(driver, desk)
-        assert (asked.exists(), changed.exists()) == (False, True)
+            if driver.capabilities.edits:
+                await take(driver, desk)
+            else:
+                # It cannot be called like that, and as it was it was not allowed.
+                with suppress(TurnFailed):
+                    await take(driver, desk)
+        assert (asked.exists(), changed.exists()) == (False, driver.capabilities.edits)
 
     async def test_in_plan_mode_nothing_is_changed(
         self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
@@ -281,11 +359,33 @@ class DriverContract:
         planning = RecordingDesk(
             desk.team, "ann", desk.folder, puppet.spec.evolve(mode="plan"), env=puppet.env
         )
+
+        def only_look(call: Call) -> Mapping[str, Any]:
+            if call.kind in ("write", "run"):
+                raise Refused("Not before your plan is approved.", reason="denied")
+            return call.input
+
+        planning.rule = only_look
         async with started(puppet, planning) as driver:
             needs(driver.capabilities.plan_mode)
             with suppress(TurnFailed):
                 await take(driver, planning)
         assert not made.exists()
+
+    async def test_a_plan_reaches_whoever_approves_it(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.use_tool("ExitPlanMode", {"plan": "1. Paint the wall.\n2. Let it dry."})
+        puppet.say("I wait.")
+        planning = RecordingDesk(
+            desk.team, "ann", desk.folder, puppet.spec.evolve(mode="plan"), env=puppet.env
+        )
+        async with started(puppet, planning) as driver:
+            needs(driver.capabilities.plan_mode)
+            with suppress(TurnFailed):
+                await take(driver, planning)
+        (plan,) = [plan for plan in planning.plans if plan is not None]
+        assert "2. Let it dry." in plan
 
     # Breaking off
 
@@ -326,17 +426,20 @@ class DriverContract:
     async def test_a_turn_in_the_middle_of_a_command_is_cancelled_at_once(
         self, puppet: Puppet, desk: RecordingDesk, tmp_path: Path
     ) -> None:
-        began = tmp_path / "began"
-        puppet.use_tool("Bash", {"command": f"touch {began}; sleep 300"})
+        ticks = tmp_path / "ticks"
+        puppet.use_tool("Bash", {"command": f"while :; do echo . >> {ticks}; sleep 0.1; done"})
         puppet.then()
         puppet.say("Here I am again.")
         async with started(puppet, desk) as driver:
             async with begun(driver, desk) as turn:
-                await until(began.exists)
+                await until(ticks.exists)
                 cancelled_at = anyio.current_time()
                 turn.cancel()
             assert anyio.current_time() - cancelled_at < CANCEL_S
             assert (await take(driver, desk)).text == "Here I am again."
+        counted = ticks.stat().st_size
+        await anyio.sleep(0.5)
+        assert ticks.stat().st_size == counted, "the command outlived its agent"
 
     # A new process
 
@@ -351,6 +454,17 @@ class DriverContract:
         async with started(puppet, desk) as again:
             assert again.remembers(given)
             assert not again.remembers("another")
+
+    async def test_a_driver_that_does_not_declare_resume_remembers_nothing(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.say("I know.")
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.resume)
+            await take(driver, desk)
+        async with started(puppet, desk) as again:
+            assert not again.remembers(given)
 
     async def test_a_driver_that_stops_before_it_could_say_seen_remembers_all_the_same(
         self, puppet: Puppet, desk: RecordingDesk, team: Team

@@ -24,13 +24,27 @@ from bullpen.team.team import Team
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a driver can do. A request that it cannot honour is an error at spawn."""
+    """What a driver can do. A request that it cannot honour is an error at spawn.
 
+    The contract suite checks what is declared, and that what is not declared is not so.
+    """
+
+    # Mail that comes in a turn reaches the model in that turn.
     mid_turn: bool = False
+    # It asks `desk.permit` before every call that changes something.
     permissions: bool = False
+    # It asks before calls that only look, too: rules about reading hold.
+    asks_to_read: bool = False
+    # It calls a tool as the answer has changed it. Without it, a changed call is not made.
+    edits: bool = False
+    # After a refusal the model is told why, and goes on in the same turn.
+    goes_on: bool = False
     plan_mode: bool = False
     resume: bool = False
+    # It reports what it used, at the latest when a turn ends.
     usage: bool = False
+    # It asks `desk.may_spend` before every model request, not only before a turn.
+    brakes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,9 @@ class Desk(Protocol):
 
         Call it right before each model request of a turn but the first. None if there is none.
         """
+
+    async def wait_mail(self) -> Mail:
+        """Wait for mail in the middle of a turn, and take it as `take_mail` does."""
 
     async def seen(self, ids: Sequence[str]) -> None:
         """Record that a model request which held these messages succeeded. Call it at once."""

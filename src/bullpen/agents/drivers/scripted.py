@@ -39,7 +39,14 @@ class Scripted:
 
     name = "scripted"
     capabilities = Capabilities(
-        mid_turn=True, permissions=True, plan_mode=True, resume=True, usage=True
+        mid_turn=True,
+        permissions=True,
+        asks_to_read=True,
+        edits=True,
+        plan_mode=True,
+        resume=True,
+        usage=True,
+        brakes=True,
     )
 
     def __init__(self, spec: AgentSpec) -> None:

@@ -50,7 +50,15 @@ class Native:
 
     name = "native"
     capabilities = Capabilities(
-        mid_turn=True, permissions=True, plan_mode=True, resume=True, usage=True
+        mid_turn=True,
+        permissions=True,
+        asks_to_read=True,
+        edits=True,
+        goes_on=True,
+        plan_mode=True,
+        resume=True,
+        usage=True,
+        brakes=True,
     )
 
     def __init__(

@@ -1,0 +1,168 @@
+"""How each program is started over ACP, and where it differs from the others. Only data.
+
+All of it was observed on the version that is named; `tests/programs` holds each program to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bullpen.agents.drivers.base import Capabilities
+
+Steering = Literal["steering", "goose", "prompt", "drain", "none"]
+"""How mail reaches a program in mid-turn.
+
+`steering`: the extension `_session/steering`. `goose`: its own, with the id of the run. `prompt`:
+a second prompt joins the running turn. `drain`: the program asks us. `none`: it waits.
+"""
+
+UsageFrom = Literal["result", "gemini", "chunks", "none"]
+"""Where a program says what a turn used: in the prompt's result, in its `_meta`, with the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A program: its command, what it needs, what it can do, and how it must be treated."""
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    # Where to get it, for the error that it is missing.
+    install: str
+    observed: str
+    capabilities: Capabilities
+    # Names of variables that it gets of the environment, beside those that every agent gets.
+    env: tuple[str, ...] = ()
+    # What is always set: no telemetry, no updates, tools in sight.
+    fixed_env: tuple[tuple[str, str], ...] = ()
+    # The mode of its own in which it asks before it changes something; None is its default.
+    asking_mode: str | None = None
+    steering: Steering = "none"
+    usage_from: UsageFrom = "result"
+    # Seconds it may take to end after its input is closed, before it is sent a signal.
+    exit_s: float = 5.0
+    # Whether it starts MCP servers that it is given over stdio; all known ones do.
+    extra_args: tuple[str, ...] = field(default=())
+
+
+_ASKS = {"permissions": True, "plan_mode": True, "resume": True}
+
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+_ANTHROPIC = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL")
+_XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+
+PRESETS: dict[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "codex",
+            "Codex",
+            ("codex-acp",),
+            "npm install -g @openai/codex @agentclientprotocol/codex-acp",
+            "codex-acp 2.6.0 with codex 0.166.0",
+            Capabilities(**_ASKS, mid_turn=True, usage=True),
+            env=(*_OPENAI, "CODEX_HOME", "CODEX_API_KEY"),
+            fixed_env=(("NO_BROWSER", "1"),),
+            asking_mode="read-only",
+            steering="steering",
+        ),
+        Preset(
+            "claude",
+            "Claude",
+            ("claude-agent-acp",),
+            "npm install -g @agentclientprotocol/claude-agent-acp (under Node 22)",
+            "claude-agent-acp 0.99.0",
+            Capabilities(**_ASKS, mid_turn=True, goes_on=True, usage=True),
+            env=(*_ANTHROPIC, "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"),
+            fixed_env=(
+                # Otherwise the team's tools are hidden behind a search.
+                ("ENABLE_TOOL_SEARCH", "false"),
+                ("DISABLE_AUTOUPDATER", "1"),
+            ),
+            asking_mode="default",
+            steering="steering",
+        ),
+        Preset(
+            "goose",
+            "Goose",
+            ("goose", "acp", "--with-builtin", "developer"),
+            "npm install -g @aaif/goose-binary-linux-x64",
+            "goose 1.52.0",
+            Capabilities(**_ASKS, mid_turn=True, goes_on=True, usage=True),
+            env=(
+                *_OPENAI,
+                *_ANTHROPIC,
+                *_XDG,
+                "GOOSE_PROVIDER",
+                "GOOSE_MODEL",
+                "OPENAI_HOST",
+                "OPENAI_BASE_PATH",
+                "GOOSE_DISABLE_KEYRING",
+            ),
+            fixed_env=(("GOOSE_MODE", "approve"), ("GOOSE_TELEMETRY_ENABLED", "false")),
+            asking_mode="approve",
+            steering="goose",
+        ),
+        Preset(
+            "opencode",
+            "OpenCode",
+            ("opencode", "acp", "--pure"),
+            "npm install -g opencode-ai",
+            "opencode 1.18.33",
+            Capabilities(**_ASKS, mid_turn=True, usage=True),
+            env=(*_OPENAI, *_ANTHROPIC, *_XDG, "OPENCODE_CONFIG"),
+            fixed_env=(("OPENCODE_DISABLE_AUTOUPDATE", "1"),),
+            steering="prompt",
+        ),
+        Preset(
+            "gemini",
+            "Gemini CLI",
+            ("gemini", "--acp"),
+            "npm install -g @google/gemini-cli",
+            "gemini-cli 0.61.0",
+            Capabilities(**_ASKS, goes_on=True, usage=True),
+            env=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL"),
+            # Else it starts a child that outlives a killed parent.
+            fixed_env=(("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")),
+            asking_mode="default",
+            usage_from="gemini",
+            # With an MCP server attached it does not end by itself.
+            exit_s=1.0,
+        ),
+        Preset(
+            "qwen",
+            "Qwen Code",
+            ("qwen", "--acp"),
+            "npm install -g @qwen-code/qwen-code (under Node 22)",
+            "qwen-code 0.24.4",
+            Capabilities(**_ASKS, mid_turn=True, usage=True),
+            env=(*_OPENAI, "OPENAI_MODEL"),
+            asking_mode="default",
+            steering="drain",
+            usage_from="chunks",
+            exit_s=8.0,
+        ),
+        Preset(
+            "vibe",
+            "Mistral Vibe",
+            ("vibe-acp",),
+            "uv tool install mistral-vibe (Python 3.12)",
+            "mistral-vibe 3.0.2",
+            Capabilities(**_ASKS, goes_on=True, usage=True),
+            env=("MISTRAL_API_KEY", "VIBE_HOME"),
+            asking_mode="ask",
+        ),
+    )
+}
+
+GENERIC = Preset(
+    "acp",
+    "an ACP agent",
+    (),
+    "",
+    "any program that speaks ACP v1",
+    # What nobody has observed is not promised.
+    Capabilities(permissions=True),
+)
+"""A program that the user names. Its command is in the options of the spec."""

@@ -1,0 +1,47 @@
+"""The MCP server that a driven program starts: it passes everything on to its agent's runner.
+
+It imports nothing but the standard library, because a program waits for it at its start.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+
+SOCKET = "BULLPEN_DOOR"
+KEY = "BULLPEN_DOOR_KEY"
+
+_CHUNK = 65_536
+
+
+def main() -> int:
+    """Relay stdin to the socket and the socket to stdout, until one of them ends."""
+    path, key = os.environ.get(SOCKET), os.environ.get(KEY)
+    if not path or not key:
+        print(f"This needs {SOCKET} and {KEY}: an agent's runner sets them.", file=sys.stderr)
+        return 2
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        line.connect(path)
+    except OSError as error:
+        print(f"The runner of this agent cannot be reached at {path}: {error}", file=sys.stderr)
+        return 1
+    line.sendall(key.encode() + b"\n")
+    threading.Thread(target=_send, args=(line,), daemon=True).start()
+    while data := line.recv(_CHUNK):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def _send(line: socket.socket) -> None:
+    while data := os.read(0, _CHUNK):
+        line.sendall(data)
+    # The program has closed its end: the runner ends the session, and with it the main thread.
+    line.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

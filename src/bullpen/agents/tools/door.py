@@ -1,0 +1,111 @@
+"""Where the program of an agent finds the team's tools: a socket that only it can open.
+
+Programs start MCP servers themselves, as children that talk over stdin and stdout. Such a child
+could not share the runner's state (the attempts, the plan, the hooks), so it is only a relay
+(`bullpen.agents.relay`) to this socket, where the runner itself answers. The key is in the
+environment of that relay alone: whoever has it speaks as this agent, and as no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+
+from bullpen.agents.relay import KEY, SOCKET
+
+_LINE_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Door:
+    """A listening socket, from `open` to `aclose`, behind which one server answers."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._key = secrets.token_hex(16)
+        self._folder: Path | None = None
+        self._listening: asyncio.Server | None = None
+        self._visits: set[asyncio.Task[None]] = set()
+
+    @property
+    def command(self) -> list[str]:
+        """What the program has to start as its MCP server."""
+        return [sys.executable, "-m", "bullpen.agents.relay"]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of that command."""
+        if self._folder is None:
+            raise RuntimeError("The door is not open.")
+        return {SOCKET: str(self._folder / "s"), KEY: self._key}
+
+    async def open(self) -> None:
+        """Listen. The folder is this user's alone, and its name short: sockets have no others."""
+        self._folder = Path(tempfile.mkdtemp(prefix="bullpen-door-"))
+        self._listening = await asyncio.start_unix_server(
+            self._visit, str(self._folder / "s"), limit=_LINE_BYTES_MAX
+        )
+
+    async def aclose(self) -> None:
+        """Answer nobody any more."""
+        if self._listening is not None:
+            self._listening.close()
+        for visit in list(self._visits):
+            visit.cancel()
+        await asyncio.gather(*self._visits, return_exceptions=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._visits.add(task)
+            task.add_done_callback(self._visits.discard)
+        try:
+            key = (await reader.readline()).strip().decode("ascii", "replace")
+            if hmac.compare_digest(key.encode(), self._key.encode()):
+                await self._answer(reader, writer)
+        except (OSError, ValueError):
+            # The program is gone, or sent no line that could be one of the protocol.
+            pass
+        finally:
+            with suppress(OSError):
+                writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One session of the protocol: a message a line, each way."""
+        into, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        said, out = anyio.create_memory_object_stream[SessionMessage](0)
+
+        async def listen() -> None:
+            async with into:
+                while line := await reader.readline():
+                    try:
+                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    except ValueError as error:
+                        await into.send(error)
+                        continue
+                    await into.send(SessionMessage(message))
+
+        async def speak() -> None:
+            async with out:
+                async for each in out:
+                    text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    writer.write(text.encode() + b"\n")
+                    await writer.drain()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            group.start_soon(speak)
+            await self._server.run(heard, said, self._server.create_initialization_options())
+            group.cancel_scope.cancel()
