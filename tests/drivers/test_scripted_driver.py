@@ -17,7 +17,7 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team
 from bullpen.team.teams import Teams
 from bullpen.testing.desks import RecordingDesk
-from bullpen.testing.driver_contract import until
+from bullpen.testing.driver_stage import until
 
 Play = Callable[[str], Awaitable["Stage"]]
 WAIT_S = 30.0

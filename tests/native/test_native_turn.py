@@ -19,7 +19,7 @@ from bullpen.agents.drivers.native.driver import Native
 from bullpen.agents.drivers.native.history import CANCELLED, FILE, INTERRUPTED
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import Refused
-from bullpen.testing.driver_contract import CANCEL_S, until
+from bullpen.testing.driver_stage import CANCEL_S, until
 from bullpen.testing.models import Call, Fault, MockModels, ModelRequest, Reply
 
 from .office import Office
