@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
 import anyio
 
+from bullpen.agents.drivers.programs import READY_S
 from bullpen.agents.duties import UNTIL_DONE
 from bullpen.agents.news import THE_RUN_IS_OVER, news
 from bullpen.agents.rollcall import AgentView
@@ -30,7 +31,7 @@ Status = Literal["done", "failed", "unfinished", "interrupted"]
 CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
 
 _LOOK_S = 0.5
-_LEAD_LAUNCHES_MAX = 3
+_LAUNCHES_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Goal:
     # Whether a person is there to answer what agents ask.
     attended: bool = True
     script: str | None = None
+    # What starts a program of another vendor.
+    command: Sequence[str] | None = None
     # For this goal, on top of what the team has used before.
     budget_turns: int | None = None
     budget_tokens: int | None = None
@@ -107,6 +110,7 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             model=goal.model,
             prompt=goal.text,
             script=goal.script,
+            command=goal.command,
             mode=goal.mode,
             policy=goal.policy,
             project_settings=goal.project_settings,
@@ -125,7 +129,7 @@ async def run_goal(settings: Settings, goal: Goal, watch: Watch) -> Outcome:
             by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
         )
         seen = len(await team.events())
-        pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=goal.keep)
+        pursuit = Pursuit(team, supervisor, watch, seen=seen, keep=goal.keep)
         lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
         try:
             return await pursuit.run(
@@ -143,7 +147,7 @@ async def resume_goal(settings: Settings, team_name: str, watch: Watch) -> Outco
     async with open_office(settings) as office:
         team, supervisor = office.teams.open(team_name), office.supervisor(team_name)
         seen = len(await team.events())
-        pursuit = _Pursuit(team, supervisor, watch, seen=seen, keep=False)
+        pursuit = Pursuit(team, supervisor, watch, seen=seen, keep=False)
         return await pursuit.run(lambda: supervisor.resume(by=LEAD), timeout_s=None)
 
 
@@ -177,17 +181,27 @@ async def _team_for(office: Office, goal: Goal) -> tuple[str, bool]:
     return name, False
 
 
-class _Pursuit:
+class Pursuit:
     """A team on its way to a goal."""
 
     def __init__(
-        self, team: Team, supervisor: Supervisor, watch: Watch, *, seen: int, keep: bool
+        self,
+        team: Team,
+        supervisor: Supervisor,
+        watch: Watch,
+        *,
+        seen: int,
+        keep: bool,
+        members: Sequence[str] = (),
     ) -> None:
         self._team = team
         self._supervisor = supervisor
         self._watch = watch
         self._seen = seen
         self._keep = keep
+        # Who is started again after a kill, beside the lead; how often each was started so far.
+        self._members = members
+        self._launches = Counter[str]()
         self.begun = False
         self._agents: list[AgentView] = []
         # Whom somebody waits for, by name: what is no event must be told too.
@@ -250,16 +264,33 @@ class _Pursuit:
 
     async def _until_the_end(self) -> AgentFacts:
         """Wait until the lead has ended. One that was killed is started again, a few times."""
-        launches = 1
         while True:
             await self._supervisor.tend(by=LEAD)
             _, agent = await self._team.agents.get(LEAD)
             if agent.phase == "ended":
-                if agent.end != "lost" or launches >= _LEAD_LAUNCHES_MAX:
+                if not self._may_start_again(LEAD, agent):
                     return agent
-                launches += 1
                 await self._supervisor.resume(by=LEAD, names=[LEAD])
+            await self._replace_the_lost()
             await anyio.sleep(_LOOK_S)
+
+    async def _replace_the_lost(self) -> None:
+        """Start those members again that were killed: the lead has been told that they were."""
+        config = await self._team.agents.config()
+        for member in config.roster:
+            agent = member.agent if member.name in self._members else None
+            if agent is None or not self._may_start_again(member.name, agent):
+                continue
+            # One that cannot be started again stays lost; the lead decides who does its work.
+            with suppress(BullpenError):
+                await self._supervisor.resume(by=LEAD, names=[member.name], ready_s=READY_S)
+
+    def _may_start_again(self, name: str, agent: AgentFacts) -> bool:
+        """Whether an agent was killed, and not too often already; counts if so."""
+        if agent.phase != "ended" or agent.end != "lost":
+            return False
+        self._launches[name] += 1
+        return self._launches[name] < _LAUNCHES_MAX
 
     async def _outcome(self, lead: AgentFacts) -> Outcome:
         """How it ended: by the lead's word, and by the tasks if it gave none."""

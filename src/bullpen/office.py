@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 
@@ -22,8 +22,9 @@ from bullpen.agents.colleagues import TeamColleagues
 from bullpen.agents.definitions import apply, find
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
-from bullpen.agents.drivers.choice import check_spec, make_driver
+from bullpen.agents.drivers.choice import check_spec, make_driver, reads_unasked
 from bullpen.agents.drivers.native.choice import choose
+from bullpen.agents.drivers.programs import COMMAND
 from bullpen.agents.gate import surroundings
 from bullpen.agents.launching import agent_folder
 from bullpen.agents.policy.decide import rights_of
@@ -153,6 +154,7 @@ class Office:
         model: str | None = None,
         prompt: str | None = None,
         script: str | None = None,
+        command: Sequence[str] | None = None,
         mode: str | None = None,
         policy: Policy | None = None,
         claims: bool = True,
@@ -166,10 +168,11 @@ class Office:
     ) -> AgentSpec:
         """What to spawn, with everything that its definition and the settings say applied.
 
-        The model is the one asked for, else the definition's, else the parent's, else a default;
-        the mode likewise, with that of the settings before the default. Rules and hooks add up.
-        `parent` is the agent that spawns it, if no person does. Without `project_settings` only
-        the user's own files count.
+        The model is the one asked for, else the definition's, else that of a parent with the same
+        driver, else a default: ours, or that of the program. The mode is the one asked for, the
+        definition's, the settings', the parent's or the default. Rules and hooks add up.
+        `command` are the words that start a program of another vendor. `parent` is the agent that
+        spawns it, if no person does. Without `project_settings` only the user's own files count.
 
         Raises:
             NotFound: there is no such definition.
@@ -179,7 +182,9 @@ class Office:
                 that count and is not trusted (not_trusted), or they forbid it (mode_disabled).
         """
         wanted = environment.check_names(env, self._environ)
-        models = environment.MODELS if driver == "native" else ()
+        options: dict[str, Any] = {} if project_settings else {NO_PROJECT_SETTINGS: True}
+        if command is not None:
+            options[COMMAND] = list(command)
         spec = AgentSpec.new(
             driver=driver,
             backend=backend,
@@ -192,16 +197,18 @@ class Office:
             claims=claims,
             turns_max=turns_max,
             budget=budget(tokens=budget_tokens, usd=budget_usd, wall_s=budget_wall_s).raw or None,
-            env=list(dict.fromkeys([*environment.COMMON, *environment.OURS, *models, *wanted])),
+            env=environment.names_for(driver, wanted),
             env_asked=wanted,
-            options={} if project_settings else {NO_PROJECT_SETTINGS: True},
+            options=options,
         )
         # All of it is decided on now and kept: files that change later change nothing.
         spec = await anyio.to_thread.run_sync(lambda: self._by_files(spec, role, policy, parent))
-        if driver != "native":
-            return spec
-        parent_model = None if parent is None else parent[1].asked.model
-        return spec.evolve(model=str(choose(spec.model or parent_model, self._environ)))
+        model = spec.model
+        if model is None and parent is not None and parent[1].asked.driver == driver:
+            model = parent[1].asked.model
+        if driver == "native":
+            model = str(choose(model, self._environ))
+        return spec.evolve(model=model)
 
     def file_settings(self, cwd: str, *, project: bool = True) -> FileSettings:
         """What the files for work in a directory say. Raises Unreadable and Invalid."""
@@ -250,7 +257,13 @@ class Office:
         spec = found.applied(spec, stated=stated, child=parent is not None)
         if parent is not None:
             name, facts = parent
-            spec = under(spec, facts, of=name, parent_leads=name == LEAD)
+            spec = under(
+                spec,
+                facts,
+                of=name,
+                parent_leads=name == LEAD,
+                reads_freely=reads_unasked(spec.driver) and not reads_unasked(facts.asked.driver),
+            )
             # It may have its mode from its parent, who was spawned before the files said this.
             found.refuse_mode(spec.mode)
         return spec
@@ -324,9 +337,14 @@ class Office:
             colleagues=colleagues if may_spawn else None,
             now=now_ms,
         )
-        driver = make_driver(spec, env, limits=self.settings.home / "limits")
+        driver = make_driver(spec, env, limits=self._limits(spec))
         place = _here(spec.backend, in_process=in_process)
         return Runner(desk, driver, nonce=nonce, place=place, pace=self._pace), transcript
+
+    def _limits(self, spec: AgentSpec) -> Path:
+        """Where the limiters of model keys lie. The home of a guest is another program's."""
+        home = self.settings.home
+        return home / "bullpen" / "limits" if spec.is_guest else home / "limits"
 
     async def _work_inside(self, launch: Launch) -> None:
         await self.work(
@@ -347,6 +365,8 @@ class Office:
             parent=(name, facts),
             prompt=wanted.prompt,
             script=parent.script,
+            # What is started is for people to say: an agent can only have the same started again.
+            command=parent.options.get(COMMAND) if wanted.driver in (None, parent.driver) else None,
             mode=wanted.mode,
             env=extra,
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
-import httpx
 import pytest
 
 from bullpen.testing.models import Call, Fault, MockModels, ModelRequest, Reply
@@ -40,13 +41,23 @@ def mock(answers: Answers) -> Iterator[MockModels]:
         yield running
 
 
-def google(mock: MockModels, method: str, body: dict[str, Any]) -> httpx.Response:
-    return httpx.post(f"{mock.url}/v1beta/models/gemini-2.5-pro:{method}", json=body)
+def post(url: str, body: dict[str, Any]) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    headers = {"content-type": "application/json"}
+    try:
+        with urlopen(Request(url, json.dumps(body).encode(), headers)) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as failed:
+        with failed:
+            return failed.code, failed.read().decode()
 
 
-def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
-    assert answer.headers["content-type"] == "text/event-stream"
-    lines = [line for line in answer.text.splitlines() if line]
+def google(mock: MockModels, method: str, body: dict[str, Any]) -> tuple[int, str]:
+    return post(f"{mock.url}/v1beta/models/gemini-2.5-pro:{method}", body)
+
+
+def chunks(text: str) -> list[dict[str, Any]]:
+    lines = [line for line in text.splitlines() if line]
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
@@ -58,8 +69,8 @@ def parts(chunk: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_generate_content_whole_and_as_a_stream(mock: MockModels) -> None:
-    whole = google(mock, "generateContent", GOOGLE).json()
-    streamed = chunks(google(mock, "streamGenerateContent?alt=sse", GOOGLE))
+    whole = json.loads(google(mock, "generateContent", GOOGLE)[1])
+    streamed = chunks(google(mock, "streamGenerateContent?alt=sse", GOOGLE)[1])
     call = {"functionCall": {"id": "c1", "name": "look", "args": {"where": "süd"}}}
     assert parts(whole) == [{"text": "I look."}, call]
     pieces = [part for chunk in streamed for part in parts(chunk)]
@@ -95,7 +106,7 @@ def test_generate_content_reads_calls_and_results_that_come_back(mock: MockModel
 
 def test_generate_content_counts_tokens_without_a_request_for_an_answer(mock: MockModels) -> None:
     body = {"contents": [{"role": "user", "parts": [{"text": "x" * 4000}]}]}
-    counted = google(mock, "countTokens", body).json()
+    counted = json.loads(google(mock, "countTokens", body)[1])
     assert 1000 < counted["totalTokens"] < 1100
     assert mock.requests == []
 
@@ -104,18 +115,18 @@ def test_generate_content_fails_and_stops_in_the_words_of_the_api(
     mock: MockModels, answers: Answers
 ) -> None:
     answers.answer = Fault.refused("no such model")
-    failed = google(mock, "generateContent", GOOGLE)
+    status, text = google(mock, "generateContent", GOOGLE)
     told = {"code": 400, "message": "no such model", "status": "INVALID_REQUEST_ERROR"}
-    assert (failed.status_code, failed.json()["error"]) == (400, told)
+    assert (status, json.loads(text)["error"]) == (400, told)
     answers.answer = Reply("Cut", stop="length")
-    (cut,) = google(mock, "generateContent", GOOGLE).json()["candidates"]
+    (cut,) = json.loads(google(mock, "generateContent", GOOGLE)[1])["candidates"]
     assert cut["finishReason"] == "MAX_TOKENS"
-    assert google(mock, "embedContent", GOOGLE).status_code == 404
+    assert google(mock, "embedContent", GOOGLE)[0] == 404
 
 
 def responses(mock: MockModels, **body: Any) -> list[dict[str, Any]]:
-    answer = httpx.post(f"{mock.openai_url}/responses", json={"model": "gpt-5.1", **body})
-    output: list[dict[str, Any]] = answer.json()["output"]
+    _, text = post(f"{mock.openai_url}/responses", {"model": "gpt-5.1", **body})
+    output: list[dict[str, Any]] = json.loads(text)["output"]
     return output
 
 

@@ -35,7 +35,14 @@ async def test_both_forms_store_a_message_under_the_senders_name(
     assert (entry.message.text, entry.message.summary) == ("hello", "a word")
     assert answer["success"] is True
     assert (answer["message_id"], answer["ahead"]) == (entry.id, 1)
-    assert answer["routing"] == {"sender": "ann", "target": "@bob", "summary": "a word"}
+    assert answer["routing"] == {
+        "sender": "ann",
+        "senderColor": "blue",
+        "target": "@bob",
+        "targetColor": "green",
+        "summary": "a word",
+        "content": "hello",
+    }
     assert "stored" in answer["message"]
     assert "1 unread message is ahead" in answer["message"]
     for lie in ("delivered", "seen", "received"):
@@ -65,7 +72,10 @@ async def test_a_broadcast_is_stored_for_everybody_else(
     ann: Bench, team: Team, given: dict[str, str]
 ) -> None:
     answer = json.loads(await ann.ok("SendMessage", summary="news", **given))
-    assert [one["name"] for one in answer["recipients"]] == [LEAD, "bob"]
+    assert answer["recipients"] == [LEAD, "bob"]
+    assert [one["to"] for one in answer["stored"]] == [LEAD, "bob"]
+    assert (answer["routing"]["target"], answer["routing"]["content"]) == ("@team", "all")
+    assert "targetColor" not in answer["routing"]
     for name in (LEAD, "bob"):
         (entry,) = (await team.mailbox.read(name)).unread
         assert (entry.message.sender, entry.message.text) == ("ann", "all")

@@ -15,6 +15,9 @@ from typing import Any
 
 import yaml
 
+from bullpen.agents.drivers.choice import capabilities_of
+from bullpen.agents.drivers.keeping import unkept
+from bullpen.agents.drivers.programs import is_foreign
 from bullpen.agents.policy.covering import covered_by
 from bullpen.agents.policy.rules import OTHER_TOOLS, rule_of
 from bullpen.agents.project import up_to_git_root
@@ -23,7 +26,7 @@ from bullpen.agents.tools.box import TOOLS
 from bullpen.errors import Invalid, NotFound, Unreadable
 from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.protocol.policy import DEFAULT_MODE, MODES, Policy
 from bullpen.team.policy_rules import wider_mode
 
 MODELS = {
@@ -151,6 +154,7 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
             made.update(_applied(name, value, spec))
         except _No as no:
             refused.extend(f"{name}: {reason}" for reason in no.reasons)
+    refused += _unkept(made, spec)
     if refused:
         raise Invalid(
             f"The agent definition {definition.path} asks for what cannot be given: "
@@ -169,6 +173,25 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
         own = with_source(made["hooks"], definition.path, definition.folder)
         made["hooks"] = joined_hooks(spec.hooks or {}, own)
     return spec.evolve(**made)
+
+
+def _unkept(made: Mapping[str, Any], spec: AgentSpec) -> list[str]:
+    """What the driver of a spec could not keep of a definition alone, by the fields of that."""
+    if not is_foreign(spec.driver):
+        return []
+    names = ("tools", "disallowed_tools", "hooks", "options")
+    alone = AgentSpec.new(
+        driver=spec.driver,
+        backend=spec.backend,
+        cwd=spec.cwd,
+        policy=Policy.new(deny=made.get("deny", [])).raw,
+        **{name: made[name] for name in names if name in made},
+    )
+    return [
+        # Of a tool, parts that are disallowed have become rules.
+        f"{'disallowedTools' if field == 'rules' else field}: {spec.driver}: {why}"
+        for field, why in unkept(alone, capabilities_of(spec.driver))
+    ]
 
 
 class _No(Exception):
@@ -246,7 +269,8 @@ def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
         raise _No("it is no name of a model")
     if value == "inherit" or spec.model is not None:
         return {}
-    return {"model": MODELS.get(value, value)}
+    # Other programs know their own names of models.
+    return {"model": value if is_foreign(spec.driver) else MODELS.get(value, value)}
 
 
 def _mode(value: Any, spec: AgentSpec) -> dict[str, Any]:

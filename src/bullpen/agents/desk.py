@@ -183,6 +183,9 @@ class RunnerDesk:
         ids = tuple(entry.id for entry in entries)
         config = await self.team.agents.config()
         messages = [entry.message for entry in without_repeats(entries)]
+        for message in messages:
+            # Another program's lead asks by message only; whoever reads it must be able to answer.
+            await self.team.approvals.hear(message, to=self.agent)
         # People speak in the lead's name. An agent never can: its tools do not write to itself.
         users = [message for message in messages if self.is_lead and message.sender == self.agent]
         framed = frames([each for each in messages if each not in users], config.roster)

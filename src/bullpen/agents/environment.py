@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bullpen.agents.backends.base import NONCE
+from bullpen.agents.drivers.programs import PROGRAMS
 from bullpen.errors import Invalid
 
 COMMON = (
@@ -52,8 +53,27 @@ MODELS = (
 )
 """How our own agent reaches its model."""
 
-MODEL_KEYS = tuple(name for name in MODELS if name.endswith("_API_KEY"))
+OF_PROGRAMS = tuple(dict.fromkeys(name for each in PROGRAMS.values() for name in each.env))
+"""How programs of other vendors reach their models, and where they keep their things."""
+
+MODEL_KEYS = tuple(
+    name
+    for name in dict.fromkeys([*MODELS, *OF_PROGRAMS])
+    if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"))
+)
 """What of this its commands have no use for: they do not talk to the model."""
+
+
+def _of_driver(driver: str) -> tuple[str, ...]:
+    """The variables that an agent gets because of the program that takes its turns."""
+    if driver == "native":
+        return MODELS
+    return PROGRAMS[driver].env if driver in PROGRAMS else ()
+
+
+def names_for(driver: str, wanted: Iterable[str]) -> list[str]:
+    """The whole list of an agent's variables, with those that somebody asked for by name."""
+    return list(dict.fromkeys([*COMMON, *OURS, *_of_driver(driver), *wanted]))
 
 
 def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
@@ -89,7 +109,7 @@ def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]
 
 def beyond_ours(env: Mapping[str, str]) -> list[str]:
     """The variables of a launch that are there because somebody asked for them."""
-    ours = {*COMMON, *OURS, *MODELS}
+    ours = {*COMMON, *OURS, *MODELS, *OF_PROGRAMS}
     return [name for name in env if name not in ours and not name.startswith("BULLPEN_")]
 
 

@@ -15,6 +15,7 @@ import anyio
 
 from bullpen.agents import processes
 from bullpen.agents.backends.base import Backend, Launch
+from bullpen.agents.drivers.programs import ready_within
 from bullpen.agents.environment import environment
 from bullpen.agents.rollcall import RollCall
 from bullpen.errors import (
@@ -82,19 +83,21 @@ class Launching:
         *,
         by: str,
         key: str | None = None,
-        ready_s: float = 30.0,
+        ready_s: float | None = None,
     ) -> Spawned:
         """Start an agent and wait until it has proved that it can receive.
 
-        With the same key, all calls together start one process, and all get that agent.
+        With the same key, all calls together start one process, and all get that agent. How long
+        it may take depends on its driver, unless `ready_s` says it.
 
         Raises:
             StartFailed: it did not get ready; nothing of it is left.
             Refused: a limit of the team.
             Conflict: the name is taken.
         """
-        deadline = anyio.current_time() + ready_s
-        await self._checked(spec, ready_s)
+        seconds = ready_within(spec.driver) if ready_s is None else ready_s
+        deadline = anyio.current_time() + seconds
+        await self._checked(spec, seconds)
         while True:
             nonce = self._nonce()
             made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
@@ -104,6 +107,21 @@ class Launching:
             found = await self._joined(made.member.name, by=by, deadline=deadline)
             if found is not None:
                 return found
+
+    async def take_place(self, name: str, spec: AgentSpec, *, by: str) -> Launch:
+        """Register an agent in the place of a member that another program has added.
+
+        It is not started here: whoever calls this becomes the agent, by executing what is returned
+        in its own process.
+
+        Raises:
+            NotFound: there is no such member.
+            Refused: a limit of the team.
+            Conflict: an agent of ours has the place.
+        """
+        await self._checked(spec, ready_within(spec.driver))
+        made = await self._agents.register(name, spec, by=by, nonce=self._nonce(), in_place=True)
+        return await self._launch_of(name, made.agent)
 
     async def _joined(self, name: str, *, by: str, deadline: float) -> Spawned | None:
         """Wait for an agent that another call with the same key starts.
@@ -277,7 +295,11 @@ def home_mark(home: Path) -> str:
 def agent_folder(home: Path, team: TeamConfig, name: str) -> Path:
     """Where an agent keeps its things. Two teams of one name, one after another, share nothing."""
     born = f"{team.created_at:.0f}" if team.created_at is not None else "0"
-    return home / "agents" / f"{team.name}.{born}" / name
+    member = team.member(name)
+    agent = member.agent if member is not None else None
+    # The home of a guest is another program's, for which `agents` means something else.
+    ours = home / "bullpen" if agent is not None and agent.asked.is_guest else home
+    return ours / "agents" / f"{team.name}.{born}" / name
 
 
 def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh: bool) -> Spawned:

@@ -86,6 +86,18 @@ def ancestors(pid: int) -> list[Process]:
     return found
 
 
+def descendants(pid: int) -> list[Process]:
+    """The processes that descend from one and run, as far as those between them still do."""
+    rows = _table()
+    found: list[Process] = []
+    parents = {pid}
+    while parents:
+        children = [row for row in rows if row.parent in parents and row.runs]
+        found += children
+        parents = {row.pid for row in children}
+    return found
+
+
 def is_alive(pid: int, start: str) -> bool:
     """Whether that very process still runs."""
     row = look(pid)

@@ -142,6 +142,8 @@ class Runner:
     async def _begin(self) -> None:
         """Get ready, and prove it: the handshake that whoever spawned us waits for."""
         await self._pulse.beat()
+        # A program is started in the mode that its agent is in.
+        self._desk.planning.adopt((await self._team.agents.get(self._name))[1])
         with anyio.fail_after(self._pace.start_s):
             await self._driver.start(self._desk)
         self._desk.trust_memory(self._driver.remembers)

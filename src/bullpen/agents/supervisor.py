@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from bullpen.agents import processes
+from bullpen.agents.drivers.programs import ready_within
 from bullpen.agents.launching import Launching, Spawned, agent_folder
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.transcript import NAME as TRANSCRIPT
@@ -30,6 +32,8 @@ from bullpen.team.snapshot import Snapshot
 _POLL_S = 0.05
 _RESUMED = ("suspended", "lost", "failed")
 _ANNOUNCE_S = 0.5
+# Many are started one after another, on a machine that has just come up.
+_RESUME_S = 60.0
 _ROUNDS_MAX = 5
 
 
@@ -73,7 +77,9 @@ class Supervisor(Launching):
                 )
         await self._agents.end(name, end, by=by, nonce=agent.nonce, cause=cause)
         await self.roll.last_beat(name, agent.nonce, "stopped", cause)
-        _, agent = await self._agents.get(name)
+        with suppress(NotFound):
+            # A guest has left the team by now.
+            _, agent = await self._agents.get(name)
         return Stopped(name, was_alive, agent.end or end)
 
     async def _announce(
@@ -115,7 +121,11 @@ class Supervisor(Launching):
         """Whether an agent recorded its end within so many seconds."""
         with anyio.move_on_after(seconds):
             while True:
-                _, agent = await self._agents.get(name)
+                try:
+                    _, agent = await self._agents.get(name)
+                except NotFound:
+                    # A guest has left the team.
+                    return True
                 place = agent.place
                 dead = place is not None and not processes.runs(place)
                 if agent.nonce != nonce or agent.phase == "ended" or dead:
@@ -149,6 +159,9 @@ class Supervisor(Launching):
             if await self._gone(name, agent.nonce, _POLL_S * 4):
                 end = "finished"
                 break
+        if agent.asked.is_guest and end == "finished":
+            await self._end_place(agent.place, agent.nonce, grace_s=processes.END_S)
+            return Stopped(name, True, end)
         return await self.stop(name, by=by, reason=reason, end=end)
 
     async def stop_all(
@@ -218,7 +231,7 @@ class Supervisor(Launching):
         return await self.roll.tend(by=by)
 
     async def resume(
-        self, *, by: str, names: Sequence[str] | None = None, ready_s: float = 60.0
+        self, *, by: str, names: Sequence[str] | None = None, ready_s: float | None = None
     ) -> list[Spawned]:
         """Start again what does not run: what was lost, failed, suspended or met a limit.
 
@@ -237,10 +250,13 @@ class Supervisor(Launching):
             agent = member.agent
             if agent is None:
                 continue
-            await self._checked(agent.asked, ready_s)
+            within = (
+                max(_RESUME_S, ready_within(agent.asked.driver)) if ready_s is None else ready_s
+            )
+            await self._checked(agent.asked, within)
             # Nothing of the launch before may still act or hold files.
             await self._end_place(agent.place, agent.nonce, grace_s=1.0)
-            deadline = anyio.current_time() + ready_s
+            deadline = anyio.current_time() + within
             spawned.append(await self._start_again(member.name, agent, by=by, deadline=deadline))
         return spawned
 

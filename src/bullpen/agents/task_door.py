@@ -63,7 +63,7 @@ class TaskDoor:
         """
         await self._refuse_checks(checks)
         task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
-        why = await self._asked("TaskCreated", task)
+        why = await self.asked("TaskCreated", task)
         if why is not None:
             await refuse_added(self.team, task, why, by=self.by, voice=self.voice)
         return task
@@ -98,7 +98,7 @@ class TaskDoor:
             self.team,
             self.by,
             Bench(spec, self.env),
-            lambda found: self._asked("TaskCompleted", found),
+            lambda found: self.asked("TaskCompleted", found),
             Redactor(self.env, spec.env_asked).text,
             tell,
         )
@@ -109,7 +109,7 @@ class TaskDoor:
             refuse_without_shell(self.spec, checks)
             await refuse_beyond(self.rights, checks)
 
-    async def _asked(self, event: str, task: Task) -> str | None:
+    async def asked(self, event: str, task: Task) -> str | None:
         """Why the hooks refuse, if they do."""
         if not self.hooks.has(event):
             return None

@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "bullpen spawn alice 'Write the parser'",
             "bullpen spawn bob --role reviewer --backend tmux",
             "bullpen spawn dan 'Fix it' --mode acceptEdits --allow 'Bash(git:*)'",
+            "bullpen spawn eve 'Review the parser' --driver codex",
             "bullpen spawn carol - --key nightly < prompt.txt",
         ),
     )(spawn)
@@ -82,8 +83,14 @@ def spawn(
         typer.Option(metavar="TEXT", help="Spawning again with the same key starts nothing new."),
     ] = None,
     wait: Annotated[
-        float, typer.Option(metavar="S", min=0.1, help="It must be ready within so many seconds.")
-    ] = 30.0,
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0.1,
+            help="It must be ready within so many seconds. [default: 30; other programs 120]",
+            show_default=False,
+        ),
+    ] = None,
     rights: PolicyOptions,
 ) -> None:
     """Start an agent as a teammate. It goes on when this command has ended."""

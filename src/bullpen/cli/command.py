@@ -70,11 +70,11 @@ _CONTEXT = inspect.Parameter(
 
 
 class Group(TyperGroup):
-    """A group that shows its help when no command is named."""
+    """A group that shows its help when no command is named, unless it does something itself."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line, if there are any."""
-        if not args and not ctx.resilient_parsing:
+        if not args and not ctx.resilient_parsing and not self.invoke_without_command:
             if ctx.parent is not None and Session.of(ctx.parent).json:
                 raise typer.BadParameter("no command is named.", ctx=ctx)
             typer.echo(ctx.get_help(), err=True)
@@ -93,7 +93,7 @@ class Noun:
     Building all commands takes longer than showing the names of the groups they are in.
     """
 
-    def __init__(self, help_text: str) -> None:
+    def __init__(self, help_text: str, *, examples: Sequence[str] = ()) -> None:
         self.commands = commands = typer.Typer(rich_markup_mode=None)
 
         class Late(Group):
@@ -109,7 +109,19 @@ class Noun:
                 if not self.commands:
                     self.commands.update(get_group(commands).commands)
 
-        self.app = group(help_text, cls=Late)
+        self.app = group(help_text, cls=Late, examples=examples)
+
+    def itself(self, function: Callable[..., None]) -> None:
+        """Let the name alone do something, when none of its commands is named."""
+        own = _parameters(function)[1:]
+
+        def run(context: typer.Context, **values: Any) -> None:
+            if context.invoked_subcommand is None:
+                session = Session.of(context)
+                function(session, **{each.name: values[each.name] for each in own})
+                session.page.flush()
+
+        self.app.callback(invoke_without_command=True)(_taking(run, (_CONTEXT, *own, *_COMMON)))
 
 
 class LateCommand(TyperCommand):
@@ -166,11 +178,12 @@ def group(
 
 
 def command(
-    app: typer.Typer, name: str, *, examples: Sequence[str] = ()
+    app: typer.Typer, name: str, *, examples: Sequence[str] = (), any_words: bool = False
 ) -> Callable[[Callable[Concatenate[Session, P], None]], Callable[Concatenate[Session, P], None]]:
     """Make a function of a session and its own options a command of `app`.
 
-    The docstring is the help text.
+    The docstring is the help text. With `any_words`, options that it does not know are taken for
+    words that are meant for it.
     """
 
     def register(
@@ -184,7 +197,13 @@ def command(
                     rich_markup_mode=None,
                 )
 
-        late = app.command(name, cls=Late, help=function.__doc__, epilog=_epilog(examples))
+        late = app.command(
+            name,
+            cls=Late,
+            help=function.__doc__,
+            epilog=_epilog(examples),
+            context_settings={"ignore_unknown_options": True} if any_words else None,
+        )
         late(lambda: None)
         return function
 

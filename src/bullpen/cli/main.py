@@ -17,11 +17,15 @@ import typer
 from bullpen.cli import (
     agent,
     agents,
+    bridge,
     budget,
     cost,
     doctor,
+    drivers,
     events,
+    join,
     mail,
+    mcp,
     member,
     policy,
     requests,
@@ -29,6 +33,7 @@ from bullpen.cli import (
     task,
     team,
     trust,
+    up,
 )
 from bullpen.cli.command import Group, group
 from bullpen.cli.text import fit_to_keep, one_line, say, tell, version
@@ -177,9 +182,14 @@ app.add_typer(team.noun.app, name="team")
 app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")
 app.add_typer(policy.noun.app, name="policy")
+app.add_typer(mcp.noun.app, name="mcp")
 app.add_typer(agent.noun.app, name="agent", hidden=True)
 run.register(app)
+up.register(app)
 agents.register(app)
+join.register(app)
+bridge.register(app)
+drivers.register(app)
 cost.register(app)
 budget.register(team.noun.commands, task.noun.commands)
 requests.register(app)
@@ -192,3 +202,8 @@ trust.register(app)
 def main() -> None:
     """Run the command line of this process."""
     app()
+
+
+def bridge_main() -> None:
+    """Run `bullpen bridge` with the words of this process."""
+    app(["bridge", *sys.argv[1:]])

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bullpen.agents.policy.effective import Effective, Verdict
+from bullpen.agents.drivers.acp.presets import GENERIC
+from bullpen.agents.drivers.programs import is_foreign
+from bullpen.agents.policy.effective import FOREIGN_TOOLS, Effective, Verdict
+from bullpen.agents.policy.rules import tool_of
 from bullpen.cli.render import Cell, Page
 from bullpen.protocol.policy import Sandbox
-from bullpen.team.policy_rules import Kind, effect_of_mode
+from bullpen.team.policy_rules import Kind
 
 _STYLES = {"allow": "good", "ask": "attention", "deny": "bad"}
 _MODES = {
@@ -42,6 +45,8 @@ def effective_json(found: Effective) -> dict[str, Any]:
     return {
         "agent": found.name,
         "team": found.team,
+        "driver": found.driver,
+        "readsUnasked": found.reads_unasked,
         "mode": found.rights.mode,
         "modeAtSpawn": found.agent.asked.start_mode,
         "modeBy": found.mode_by,
@@ -62,8 +67,8 @@ def effective_json(found: Effective) -> dict[str, Any]:
         ],
         "otherwise": {
             kind: {
-                "inside": effect_of_mode(found.rights.mode, kind, inside=True),
-                "outside": effect_of_mode(found.rights.mode, kind, inside=False),
+                "inside": found.otherwise(kind, inside=True),
+                "outside": found.otherwise(kind, inside=False),
             }
             for kind, _ in _KINDS
         },
@@ -140,6 +145,8 @@ class PolicyViews:
 def _fields(found: Effective) -> Iterator[tuple[str, str | Cell]]:
     policy, rights, stands = found.policy, found.rights, found.agent.stands
     yield "mode", Cell(f"{rights.mode} ({_MODES[rights.mode]})", "strong")
+    if is_foreign(found.driver):
+        yield "driver", f"{found.driver}: {_enforced(found)}"
     if found.mode_by is not None:
         yield "at its spawn", f"{found.agent.asked.start_mode}; since then: {found.mode_by}"
     yield "answers", _who_answers(found)
@@ -155,12 +162,29 @@ def _fields(found: Effective) -> Iterator[tuple[str, str | Cell]]:
         granted = f" ({found.granted_by(directory)})" if directory in stands.directories else ""
         yield "also inside", f"{directory}{granted}"
     yield "hooks", ", ".join(sorted(found.agent.asked.hooks or {}))
-    yield "tools", ", ".join(found.tools) or "none"
+    yield "tools", _tools(found)
     by_reason: dict[str, list[str]] = {}
     for name, why in found.lacks.items():
         by_reason.setdefault(why, []).append(name)
     for why, names in by_reason.items():
         yield "not", f"{', '.join(names)} ({why})"
+
+
+def _enforced(found: Effective) -> str:
+    """How far the rest of the page holds for a program that has tools of its own."""
+    if found.driver == GENERIC.name:
+        return "all of this holds as far as the program asks, which nobody has observed"
+    if found.reads_unasked:
+        return "it asks before it changes or runs anything; it reads unasked"
+    return "it asks before it reads, changes or runs anything"
+
+
+def _tools(found: Effective) -> str:
+    own = [name for name in found.tools if tool_of(name) in FOREIGN_TOOLS]
+    if not is_foreign(found.driver):
+        return ", ".join(found.tools) or "none"
+    team = ", ".join(name for name in found.tools if name not in own)
+    return f"its own, decided on as {', '.join(own) or 'none'}; {team}"
 
 
 def _who_answers(found: Effective) -> str:
@@ -190,5 +214,5 @@ def _sandbox(sandbox: Sandbox | None) -> str:
 
 
 def _otherwise(found: Effective, kind: Kind, said: str) -> tuple[str | Cell, ...]:
-    effects = [effect_of_mode(found.rights.mode, kind, inside=inside) for inside in (True, False)]
+    effects = [found.otherwise(kind, inside=inside) for inside in (True, False)]
     return (*(Cell(effect, _STYLES[effect]) for effect in effects), said)

@@ -10,7 +10,16 @@ import typer
 from bullpen.cli.command import command
 from bullpen.cli.policy_options import PolicyOptions
 from bullpen.cli.session import Session, directory, text_or_input
-from bullpen.cli.spawn_options import BudgetTokens, BudgetUsd, Cwd, Driver, Model, Script
+from bullpen.cli.spawn_options import (
+    BudgetTokens,
+    BudgetUsd,
+    Command,
+    Cwd,
+    Driver,
+    Model,
+    Script,
+    words_of,
+)
 
 Backend = Literal["in-process", "subprocess", "tmux"]
 
@@ -43,6 +52,7 @@ def run(
     backend: Annotated[Backend, typer.Option(help="Where the agents run.")] = "in-process",
     model: Model = None,
     script: Script = None,
+    program: Command = None,
     cwd: Cwd = None,
     timeout: Annotated[
         float | None,
@@ -69,7 +79,7 @@ def run(
     """
     session.refuse_agents("begin a run")
     text = text_or_input(goal)
-    where = directory(cwd)
+    where, words = directory(cwd), words_of(program)
     policy = session.policy(rights.stated())
     if warning := rights.warning(where="an agent"):
         session.page.warn(warning)
@@ -81,6 +91,7 @@ def run(
             backend=backend,
             model=model,
             script=None if script is None else os.path.abspath(script),
+            command=words,
             cwd=where,
             mode=rights.mode,
             policy=policy,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bullpen.app import Settings
     from bullpen.cli.agents_view import AgentViews
     from bullpen.cli.cost_view import CostViews
+    from bullpen.cli.guests import Guests
     from bullpen.cli.identity import Identity
     from bullpen.cli.policy_options import PolicyOptions
     from bullpen.cli.policy_view import PolicyViews
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bullpen.cli.request_lookup import Search
     from bullpen.cli.request_view import RequestViews
     from bullpen.cli.screen import Screen
+    from bullpen.cli.team_files import TeamFiles
     from bullpen.cli.transcript_view import Tail, TranscriptViews
     from bullpen.cli.views import Views
     from bullpen.cli.watch_run import Start
@@ -217,6 +219,24 @@ class Session:
             backend=backend,
             keep=keep,
         )
+
+    @cached_property
+    def team_files(self) -> TeamFiles:
+        """Teams that files describe."""
+        from bullpen.cli.team_files import TeamFiles
+
+        return TeamFiles(
+            self._settings,
+            self.page,
+            lambda about, start: self._watched(about, start, elsewhere=self.elsewhere),
+        )
+
+    @property
+    def guests(self) -> Guests:
+        """Agents of ours in the teams of Claude Code, and the home that these have."""
+        from bullpen.cli.guests import Guests
+
+        return Guests(self, home=self._home)
 
     def _watched(self, about: str, start: Start, *, elsewhere: str | None) -> Outcome:
         """Do what takes long while somebody watches.
@@ -414,8 +434,8 @@ class Session:
 
         return edited(text, suffix=suffix)
 
-    def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask a person before something that cannot be undone.
+    def confirm(self, question: str, *, yes: bool, why: str = "This cannot be undone") -> None:
+        """Ask a person before something that cannot be undone, or that is theirs to decide.
 
         Raises:
             Refused: the answer is not yes, or nobody can be asked and `yes` was not given.
@@ -424,7 +444,7 @@ class Session:
             return
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
             raise Refused(
-                "This cannot be undone, and there is no terminal to ask at.",
+                f"{why}, and there is no terminal to ask at.",
                 reason="not_confirmed",
                 remedy="Say --yes if it is meant.",
             )

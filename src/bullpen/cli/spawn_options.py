@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,13 +11,34 @@ import typer
 
 from bullpen.cli.session import directory
 
-Driver = Literal["native", "scripted"]
+Driver = Literal[
+    "native",
+    "scripted",
+    "claude-code",
+    "codex",
+    "claude",
+    "goose",
+    "opencode",
+    "gemini",
+    "qwen",
+    "vibe",
+    "acp",
+]
 Model = Annotated[
     str | None, typer.Option(metavar="NAME", help="The model it thinks with.", show_default=False)
 ]
 Script = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="What the scripted driver plays.", show_default=False),
+]
+Command = Annotated[
+    str | None,
+    typer.Option(
+        "--command",
+        metavar="WORDS",
+        help="What starts the program of driver acp, or of another in its place.",
+        show_default=False,
+    ),
 ]
 Cwd = Annotated[str | None, typer.Option(metavar="DIR", help="Where it works. [default: here]")]
 BudgetTokens = Annotated[
@@ -43,6 +65,7 @@ class SpawnOptions:
     ] = None
     cwd: Cwd = None
     script: Script = None
+    program: Command = None
     claim: Annotated[
         bool, typer.Option("--claim/--no-claim", help="Whether it takes ready tasks by itself.")
     ] = True
@@ -68,6 +91,7 @@ class SpawnOptions:
             "role": self.role,
             "cwd": directory(self.cwd),
             "script": None if self.script is None else os.path.abspath(self.script),
+            "command": words_of(self.program),
             "claims": self.claim,
             "turns_max": self.turns,
             "budget_tokens": self.budget_tokens,
@@ -75,3 +99,16 @@ class SpawnOptions:
             "budget_wall_s": self.budget_seconds,
             "env": self.env or (),
         }
+
+
+def words_of(command: str | None) -> list[str] | None:
+    """The words of a command line, as a shell would part them; None if there is none."""
+    if command is None:
+        return None
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise typer.BadParameter(f"--command {command!r} is no command: {error}.") from None
+    if not words:
+        raise typer.BadParameter("--command names no program.")
+    return words

@@ -22,6 +22,10 @@ End = Literal["stopped", "suspended", "finished", "failed", "lost"]
 agreed to end, it broke, or it fell silent."""
 
 
+GUEST = "guest"
+"""The option of an agent in the team of another program: when it ends, it leaves the team."""
+
+
 class AgentSpec(Wire):
     """What was asked for at spawn: all that is needed to start the agent, and to start it again."""
 
@@ -55,6 +59,11 @@ class AgentSpec(Wire):
     def start_mode(self) -> Mode:
         """The mode it starts in. One that is not known is the strictest that can ask."""
         return next((mode for mode in MODES if mode == self.mode), DEFAULT_MODE)
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether its team is another program's, which it leaves when it ends."""
+        return bool(self.options.get(GUEST))
 
     @property
     def cap(self) -> Budget:

@@ -57,6 +57,15 @@ def check_component(name: str, *, kind: str) -> str:
     return name
 
 
+def can_be_component(name: str) -> bool:
+    """Whether `check_component` accepts a name."""
+    try:
+        check_component(name, kind="name")
+    except Invalid:
+        return False
+    return True
+
+
 def check_task_id(task_id: str) -> str:
     """Return `task_id` if it can be a task's id and so a file name."""
     if not _TASK_ID.fullmatch(task_id):

@@ -76,18 +76,28 @@ class Agents(Part):
     """The agents of one team. A launch proves who it is by its nonce."""
 
     async def register(
-        self, name: str, spec: AgentSpec, *, by: str, nonce: str, key: str | None = None
+        self,
+        name: str,
+        spec: AgentSpec,
+        *,
+        by: str,
+        nonce: str,
+        key: str | None = None,
+        in_place: bool = False,
     ) -> Registration:
         """Record an agent that is about to be started.
 
         With a key that was used before, the agent of that key is the answer and nothing changes.
-        The lead can be registered too: its row is there already.
+        The lead can be registered too: its row is there already. With `in_place` so is that of
+        any other, because another program has added it: the agent takes its place.
 
         Raises:
             Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
-            Conflict: the name is taken.
+            Conflict: the name is taken; `in_place`, by an agent of ours that has not ended.
+            NotFound: `in_place`, there is no such member.
         """
-        names.check_new_name(name, kind="member")
+        if not in_place:
+            names.check_new_name(name, kind="member")
         now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[Registration, list[Change]]:
@@ -107,8 +117,8 @@ class Agents(Part):
                 prompt_id=message_id if spec.prompt else None,
                 now_ms=now,
             )
-            if lead:
-                row = member_of(team, LEAD)
+            if lead or in_place:
+                row = member_of(team, name)
                 agent = agent_rules.succeeding(row, agent)
             else:
                 row = new_member(team, name, spec, now_ms=now)
@@ -297,9 +307,10 @@ class Agents(Part):
     ) -> Ending | None:
         """Record that a launch has ended; its unfinished tasks are pending again, fenced off.
 
-        An agent that is suspended keeps its tasks: it goes on with them. The lead is told of an
-        agent that failed, was lost, or met a limit for the first time (`reached`), in the same
-        commit. None if another launch has taken its place, or it had ended before.
+        An agent that is suspended keeps its tasks: it goes on with them. A guest leaves the team.
+        The lead is told of an agent that failed, was lost, or met a limit for the first time
+        (`reached`), in the same commit. None if another launch has taken its place, or it had
+        ended before.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -314,15 +325,15 @@ class Agents(Part):
                 met = [*agent.met, reached.key] if news else agent.met
                 after = after.evolve(met=met, at_limit=reached.key)
             how, why = after.end, after.cause or "no cause is known"
-            reason = f"{name} {how}: {why}"
             keeps = how == "suspended"
+            reason = f"{name} {how}: {why}"
             tasks = [] if keeps else rules.released_from(view, name, reason=reason)
-            changes: list[Change] = [
-                PutMember(member.evolve(is_active=False, bullpen=after.raw)),
-                *(PutTask(task) for task in tasks),
-            ]
+            row, guest = member.evolve(is_active=False, bullpen=after.raw), agent.asked.is_guest
+            left = leaving(view.team, row) if guest and not keeps else None
+            changes: list[Change] = left or [PutMember(row)]
+            changes += (PutTask(task) for task in tasks)
             # Of one that never was ready, whoever spawned it is told.
-            told = agent.phase == "running" and not member.is_lead
+            told = (agent.phase == "running" or guest) and not member.is_lead
             if (how in ("failed", "lost") or news) and told:
                 payload = IdleNotification.new(
                     sender=name,

@@ -14,7 +14,9 @@ from typing import Any
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import Change, Deliver, PutMember, PutRequest
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import ShutdownRequest, payload_of
 from bullpen.protocol.request import Answerer, Request, RequestKind, Voice
 from bullpen.store.base import View
 from bullpen.team import plan_rules, request_rules
@@ -228,6 +230,26 @@ class Approvals(Part):
         if request.state == "expired":
             raise request_rules.too_late(request)
         return request
+
+    async def hear(self, message: Message, *, to: str) -> Request | None:
+        """Record what a lead of another program asks by a bare message: that a member ends.
+
+        From then on it can be answered like any other request. None if the message asks nothing.
+        """
+        asked = payload_of(message.text)
+        if not isinstance(asked, ShutdownRequest):
+            return None
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Request | None, list[Change]]:
+            request = request_rules.heard(
+                asked, view.team, sender=message.sender, to=to, now_ms=now
+            )
+            if request is None or view.request(request.id) is not None:
+                return None, []
+            return request, [PutRequest(request)]
+
+        return await self._settle(decide, by=message.sender, op="request.shutdown")
 
     async def pending(self, *, to: str | None = None) -> list[Request]:
         """The requests that can still be answered, oldest first; with `to` only that member's."""

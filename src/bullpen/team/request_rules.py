@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bullpen.errors import Invalid, Refused
+from bullpen.protocol import names
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import (
     Payload,
@@ -313,6 +314,28 @@ def denied_before(requests: Iterable[Request], *, digest: str, by: str) -> Reque
         return None
     last = max(words, key=lambda request: (request.answered_ms or 0, request.id))
     return last if last.state == "denied" and last.sender != by else None
+
+
+def heard(
+    asked: ShutdownRequest, team: TeamConfig, *, sender: str, to: str, now_ms: int
+) -> Request | None:
+    """The request that a message of another program's lead asks; None if it asks nothing.
+
+    What an agent of ours asks is stored before its message is, so its messages ask nothing more.
+    """
+    member = team.member(sender)
+    if member is None or not member.is_lead or member.agent is not None:
+        return None
+    if asked.sender != sender or not names.can_be_component(asked.request_id):
+        return None
+    return Request.new(
+        id=asked.request_id,
+        kind="shutdown",
+        sender=sender,
+        to=to,
+        created_ms=now_ms,
+        subject={} if asked.reason is None else {"reason": asked.reason},
+    )
 
 
 def question(request: Request) -> Payload:

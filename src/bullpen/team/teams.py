@@ -61,9 +61,10 @@ class Teams:
         *,
         description: str | None = None,
         cwd: str | None = None,
+        agent_type: str = LEAD,
         by: str = LEAD,
     ) -> TeamConfig:
-        """Make a team that has a lead and nothing else yet.
+        """Make a team that has a lead and nothing else yet. `agent_type` is the lead's.
 
         Raises:
             Invalid: the name cannot be a team's.
@@ -74,7 +75,7 @@ class Teams:
         lead = Member.new(
             agent_id=names.agent_id(LEAD, name),
             name=LEAD,
-            agent_type=LEAD,
+            agent_type=agent_type,
             joined_at=now,
             tmux_pane_id="",
             cwd=cwd,

@@ -111,6 +111,8 @@ class MailContract(Stage):
     ) -> None:
         puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
         puppet.fail("the line is dead")
+        # For a program that tries the mail by itself after that.
+        puppet.fail("the line is dead")
         first = await send(team, "Paint, please.")
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.mid_turn)

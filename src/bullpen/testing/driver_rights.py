@@ -62,6 +62,8 @@ class RightsContract(Stage):
         made = tmp_path / "made"
         puppet.use_tool("Bash", {"command": f"touch {made}"})
         puppet.say("Then not.")
+        # For a program that tells the model of a refusal at once, but can say why only afterwards.
+        puppet.say("I see why.")
 
         def deny(call: Call) -> Mapping[str, Any]:
             raise Refused("You may not.", reason="denied")
@@ -76,7 +78,7 @@ class RightsContract(Stage):
         assert not made.exists()
         asked = puppet.requests(desk)
         if driver.capabilities.goes_on:
-            assert "You may not." in asked[1]
+            assert any("You may not." in text for text in asked[1:])
         else:
             assert len(asked) == 1
 
@@ -86,6 +88,7 @@ class RightsContract(Stage):
         asked, changed = tmp_path / "asked", tmp_path / "changed"
         puppet.use_tool("Bash", {"command": f"touch {asked}"})
         puppet.say("Done.")
+        puppet.say("I see why.")
         desk.rule = lambda _: {"command": f"touch {changed}"}
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.permissions)
@@ -103,6 +106,7 @@ class RightsContract(Stage):
         made = tmp_path / "made"
         puppet.use_tool("Bash", {"command": f"touch {made}"})
         puppet.say("Then not.")
+        puppet.say("I see why.")
         planning = RecordingDesk(
             desk.team, "ann", desk.folder, puppet.spec.evolve(mode="plan"), env=puppet.env
         )

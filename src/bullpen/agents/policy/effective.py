@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bullpen.agents.drivers.choice import reads_unasked
+from bullpen.agents.drivers.programs import is_foreign
 from bullpen.agents.policy.answers import answer_of
 from bullpen.agents.policy.call import Call, Rights, Ruling
 from bullpen.agents.policy.decide import decide
@@ -15,11 +17,20 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.policy import Approver, PlanApprover, Policy
 from bullpen.protocol.request import Request
 from bullpen.team import request_rules
-from bullpen.team.policy_rules import Effect, approver_of, plan_approver_of
+from bullpen.team.policy_rules import (
+    Effect,
+    Kind,
+    approver_of,
+    effect_of_mode,
+    plan_approver_of,
+)
 
 _MAIN_FIELDS = {"Bash": "command", "Glob": "pattern", "Grep": "path"}
 _MCP = "mcp__"
 _AT_SPAWN = "its spawn"
+
+FOREIGN_TOOLS = ("Read", "Write", "Edit", "Bash")
+"""As which the tools are decided on that programs of others have themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +85,52 @@ class Effective:
         return plan_approver_of(self.policy, leads=self.is_lead)
 
     @property
+    def driver(self) -> str:
+        """The program that takes its turns."""
+        return self.agent.asked.driver
+
+    @property
+    def reads_unasked(self) -> bool:
+        """Whether its program asks nobody before it reads, so that nothing decides about that."""
+        return reads_unasked(self.driver)
+
+    def otherwise(self, kind: Kind, *, inside: bool) -> Effect:
+        """What comes of a call that no rule is about."""
+        if kind == "read" and self.reads_unasked:
+            return "allow"
+        return effect_of_mode(self.rights.mode, kind, inside=inside)
+
+    @property
     def lacks(self) -> dict[str, str]:
         """The tools that it does not have, each with why."""
-        return lacking(
+        lacks = lacking(
             self.agent.asked,
             mode=self.rights.mode,
             is_lead=self.is_lead,
             may_spawn=self.may_spawn,
         )
+        return {name: why for name, why in lacks.items() if name in self._known}
+
+    @property
+    def _known(self) -> list[str]:
+        """The tools that are known by name: of a program of others, as what its own count."""
+        own = is_foreign(self.driver)
+        return [
+            tool.name
+            for tool in TOOLS
+            if not own or tool.kind == "team" or tool.name in FOREIGN_TOOLS
+        ]
 
     @property
     def tools(self) -> list[str]:
         """The tools that it has; of some perhaps only a part: `Bash(git:*)`."""
         given = self.agent.asked.tools or ()
         parts = {tool.name: [t for t in given if t.startswith(f"{tool.name}(")] for tool in TOOLS}
-        lacks = self.lacks
+        lacks, known = self.lacks, self._known
         return [
             name
             for tool in TOOLS
-            if tool.name not in lacks
+            if tool.name in known and tool.name not in lacks
             for name in (parts[tool.name] or [tool.name])
         ]
 
@@ -139,6 +177,8 @@ class Effective:
         call = _call(tool, given)
         if tool in (lacks := self.lacks):
             return Verdict(call, Ruling("deny", f"it does not have the tool: {lacks[tool]}"))
+        if call.kind == "read" and self.reads_unasked:
+            return Verdict(call, Ruling("allow", f"{self.driver} asks nobody before it reads"))
         ruling = decide(call, self.rights)
         if ruling.effect != "ask" or self.approver != "policy":
             return Verdict(call, ruling)

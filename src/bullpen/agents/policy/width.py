@@ -22,10 +22,18 @@ _DEFAULTS = Policy.new()
 _INHERITED = ("approver", "answers", "deadline_s", "plan_approver", "plan_rule", "sandbox")
 
 
-def under(spec: AgentSpec, parent: AgentFacts, *, of: str, parent_leads: bool) -> AgentSpec:
+def under(
+    spec: AgentSpec,
+    parent: AgentFacts,
+    *,
+    of: str,
+    parent_leads: bool,
+    reads_freely: bool = False,
+) -> AgentSpec:
     """The spec as a child of this parent: with what it inherits, if it is not wider.
 
-    `of` is the parent's name.
+    `of` is the parent's name. `reads_freely` says that the child's program asks nobody before it
+    reads, and the parent's does.
 
     Raises:
         Refused: wider_than_parent; the text names everything that is. plan_mode.
@@ -45,6 +53,7 @@ def under(spec: AgentSpec, parent: AgentFacts, *, of: str, parent_leads: bool) -
         *_wider_tools(spec, above),
         *_wider_sandbox(spec.rights.closed_in, above),
         *_wider_approvers(spec.rights, above.policy),
+        *(_wider_reading(spec, above) if reads_freely else ()),
     ]
     if wider:
         raise Refused(
@@ -168,6 +177,15 @@ def _wider_sandbox(wanted: Sandbox | None, above: _Above) -> Iterable[str]:
         for path in paths:
             if not lies_in(place(path, above.spec.cwd, home), roots):
                 yield f"{path}, to be {name} in its sandbox"
+
+
+def _wider_reading(spec: AgentSpec, above: _Above) -> Iterable[str]:
+    everything = any(rule.tool == "Read" and rule.blanket for rule in map(rule_of, above.allow))
+    if above.mode != "bypassPermissions" and not everything:
+        yield (
+            f"a program that reads files anywhere unasked ({spec.driver}), which takes the rule"
+            " Read among those that allow"
+        )
 
 
 def _wider_approvers(policy: Policy, above: Policy) -> Iterable[str]:

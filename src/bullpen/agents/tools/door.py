@@ -23,8 +23,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 
 from bullpen.agents.relay import KEY, SOCKET
+from bullpen.errors import one_error
 
-_LINE_BYTES_MAX = 16 * 1024 * 1024
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""No message of the protocol is longer."""
 
 
 class Door:
@@ -36,6 +38,8 @@ class Door:
         self._folder: Path | None = None
         self._listening: asyncio.Server | None = None
         self._visits: set[asyncio.Task[None]] = set()
+        # Set when the program has come in: it has started the server that it was given.
+        self.visited = asyncio.Event()
 
     @property
     def command(self) -> list[str]:
@@ -53,7 +57,7 @@ class Door:
         """Listen. The folder is this user's alone, and its name short: sockets have no others."""
         self._folder = Path(tempfile.mkdtemp(prefix="bullpen-door-"))
         self._listening = await asyncio.start_unix_server(
-            self._visit, str(self._folder / "s"), limit=_LINE_BYTES_MAX
+            self._visit, str(self._folder / "s"), limit=LINE_BYTES_MAX
         )
 
     async def aclose(self) -> None:
@@ -74,38 +78,46 @@ class Door:
         try:
             key = (await reader.readline()).strip().decode("ascii", "replace")
             if hmac.compare_digest(key.encode(), self._key.encode()):
-                await self._answer(reader, writer)
+                self.visited.set()
+                with one_error():
+                    await converse(self._server, reader, writer)
         except (OSError, ValueError):
             # The program is gone, or sent no line that could be one of the protocol.
+            pass
+        except asyncio.CancelledError:
+            # The door is closed. A cancelled visit Python 3.11 would report as an error of ours.
             pass
         finally:
             with suppress(OSError):
                 writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One session of the protocol: a message a line, each way."""
-        into, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        said, out = anyio.create_memory_object_stream[SessionMessage](0)
 
-        async def listen() -> None:
-            async with into:
-                while line := await reader.readline():
-                    try:
-                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError as error:
-                        await into.send(error)
-                        continue
-                    await into.send(SessionMessage(message))
+async def converse(
+    server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One session of the protocol: a message a line, each way."""
+    into, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    said, out = anyio.create_memory_object_stream[SessionMessage](0)
 
-        async def speak() -> None:
-            async with out:
-                async for each in out:
-                    text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    writer.write(text.encode() + b"\n")
-                    await writer.drain()
+    async def listen() -> None:
+        async with into:
+            while line := await reader.readline():
+                try:
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError as error:
+                    await into.send(error)
+                    continue
+                await into.send(SessionMessage(message))
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(listen)
-            group.start_soon(speak)
-            await self._server.run(heard, said, self._server.create_initialization_options())
-            group.cancel_scope.cancel()
+    async def speak() -> None:
+        async with out:
+            async for each in out:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(text.encode() + b"\n")
+                await writer.drain()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen)
+        group.start_soon(speak)
+        await server.run(heard, said, server.create_initialization_options())
+        group.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.team.mailbox import Sent
+from bullpen.team.notices import color_of
 from bullpen.team.request_rules import may_answer
 from bullpen.team.snapshot import MemberView
 
@@ -144,7 +145,7 @@ async def _message(letter: _Letter, desk: Desk) -> str:
         message=f"Message stored in {to}'s inbox; {_ahead(sent)}",
         message_id=sent.id,
         ahead=sent.ahead,
-        routing=_stated(sender=desk.agent, target=f"@{to}", summary=letter.summary),
+        routing=await _routing(letter, desk, to=to),
     )
 
 
@@ -155,8 +156,22 @@ async def _broadcast(letter: _Letter, desk: Desk) -> str:
     names = ", ".join(one.to for one in sent)
     return _told(
         message=f"Message stored in the inboxes of {len(sent)} members: {names}",
-        recipients=[{"name": one.to, "message_id": one.id, "ahead": one.ahead} for one in sent],
-        routing=_stated(sender=desk.agent, target="@team", summary=letter.summary),
+        recipients=[one.to for one in sent],
+        stored=[{"to": one.to, "message_id": one.id, "ahead": one.ahead} for one in sent],
+        routing=await _routing(letter, desk, to=None),
+    )
+
+
+async def _routing(letter: _Letter, desk: Desk, *, to: str | None) -> dict[str, str]:
+    """Whose words went where, as programs show it to their users. A broadcast has no colour."""
+    config = await desk.team.agents.config()
+    return _stated(
+        sender=desk.agent,
+        senderColor=color_of(config, desk.agent),
+        target="@team" if to is None else f"@{to}",
+        targetColor=None if to is None else color_of(config, to),
+        summary=letter.summary,
+        content=letter.said(),
     )
 
 

@@ -9,6 +9,9 @@ from typing import Any
 from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Result, Turn, tokens_of
 from bullpen.testing.models.wire import parsed, pieces, speaker
 
+_CALLS = {"function_call", "custom_tool_call", "tool_search_call"}
+_OUTPUTS = {"function_call_output", "custom_tool_call_output", "tool_search_output"}
+_TOOLS = {"function", "custom", "tool_search"}
 _STOPS = {"length": {"reason": "max_output_tokens"}, "filter": {"reason": "content_filter"}}
 
 
@@ -18,11 +21,10 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
     given = body["input"]
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
         kind, role = item.get("type", "message"), item.get("role")
-        if kind == "function_call":
-            call = Call(item["name"], parsed(item["arguments"]), item["call_id"])
-            turns.append(Turn("assistant", calls=(call,)))
-        elif kind == "function_call_output":
-            turns.append(Turn("user", results=(Result(item["call_id"], _text(item["output"])),)))
+        if kind in _CALLS:
+            turns.append(Turn("assistant", calls=(_call(item),)))
+        elif kind in _OUTPUTS:
+            turns.append(Turn("user", results=(Result(item["call_id"], _output(item)),)))
         elif role in {"system", "developer"}:
             system.append(_text(item["content"]))
         elif role is not None:
@@ -31,18 +33,21 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tools that are offered, with their input schemas."""
-    return {
-        tool["name"]: tool.get("parameters") or {}
-        for tool in body.get("tools") or []
-        if tool["type"] == "function"
-    }
+    """The tools that are offered, with their input schemas.
+
+    A tool in a namespace is NAMESPACE__TOOL; one that was found by a search is offered, too. A tool
+    of free form has no schema and takes its text as `input`.
+    """
+    offered = {}
+    for tool, namespace in _tools(body):
+        offered[_full(namespace, tool.get("name", tool["type"]))] = tool.get("parameters") or {}
+    return offered
 
 
 def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
     """The answer as one JSON object."""
     sent = request.tokens if reply.input_tokens is None else reply.input_tokens
-    items = _items(reply, number)
+    items = _items(request, reply, number)
     said = tokens_of(json.dumps(items))
     return {
         **_begun(request, reply, number),
@@ -75,11 +80,15 @@ def _events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[
     begun = _begun(request, reply, number)
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
-    for index, item in enumerate(_items(reply, number)):
+    for index, item in enumerate(_items(request, reply, number)):
         if item["type"] == "message":
             yield from _message_events(index, item)
-        else:
+        elif item["type"] == "function_call":
             yield from _call_events(index, item)
+        else:
+            opened = {**item, "status": "in_progress"}
+            yield "response.output_item.added", {"output_index": index, "item": opened}
+            yield "response.output_item.done", {"output_index": index, "item": item}
     response = whole(request, reply, number)
     yield f"response.{response['status']}", {"response": response}
 
@@ -129,7 +138,7 @@ def _begun(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
     }
 
 
-def _items(reply: Reply, number: int) -> list[dict[str, Any]]:
+def _items(request: ModelRequest, reply: Reply, number: int) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if reply.text:
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
@@ -142,18 +151,56 @@ def _items(reply: Reply, number: int) -> list[dict[str, Any]]:
                 "content": [text],
             }
         )
-    items.extend(
-        {
-            "type": "function_call",
-            "id": f"fc_{call.id}",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": call.json,
-            "status": "completed",
-        }
-        for call in reply.calls
-    )
+    items.extend(_call_item(request, call) for call in reply.calls)
     return items
+
+
+def _call_item(request: ModelRequest, call: Call) -> dict[str, Any]:
+    offered = {
+        _full(space, tool.get("name", tool["type"])): (tool, space)
+        for tool, space in _tools(request.body)
+    }
+    tool, namespace = offered.get(call.name, ({"type": "function", "name": call.name}, ""))
+    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id}
+    item["status"] = "completed"
+    if tool["type"] == "tool_search":
+        return {**item, "type": "tool_search_call", "execution": "client", "arguments": call.input}
+    if tool["type"] == "custom":
+        return {**item, "type": "custom_tool_call", "name": call.name, "input": call.input["input"]}
+    within = {"namespace": namespace} if namespace else {}
+    return {**item, **within, "name": tool["name"], "arguments": call.json}
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every tool of a request with its namespace, if it has one."""
+    given = body["input"]
+    found = [
+        tool
+        for item in ([] if isinstance(given, str) else given)
+        if item.get("type") == "tool_search_output"
+        for tool in item.get("tools") or []
+    ]
+    for tool in [*(body.get("tools") or []), *found]:
+        if tool["type"] == "namespace":
+            yield from ((inner, tool["name"]) for inner in tool["tools"])
+        elif tool["type"] in _TOOLS:
+            yield tool, ""
+
+
+def _full(namespace: str, name: str) -> str:
+    return f"{namespace.removesuffix('__')}__{name}" if namespace else name
+
+
+def _call(item: Mapping[str, Any]) -> Call:
+    name = _full(item.get("namespace") or "", item.get("name") or "tool_search")
+    given = item.get("arguments")
+    if item["type"] == "custom_tool_call":
+        given = {"input": item["input"]}
+    return Call(name, parsed(given) if isinstance(given, str) else given or {}, item["call_id"])
+
+
+def _output(item: Mapping[str, Any]) -> str:
+    return _text(item["output"]) if "output" in item else json.dumps(item.get("tools"))
 
 
 def _text(content: Any) -> str:

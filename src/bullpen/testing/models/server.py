@@ -1,4 +1,4 @@
-"""The server: three APIs on one port of this machine, answered by one function."""
+"""The server: four APIs on one port of this machine, answered by one function."""
 
 from __future__ import annotations
 
@@ -10,22 +10,42 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
-from bullpen.testing.models import anthropic, chat, responses
+from bullpen.testing.models import anthropic, chat, gemini, responses
 from bullpen.testing.models.shapes import Api, Fault, ModelRequest, Reply
 
 Brain: TypeAlias = Callable[[ModelRequest], Reply | Fault]
 
-_COUNT = "/v1/messages/count_tokens"
-_APIS: dict[str, tuple[Api, ModuleType]] = {
-    "/v1/messages": ("anthropic", anthropic),
-    _COUNT: ("anthropic", anthropic),
-    "/v1/responses": ("responses", responses),
-    "/v1/chat/completions": ("chat", chat),
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    api: Api
+    wire: ModuleType
+    # Under which key the answer says how many tokens a request has, if that is what is asked.
+    count: str | None = None
+    # What this API says in the path and the others in the body.
+    in_path: Mapping[str, Any] = field(default_factory=dict)
+
+
+_ROUTES = {
+    "/v1/messages": _Route("anthropic", anthropic),
+    "/v1/messages/count_tokens": _Route("anthropic", anthropic, "input_tokens"),
+    "/v1/responses": _Route("responses", responses),
+    "/v1/chat/completions": _Route("chat", chat),
 }
+
+
+def _route(path: str) -> _Route | None:
+    google = gemini.split(path)
+    if google is None:
+        return _ROUTES.get(path)
+    model, method = google
+    in_path = {"model": model, "stream": method == "streamGenerateContent"}
+    return _Route("gemini", gemini, "totalTokens" if method == "countTokens" else None, in_path)
 
 
 class MockModels:
@@ -71,6 +91,8 @@ class MockModels:
             "ANTHROPIC_BASE_URL": self.anthropic_url,
             "OPENAI_API_KEY": "mock-openai-key",
             "OPENAI_BASE_URL": self.openai_url,
+            "GEMINI_API_KEY": "mock-google-key",
+            "GOOGLE_GEMINI_BASE_URL": self.url,
         }
 
     @property
@@ -152,13 +174,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
-        if path not in _APIS:
+        route = _route(path)
+        if route is None:
             self._json(404, {"error": {"type": "not_found_error", "message": f"No {path} here."}})
             return
-        api, wire = _APIS[path]
-        request = self._read(api, wire, json.loads(raw))
-        if path == _COUNT:
-            self._json(200, {"input_tokens": request.tokens})
+        wire = route.wire
+        request = self._read(route, json.loads(raw))
+        if route.count is not None:
+            self._json(200, {route.count: request.tokens})
             return
         answer = self.server.mock.answer(request)
         if isinstance(answer, Fault):
@@ -166,14 +189,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self._pause(answer.delay_s):
             self._reply(request, answer, wire)
 
-    def _read(self, api: Api, wire: ModuleType, body: dict[str, Any]) -> ModelRequest:
-        system, turns = wire.read(body)
+    def _read(self, route: _Route, body: dict[str, Any]) -> ModelRequest:
+        body |= route.in_path
+        system, turns = route.wire.read(body)
         return ModelRequest(
-            api=api,
+            api=route.api,
             model=body["model"],
             system=system,
             turns=tuple(turns),
-            tools=wire.tools(body),
+            tools=route.wire.tools(body),
             stream=bool(body.get("stream")),
             body=body,
             headers={name.lower(): value for name, value in self.headers.items()},
@@ -182,9 +206,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
         number = next(self.server.mock.numbers)
-        self.server.mock.bill(wire.whole(request, reply, number)["usage"])
+        answer = wire.whole(request, reply, number)
+        self.server.mock.bill(answer["usageMetadata" if request.api == "gemini" else "usage"])
         if not request.stream:
-            self._json(200, wire.whole(request, reply, number))
+            self._json(200, answer)
             return
         self._open_stream()
         for name, data in wire.events(request, reply, number):

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Api = Literal["anthropic", "responses", "chat"]
-"""Anthropic Messages, OpenAI Responses, OpenAI Chat Completions."""
+Api = Literal["anthropic", "responses", "chat", "gemini"]
+"""Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Google's generateContent."""
 
 Stop = Literal["end", "length", "filter"]
 

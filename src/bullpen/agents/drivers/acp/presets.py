@@ -5,7 +5,7 @@ All of it was observed on the version that is named; `tests/programs` holds each
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from bullpen.agents.drivers.base import Capabilities
@@ -17,8 +17,20 @@ Steering = Literal["steering", "goose", "prompt", "drain", "none"]
 a second prompt joins the running turn. `drain`: the program asks us. `none`: it waits.
 """
 
-UsageFrom = Literal["result", "gemini", "chunks", "none"]
-"""Where a program says what a turn used: in the prompt's result, in its `_meta`, with the text."""
+AfterRefusal = Literal["goes on", "ends"]
+"""What a program does when a call is refused. Both times it tells the model no reason.
+
+Where it goes on, the reason is handed into the turn. Where its turn ends, or that cannot be done,
+the reason is the next prompt of the same turn of ours. So every one of them `goes_on`.
+"""
+
+UsageFrom = Literal["result", "last", "gemini", "chunks", "none"]
+"""Where a program says what a turn used.
+
+`result`: in the prompt's result. `last`: there for the last request only, and for those before it
+by the sizes of the conversation that it tells in between. `gemini`: in the result's `_meta`.
+`chunks`: with its text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +50,25 @@ class Preset:
     fixed_env: tuple[tuple[str, str], ...] = ()
     # The mode of its own in which it asks before it changes something; None is its default.
     asking_mode: str | None = None
+    # The mode of its own for plan mode, where that helps: what we permit is what counts.
+    plan_mode: str | None = None
     steering: Steering = "none"
+    after_refusal: AfterRefusal = "ends"
     usage_from: UsageFrom = "result"
+    # The ids of messages that are the program's own words, not its model's: a pattern.
+    own_messages: str | None = None
+    # How such a message begins when it says why the turn failed.
+    failure: str | None = None
+    # It makes the ids of its calls itself, of the name of the tool, and tells commands as titles.
+    ids_name_tools: bool = False
+    # A conversation that it takes up in the minute in which it was opened it writes anew, empty.
+    loads_next_minute: bool = False
     # Seconds it may take to end after its input is closed, before it is sent a signal.
     exit_s: float = 5.0
-    # Whether it starts MCP servers that it is given over stdio; all known ones do.
-    extra_args: tuple[str, ...] = field(default=())
 
 
-_ASKS = {"permissions": True, "plan_mode": True, "resume": True}
+_UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_ASKS = {"permissions": True, "goes_on": True, "plan_mode": True, "resume": True}
 
 _OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT")
 _ANTHROPIC = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL")
@@ -66,6 +88,8 @@ PRESETS: dict[str, Preset] = {
             fixed_env=(("NO_BROWSER", "1"),),
             asking_mode="read-only",
             steering="steering",
+            # Warnings and errors come as if its model had said them, but without an id.
+            own_messages="",
         ),
         Preset(
             "claude",
@@ -73,8 +97,16 @@ PRESETS: dict[str, Preset] = {
             ("claude-agent-acp",),
             "npm install -g @agentclientprotocol/claude-agent-acp (under Node 22)",
             "claude-agent-acp 0.99.0",
-            Capabilities(**_ASKS, mid_turn=True, goes_on=True, usage=True),
-            env=(*_ANTHROPIC, "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"),
+            Capabilities(**_ASKS, mid_turn=True, usage=True),
+            env=(
+                *_ANTHROPIC,
+                "CLAUDE_CONFIG_DIR",
+                "CLAUDE_CODE_OAUTH_TOKEN",
+                # Whoever wants no reports sent wants none from here either.
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+                "DISABLE_ERROR_REPORTING",
+                "DISABLE_TELEMETRY",
+            ),
             fixed_env=(
                 # Otherwise the team's tools are hidden behind a search.
                 ("ENABLE_TOOL_SEARCH", "false"),
@@ -82,6 +114,9 @@ PRESETS: dict[str, Preset] = {
             ),
             asking_mode="default",
             steering="steering",
+            after_refusal="goes on",
+            # The error of an API, before the turn fails with it.
+            own_messages=_UUID,
         ),
         Preset(
             "goose",
@@ -89,7 +124,7 @@ PRESETS: dict[str, Preset] = {
             ("goose", "acp", "--with-builtin", "developer"),
             "npm install -g @aaif/goose-binary-linux-x64",
             "goose 1.52.0",
-            Capabilities(**_ASKS, mid_turn=True, goes_on=True, usage=True),
+            Capabilities(**_ASKS, mid_turn=True, usage=True),
             env=(
                 *_OPENAI,
                 *_ANTHROPIC,
@@ -103,6 +138,11 @@ PRESETS: dict[str, Preset] = {
             fixed_env=(("GOOSE_MODE", "approve"), ("GOOSE_TELEMETRY_ENABLED", "false")),
             asking_mode="approve",
             steering="goose",
+            after_refusal="goes on",
+            # A turn that failed ends as if it had not, with such a message.
+            own_messages=f"msg_{_UUID}",
+            failure="Ran into this error:",
+            usage_from="last",
         ),
         Preset(
             "opencode",
@@ -121,12 +161,14 @@ PRESETS: dict[str, Preset] = {
             ("gemini", "--acp"),
             "npm install -g @google/gemini-cli",
             "gemini-cli 0.61.0",
-            Capabilities(**_ASKS, goes_on=True, usage=True),
+            Capabilities(**_ASKS, usage=True),
             env=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL"),
             # Else it starts a child that outlives a killed parent.
             fixed_env=(("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1")),
             asking_mode="default",
             usage_from="gemini",
+            ids_name_tools=True,
+            loads_next_minute=True,
             # With an MCP server attached it does not end by itself.
             exit_s=1.0,
         ),
@@ -149,7 +191,7 @@ PRESETS: dict[str, Preset] = {
             ("vibe-acp",),
             "uv tool install mistral-vibe (Python 3.12)",
             "mistral-vibe 3.0.2",
-            Capabilities(**_ASKS, goes_on=True, usage=True),
+            Capabilities(**_ASKS, usage=True),
             env=("MISTRAL_API_KEY", "VIBE_HOME"),
             asking_mode="ask",
         ),
@@ -163,6 +205,6 @@ GENERIC = Preset(
     "",
     "any program that speaks ACP v1",
     # What nobody has observed is not promised.
-    Capabilities(permissions=True),
+    Capabilities(permissions=True, goes_on=True),
 )
 """A program that the user names. Its command is in the options of the spec."""

@@ -16,7 +16,6 @@ import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from bullpen.agents.drivers.base import (
-    Capabilities,
     Desk,
     Mail,
     TurnFailed,
@@ -24,7 +23,7 @@ from bullpen.agents.drivers.base import (
     TurnResult,
 )
 from bullpen.agents.drivers.native import history as histories
-from bullpen.agents.drivers.native.choice import choose, same_model
+from bullpen.agents.drivers.native.choice import CAPABILITIES, choose, same_model
 from bullpen.agents.drivers.native.compaction import (
     ASK_FOR_SUMMARY,
     COMPACT_AT,
@@ -49,17 +48,7 @@ class Native:
     """An agent of our own on a model of Anthropic or OpenAI."""
 
     name = "native"
-    capabilities = Capabilities(
-        mid_turn=True,
-        permissions=True,
-        asks_to_read=True,
-        edits=True,
-        goes_on=True,
-        plan_mode=True,
-        resume=True,
-        usage=True,
-        brakes=True,
-    )
+    capabilities = CAPABILITIES
 
     def __init__(
         self,

@@ -1,0 +1,62 @@
+"""Spawning and stopping teammates on behalf of a lead that is connected by MCP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bullpen.agents.drivers.base import Wanted
+from bullpen.errors import Refused
+from bullpen.office import Office
+from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.team.policy_rules import wider_mode
+
+
+class LeadColleagues:
+    """What a lead without a runner may do about agents: no more than the default mode allows.
+
+    There is no policy of the lead's own that a teammate's could be held against. So its teammates
+    ask before they change anything; a person can spawn wider ones, or say so in the settings.
+    """
+
+    def __init__(self, office: Office, team: str, *, agent: str, cwd: str) -> None:
+        self._office = office
+        self._supervisor = office.supervisor(team)
+        self._agent = agent
+        self._cwd = cwd
+
+    async def spawn(self, wanted: Wanted) -> str:
+        """Start a teammate. The name is the key, so that asking twice is once.
+
+        Raises:
+            Refused: too_wide for a mode beyond the default one, or whatever a spawn refuses.
+        """
+        mode = next((mode for mode in MODES if mode == wanted.mode), None)
+        if mode is not None and wider_mode(mode, DEFAULT_MODE):
+            raise Refused(
+                f"A program that is connected by MCP may not start {wanted.name!r} in the mode"
+                f" {mode!r}.",
+                reason="too_wide",
+                remedy="Leave the mode out, or have a person do it with: bullpen spawn",
+            )
+        spec = await self._office.spec(
+            driver=wanted.driver or "native",
+            backend=wanted.backend or "subprocess",
+            cwd=str(Path(self._cwd, wanted.cwd or ".")),
+            role=wanted.role,
+            model=wanted.model,
+            prompt=wanted.prompt,
+            mode=wanted.mode,
+        )
+        key = f"{self._agent}/{wanted.name}"
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        if not made.fresh:
+            return f"{made.name} is there already; it was not started again."
+        where = f"{made.driver}, {made.backend}"
+        return f"{made.name} is ready ({where}). Its prompt is its first message."
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        """Stop a teammate."""
+        if name == self._agent:
+            raise Refused("You cannot stop yourself.", reason="not_lead", remedy="End instead.")
+        stopped = await self._supervisor.stop(name, by=self._agent, reason=reason)
+        return f"{name} is stopped." if stopped.was_alive else f"{name} had ended already."

@@ -1,0 +1,19 @@
+"""Claude over ACP keeps the promises of every driver: the real program, a model of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from puppet import AcpPuppet
+
+from bullpen.testing.driver_contract import DriverContract
+
+
+class TestClaude(DriverContract):
+    @pytest.fixture
+    def puppet(self, tmp_path: Path) -> Iterator[AcpPuppet]:
+        puppet = AcpPuppet("claude", tmp_path)
+        with puppet.mock:
+            yield puppet

@@ -1,0 +1,178 @@
+"""Reading team files: what they say, and what is told about one that is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bullpen import teamfile
+from bullpen.errors import Invalid, NotFound
+from bullpen.teamfile import read_team_file
+
+PAGE = Path(__file__).parents[2] / "docs/reference/team-file.md"
+TEAM = '[team]\nname = "docs"\ngoal = "Write the manual."\n'
+MEMBERS = '[[member]]\nname = "ann"\n[[member]]\nname = "bob"\ndriver = "codex"\n'
+TASKS = """
+[[task]]
+id = "check"
+subject = "Check the links"
+blocked_by = ["manual"]
+[[task]]
+id = "manual"
+subject = "Write the manual"
+owner = "ann"
+checks = [{kind = "file", path = "manual.md"}, {kind = "command", run = "true", name = "builds"}]
+"""
+
+
+def read(tmp_path: Path, text: str) -> teamfile.TeamFile:
+    path = tmp_path / "TEAM.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_team_file(path)
+
+
+def test_a_file_says_who_leads_who_works_and_what_is_to_do(tmp_path: Path) -> None:
+    lead = '[[member]]\nname = "team-lead"\nmodel = "anthropic:some"\n'
+    file = read(tmp_path, TEAM + "[budget]\nturns = 9\n" + MEMBERS + lead + TASKS)
+
+    assert (file.team.name, file.team.goal, file.budget.turns) == ("docs", "Write the manual.", 9)
+    assert (file.lead.name, file.lead.model) == ("team-lead", "anthropic:some")
+    assert [(each.name, each.driver) for each in file.members] == [
+        ("team-lead", "native"),
+        ("ann", "native"),
+        ("bob", "codex"),
+    ]
+
+
+def test_without_a_lead_in_the_file_a_native_one_leads(tmp_path: Path) -> None:
+    lead = read(tmp_path, TEAM + MEMBERS).lead
+    assert (lead.name, lead.driver, lead.model) == ("team-lead", "native", None)
+
+
+def test_tasks_come_after_those_that_they_wait_for(tmp_path: Path) -> None:
+    first, second = read(tmp_path, TEAM + MEMBERS + TASKS).drafts()
+
+    assert (first.subject, first.owner, list(first.blocked_by)) == ("Write the manual", "ann", [])
+    assert [(check.name, check.kind) for check in first.checks] == [
+        ("manual.md", "file"),
+        ("builds", "command"),
+    ]
+    assert (second.subject, list(second.blocked_by)) == ("Check the links", ["@0"])
+
+
+def test_paths_in_rules_are_relative_to_the_file(tmp_path: Path) -> None:
+    member = '[[member]]\nname = "ann"\nplan_approver = "lead"\n'
+    rules = '[member.rules]\nallow = ["Bash(git:*)"]\ndirectories = ["../other"]\n'
+    (ann,) = read(tmp_path, TEAM + member + rules).teammates
+    policy = ann.policy(tmp_path)
+
+    assert policy is not None
+    assert policy.directories == [str(tmp_path / "../other")]
+    assert (policy.allow, policy.approver, policy.plan_approver) == (
+        ["Bash(git:*)"],
+        "human",
+        "lead",
+    )
+    assert "approver" not in policy.model_fields_set, "what is not said is left to settings"
+
+
+def test_two_files_that_say_the_same_are_the_same(tmp_path: Path) -> None:
+    one = read(tmp_path, TEAM + MEMBERS)
+    other = read(tmp_path, "# with a comment\n" + TEAM + "\n\n" + MEMBERS)
+    assert one.digest == other.digest
+    assert one.digest != read(tmp_path, TEAM + MEMBERS + TASKS).digest
+
+
+WRONG = [
+    ('[team]\nname = "docs"\n', "team: goal: it is missing"),
+    ("", "team: it is missing"),
+    (TEAM + '[[membr]]\nname = "ann"\n', "there is no key 'membr' (did you mean 'member'?)"),
+    (
+        TEAM + MEMBERS + 'backnd = "x"\n',
+        "member 2 (bob): there is no key 'backnd' (did you mean 'backend'?)",
+    ),
+    (
+        TEAM + MEMBERS + "[member.rules]\nalow = []\n",
+        "member 2 (bob): rules: there is no key 'alow' (did you mean 'allow'?)",
+    ),
+    (
+        TEAM + MEMBERS + 'mode = "plann"\n',
+        "member 2 (bob): mode: 'plann' is none of 'default', 'acceptEdits', 'bypassPermissions'",
+    ),
+    (
+        TEAM + '[[member]]\nname = "ann"\ndriver = "codx"\n',
+        "member 1 (ann): driver: there is no driver 'codx' (did you mean 'codex'?)",
+    ),
+    (TEAM + MEMBERS + 'env = "HOME"\n', "member 2 (bob): env: Input should be a valid list"),
+    (TEAM + '[[member]]\ndriver = "goose"\n', "member 1: name: it is missing"),
+    (TEAM + MEMBERS + '[[member]]\nname = "ann"\n', "member 3 (ann): name: another member has it"),
+    (TEAM + '[[member]]\nname = "a b"\n', "'a b' cannot be the name of a member"),
+    (
+        TEAM + '[[member]]\nname = "team-lead"\nprompt = "Lead."\n',
+        "member 1 (team-lead): prompt: the lead is told the goal",
+    ),
+    (TEAM + '[[member]]\nname = "ann"\ndriver = "acp"\n', "member 1 (ann): command: the driver"),
+    (
+        TEAM + '[[member]]\nname = "ann"\ndriver = "scripted"\n',
+        "member 1 (ann): script: a scripted",
+    ),
+    (TEAM + TASKS, "task 2 (manual): owner: there is no member 'ann' (there are these: team-lead)"),
+    (
+        TEAM + MEMBERS + TASKS.replace('["manual"]', '["manul"]'),
+        "task 1 (check): blocked_by: there is no task 'manul' (did you mean 'manual'?)",
+    ),
+    (
+        TEAM + MEMBERS + TASKS + 'blocked_by = ["check"]\n',
+        "task: blocked_by: these wait for each other in a circle: 'check', 'manual'",
+    ),
+    (
+        TEAM + MEMBERS + TASKS.replace('kind = "file"', 'kind = "fil"'),
+        "task 2 (manual): check 1: kind: 'fil' is none of",
+    ),
+    (TEAM + MEMBERS + "[budget]\nusd = 0\n", "budget: usd: Input should be greater than 0"),
+    (TEAM + "[budget\n", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), WRONG, ids=[why for _, why in WRONG])
+def test_a_wrong_file_is_refused_with_the_place_of_the_mistake(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        read(tmp_path, text)
+    assert why in refused.value.message
+    assert str(tmp_path / "TEAM.toml") in refused.value.message
+    assert refused.value.remedy
+
+
+def test_a_file_that_is_not_there_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        read_team_file(tmp_path / "TEAM.toml")
+    with pytest.raises(Invalid, match="cannot be read"):
+        read_team_file(tmp_path)
+
+
+def test_the_page_lists_every_table_and_every_key() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    headings = {
+        "team": "`\\[team\\]`",
+        "budget": "`\\[budget\\]`",
+        "member": "`\\[\\[member\\]\\]`",
+        "rules": "`\\[member.rules\\]`",
+        "task": "`\\[\\[task\\]\\]`",
+        "checks": "`checks`",
+    }
+    for table, heading in headings.items():
+        found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+        assert found, heading
+        listed = re.findall(r"^\| `([^`]+)`", found[1], re.MULTILINE)
+        assert set(listed) == set(teamfile._TABLES[table].model_fields), table
+
+
+def test_the_file_of_the_page_is_one(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    block = re.search(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert block
+    assert len(read(tmp_path, block[1]).members) == 3
