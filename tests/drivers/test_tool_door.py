@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -138,3 +139,22 @@ async def test_two_programs_of_an_agent_are_answered_at_once(door: Door, team: T
             group.start_soon(add, f"Task {number}")
     subjects = {task.subject for task in (await team.tasks.list()).tasks}
     assert subjects == {"Task 0", "Task 1", "Task 2"}
+
+
+async def test_the_door_of_a_runner_that_was_killed_is_removed_by_the_next(
+    door: Door, desk: RecordingDesk
+) -> None:
+    deserted = Path(tempfile.mkdtemp(prefix="bullpen-door-"))
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.bind(str(deserted / "s"))
+    line.close()
+    another = Door(tool_server(desk))
+    await another.open()
+    try:
+        with pytest.raises(FileNotFoundError):
+            os.stat(deserted)
+        # That of a runner that lives stays.
+        async with client(door) as program:
+            assert (await program.list_tools()).tools
+    finally:
+        await another.aclose()

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -27,6 +29,7 @@ from bullpen.errors import one_error
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """No message of the protocol is longer."""
+_PREFIX = "bullpen-door-"
 
 
 class Door:
@@ -55,7 +58,8 @@ class Door:
 
     async def open(self) -> None:
         """Listen. The folder is this user's alone, and its name short: sockets have no others."""
-        self._folder = Path(tempfile.mkdtemp(prefix="bullpen-door-"))
+        await anyio.to_thread.run_sync(_remove_deserted)
+        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._listening = await asyncio.start_unix_server(
             self._visit, str(self._folder / "s"), limit=LINE_BYTES_MAX
         )
@@ -90,6 +94,21 @@ class Door:
         finally:
             with suppress(OSError):
                 writer.close()
+
+
+def _remove_deserted() -> None:
+    """Remove the doors of runners that were killed: nobody listens there any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            if folder.stat().st_uid != os.getuid():
+                continue
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+                line.connect(str(folder / "s"))
+        except ConnectionRefusedError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            # It is being made, or was removed meanwhile.
+            continue
 
 
 async def converse(
