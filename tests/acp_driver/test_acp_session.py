@@ -38,6 +38,16 @@ async def test_a_new_conversation_begins_with_who_the_program_is(tmp_path: Path)
     assert second == "It is your turn."
 
 
+async def test_a_program_that_never_answered_is_told_again_who_it_is(tmp_path: Path) -> None:
+    desk = await desk_in(tmp_path)
+    async with started(preset("fails once"), desk) as driver:
+        with pytest.raises(TurnFailed, match="No such model"):
+            await take(driver, desk)
+        assert await take(driver, desk) == "Again."
+    for row in told(desk, "prompt"):
+        assert row["text"].startswith("You are ann")
+
+
 async def test_what_is_replayed_after_a_load_is_not_said_again(tmp_path: Path) -> None:
     desk = await desk_in(tmp_path)
     async with started(preset(""), desk) as driver:

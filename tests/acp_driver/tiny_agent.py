@@ -27,6 +27,7 @@ class Tiny:
         self.client: Any = None
         self.set_to_ask = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.replaying: asyncio.Task[None] | None = None
 
     def on_connect(self, conn: Any) -> None:
         self.client = conn
@@ -56,9 +57,7 @@ class Tiny:
             raise RequestError.resource_not_found(session_id)
         self._connect(mcp_servers)
         await self.say("What was said before.", session_id)
-        # Some programs are not through with it when they answer.
-        late = asyncio.get_running_loop()
-        late.call_later(0.05, lambda: asyncio.ensure_future(self.say("And more.", session_id)))
+        self.replaying = asyncio.create_task(self._replay_late(session_id))
         return schema.LoadSessionResponse(modes=self._modes(), config_options=self._options())
 
     async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> None:
@@ -82,6 +81,8 @@ class Tiny:
     ) -> schema.PromptResponse:
         again = was_told("answer") or was_told("load")
         told("prompt", text=prompt[0].text)
+        if self.replaying is not None:
+            await self.replaying
         play = PARTS.get(self.part)
         if play is None or (again and self.part != "insists"):
             await self.say("Again." if again and play else "Done.", session_id)
@@ -104,6 +105,12 @@ class Tiny:
         chosen = getattr(answer.outcome, "option_id", None)
         told("answer", option=chosen)
         return None if chosen is None else str(chosen)
+
+    async def _replay_late(self, session: str) -> None:
+        """Some programs are not through with their replay when they have answered."""
+        for _ in range(10):
+            await asyncio.sleep(0.2)
+            await self.say("And more.", session)
 
     def _connect(self, servers: list[Any] | None) -> None:
         """Start the servers as a client of MCP would; nothing is asked of them."""
@@ -301,6 +308,11 @@ async def insists(agent: Tiny, session: str) -> schema.PromptResponse:
     return await stops_at_a_no(agent, session)
 
 
+async def fails_once(agent: Tiny, session: str) -> schema.PromptResponse:
+    told("answer", option=None)
+    raise RequestError.internal_error({"details": "No such model"})
+
+
 async def gives_up(agent: Tiny, session: str) -> schema.PromptResponse:
     await agent.say("I begin.")
     return ended("cancelled")
@@ -322,6 +334,7 @@ PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
     "asks": asks_and_waits,
     "stops at a no": stops_at_a_no,
     "gives up": gives_up,
+    "fails once": fails_once,
     "insists": insists,
 }
 

@@ -47,11 +47,13 @@ class TestVibe(DriverContract):
 
 
 class TestAnyCommand(DriverContract):
-    """A program of which nothing is known but its command: here it is Claude's."""
+    """A program of which nothing is known but its command: here it is OpenCode's."""
 
     @pytest.fixture
     def puppet(self, tmp_path: Path) -> Iterator[ProgramPuppet]:
-        command = list(program("claude").argv)
-        puppet = ProgramPuppet("claude", tmp_path, driver_name="acp", options={"command": command})
+        command = list(program("opencode").argv)
+        puppet = ProgramPuppet(
+            "opencode", tmp_path, driver_name="acp", options={"command": command}
+        )
         with puppet.mock:
             yield puppet

@@ -143,7 +143,7 @@ class DriverContract(MailContract, RightsContract):
 
     async def test_turns_after_a_failure_work(self, puppet: Puppet, desk: RecordingDesk) -> None:
         puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
-        puppet.fail("overloaded")
+        puppet.fail("no such model")
         puppet.say("Here I am again.")
         async with started(puppet, desk) as driver:
             with pytest.raises(TurnFailed):

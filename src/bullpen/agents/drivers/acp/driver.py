@@ -128,11 +128,14 @@ class Acp:
             await session.enter(self._mode(desk))
         except (Unavailable, ProgramError) as error:
             raise TurnFailed(f"{self._preset.title} cannot take the turn: {error}") from error
-        text = await self._with_introduction(given.text, desk)
+        text = self._with_introduction(given.text, desk)
         turn = Turn(session, self._memory, desk, cancel_s=self._pace.cancel_s)
         try:
             return await turn.take(TurnInput(text, given.ids))
         finally:
+            if turn.answered:
+                # Before that, nobody has read what the turn began with.
+                self._memory.introduced, self._lost = True, False
             if self.capabilities.resume:
                 with anyio.CancelScope(shield=True), suppress(Unavailable):
                     await to_thread.run_sync(memory.save, desk.folder, self._memory)
@@ -230,6 +233,7 @@ class Acp:
             try:
                 await self._let_the_minute_pass()
                 loaded = await wire.load_session(known, self._spec.cwd, server, system)
+                await session.quiet()
                 await self._keep(desk)
                 return loaded
             except ProgramError as error:
@@ -293,12 +297,10 @@ class Acp:
             return self._preset.plan_mode
         return self._preset.asking_mode
 
-    async def _with_introduction(self, text: str, desk: Desk) -> str:
+    def _with_introduction(self, text: str, desk: Desk) -> str:
         """The text of a turn; before it, in a new conversation, who the program is."""
         before = [_LOST] if self._lost else []
-        self._lost = False
         if not self._memory.introduced:
-            self._memory.introduced = True
             before.insert(0, self._introduction(desk))
         return "\n\n".join([*before, text])
 

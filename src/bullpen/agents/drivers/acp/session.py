@@ -20,6 +20,10 @@ ANSWER_S = 20.0
 """How long a program may take to answer what it does not ask its model about."""
 
 
+_QUIET_S = 0.5
+_REPLAY_MAX_S = 5.0
+
+
 class Session:
     """What a turn talks to. Between turns nobody listens, and nothing is permitted."""
 
@@ -33,6 +37,7 @@ class Session:
         self.context = 0
         self._wire: Wire | None = None
         self._over = False
+        self._heard_at = 0.0
 
     def connect(self, wire: Wire) -> None:
         """Talk over this from now on."""
@@ -65,6 +70,13 @@ class Session:
                 raise ProgramError(f"it did not enter its mode {mode}") from error
             self.mode = mode
 
+    async def quiet(self) -> None:
+        """Wait until nothing more is replayed: some programs answer before they are through."""
+        with anyio.move_on_after(_REPLAY_MAX_S):
+            # There is no event to wait for: what it waits for is that nothing happens.
+            while (left := self._heard_at + _QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110
+                await anyio.sleep(left)
+
     def begin(self, text: str) -> asyncio.Task[PromptEnd]:
         """Give the program a prompt. Whoever stops waiting for its end has to break it off."""
         return asyncio.create_task(self.wire.prompt(self.id, text))
@@ -94,6 +106,7 @@ class Session:
 
     def heard(self, session: str, event: Event) -> None:
         """Pass it on to the turn that goes on. Replays and late news are nobody's."""
+        self._heard_at = anyio.current_time()
         if self.turn is not None and session == self.id:
             self.turn.heard(event)
 

@@ -89,6 +89,11 @@ class Turn:
                 await self._leave_in_order()
         return TurnResult(self._spoken.endings())
 
+    @property
+    def answered(self) -> bool:
+        """Whether the model has answered a prompt of this turn."""
+        return self._answered.is_set()
+
     # What the session passes on
 
     def heard(self, event: Event) -> None:

@@ -283,6 +283,8 @@ class ClaudeCodeDriver:
                 await self._look(turn, group)
                 result = self._outcome(turn)
                 if result is not None:
+                    self._report(but_last=False)
+                    self._refuse_other_model()
                     return result
                 await anyio.sleep(_LOOK_S)
         finally:
@@ -324,13 +326,7 @@ class ClaudeCodeDriver:
         terminal = self._terminal
         if self._gate.over is not None:
             raise self._gate.over
-        if self._other_model is not None:
-            raise TurnFailed(
-                f"The agent was to use the model {self._spec.model}, but Claude Code used"
-                f" {self._other_model}.",
-                remedy="Ask for that model, or look at its settings.",
-                for_good=True,
-            )
+        self._refuse_other_model()
         if terminal is None or not terminal.runs:
             if self._gate.leaves:
                 return TurnResult(self._last_said(turn))
@@ -363,6 +359,15 @@ class ClaudeCodeDriver:
         if not self._said(turn) and not settled:
             raise TurnFailed("Claude Code ended its turn, but nothing of it is on its record.")
         return TurnResult(self._last_said(turn))
+
+    def _refuse_other_model(self) -> None:
+        if self._other_model is not None:
+            raise TurnFailed(
+                f"The agent was to use the model {self._spec.model}, but Claude Code used"
+                f" {self._other_model}.",
+                remedy="Ask for that model, or look at its settings.",
+                for_good=True,
+            )
 
     def _last_said(self, turn: _Turn) -> str:
         said = self._said(turn)
