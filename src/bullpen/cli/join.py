@@ -61,7 +61,7 @@ def join(
     ] = None,
     rights: PolicyOptions,
 ) -> None:
-    """Let an agent join the team of a running Claude Code session, as one more teammate.
+    """Let an agent join the team of a running Claude Code session.
 
     What it may not do unasked, the session's own user is asked. It leaves with Ctrl-C, when the
     lead has it shut down, or when the session ends; its unfinished tasks become pending again.

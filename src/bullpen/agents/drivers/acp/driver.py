@@ -167,6 +167,8 @@ class Acp:
         from bullpen.agents.drivers.acp.wire import LINE_BYTES_MAX, Wire
         from bullpen.agents.tools.serve import SERVER_NAME
 
+        await self._let_the_minute_pass()
+        known = self._memory.session
         door = self._opened_door()
         server = ToolServer(SERVER_NAME, tuple(door.command), door.env)
         try:
@@ -194,8 +196,9 @@ class Acp:
                 await session.enter(self._mode(desk))
                 await self._choose_model(session, opened)
             step, limit_s = "start the server of the team's tools", self._pace.server_s
-            with anyio.fail_after(limit_s):
-                await door.visited.wait()
+            if not (self._preset.late_server and opened.session == known):
+                with anyio.fail_after(limit_s):
+                    await door.visited.wait()
         except TimeoutError as error:
             step = f"{step} within {limit_s:.0f} s"
             raise await self._not_started(session, step, error) from error
@@ -231,7 +234,6 @@ class Acp:
         known = self._memory.session
         if known is not None and hello.loads:
             try:
-                await self._let_the_minute_pass()
                 loaded = await wire.load_session(known, self._spec.cwd, server, system)
                 await session.quiet()
                 await self._keep(desk)

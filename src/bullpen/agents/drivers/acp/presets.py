@@ -63,6 +63,8 @@ class Preset:
     ids_name_tools: bool = False
     # A conversation that it takes up in the minute in which it was opened it writes anew, empty.
     loads_next_minute: bool = False
+    # In a conversation that it takes up again it starts servers with the first prompt only.
+    late_server: bool = False
     # Seconds it may take to end after its input is closed, before it is sent a signal.
     exit_s: float = 5.0
 
@@ -194,6 +196,7 @@ PRESETS: dict[str, Preset] = {
             Capabilities(**_ASKS, usage=True),
             env=("MISTRAL_API_KEY", "VIBE_HOME"),
             asking_mode="ask",
+            late_server=True,
         ),
     )
 }
