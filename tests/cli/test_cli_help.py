@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import sysconfig
