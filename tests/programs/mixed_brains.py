@@ -151,11 +151,12 @@ class MixedBrains:
         word = f"word{number}of{name}"
         self.words[word] = peer
         told = f"{path.name} is there: {word}"
-        done = _calling("TaskUpdate", taskId=number, status="completed")
+        # To one that is dead nothing can be sent: the message waits until it is back.
+        telling = _calling("SendMessage", to=peer, summary=f"{task} is written", message=told)
         steps = [
             _calling("Write", file_path=str(path), content=f"{task} by {name}\n"),
-            _calling("SendMessage", to=peer, summary=f"{task} is written", message=told),
-            replace(done, held=task in self._held),
+            replace(telling, held=task in self._held),
+            _calling("TaskUpdate", taskId=number, status="completed"),
             _saying(f"task {number} is done"),
         ]
         if (name, task) == self._denied:
