@@ -17,6 +17,7 @@ from bullpen.agents.drivers.acp import memory
 from bullpen.agents.drivers.acp.events import Hello, Opened, ProgramError, ToolServer
 from bullpen.agents.drivers.acp.instructions import introduction
 from bullpen.agents.drivers.acp.memory import Memory
+from bullpen.agents.drivers.acp.own_rules import unasked
 from bullpen.agents.drivers.acp.presets import GENERIC, PRESETS, Preset
 from bullpen.agents.drivers.acp.process import LOG, Program
 from bullpen.agents.drivers.acp.session import Session
@@ -101,6 +102,7 @@ class Acp:
         from bullpen.agents.tools.door import Door
         from bullpen.agents.tools.serve import tool_server
 
+        await self._refuse_unasked(desk)
         if self.capabilities.resume:
             self._memory, damage = await to_thread.run_sync(memory.load, desk.folder)
             if damage is not None:
@@ -150,6 +152,19 @@ class Acp:
         finally:
             if door is not None:
                 await door.aclose()
+
+    async def _refuse_unasked(self, desk: Desk) -> None:
+        """Refuse a program whose user lets it do things without asking: our gate would be open."""
+        if desk.mode == "bypassPermissions":
+            return
+        found = await to_thread.run_sync(unasked, self.name, desk.env)
+        if found:
+            raise Unavailable(
+                f"{self._preset.title}'s own settings let it do this without asking, so that the"
+                f" mode {desk.mode} could not be kept: {', '.join(found[:5])}.",
+                remedy="Take it out there, give the agent a home of its own, or spawn it with"
+                " --mode bypassPermissions.",
+            )
 
     async def _ready(self, desk: Desk) -> Session:
         """The session, in a new process if the last one has ended."""

@@ -152,9 +152,14 @@ PRESETS: dict[str, Preset] = {
             ("opencode", "acp", "--pure"),
             "npm install -g opencode-ai",
             "opencode 1.18.33",
-            Capabilities(**_ASKS, mid_turn=True, usage=True),
+            # It tells what the last request of a turn used, and nothing of those before it.
+            Capabilities(**_ASKS, mid_turn=True),
             env=(*_OPENAI, *_ANTHROPIC, *_XDG, "OPENCODE_CONFIG"),
-            fixed_env=(("OPENCODE_DISABLE_AUTOUPDATE", "1"),),
+            fixed_env=(
+                ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+                # Left alone it asks nobody. This counts before what its files say.
+                ("OPENCODE_PERMISSION", '{"edit":"ask","bash":"ask","webfetch":"ask"}'),
+            ),
             steering="prompt",
         ),
         Preset(
