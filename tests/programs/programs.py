@@ -217,8 +217,6 @@ def _opencode(env: dict[str, str], place: Path, mock: MockModels) -> None:
             "model": "mock/mock-model",
             "small_model": "mock/mock-model",
             "enabled_providers": ["mock"],
-            "permission": {"edit": "ask", "bash": "ask", "webfetch": "ask"},
-            "agent": {"plan": {"permission": {"edit": "deny", "bash": "deny"}}},
             "provider": {
                 "mock": {
                     "npm": "@ai-sdk/openai-compatible",
