@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from claude_code_puppet import ClaudeCodePuppet
 from bullpen.agents import processes
 from bullpen.agents.drivers.base import TurnFailed, TurnInput
 from bullpen.agents.policy.call import Call
+from bullpen.agents.relay import KEY
+from bullpen.agents.tools.serve import SERVER_NAME
 from bullpen.errors import Refused, one_error
 from bullpen.protocol.names import LEAD
 from bullpen.store.memory import MemoryStore
@@ -230,3 +235,42 @@ async def test_nothing_of_it_runs_after_its_end(
         assert len(processes.descendants(os.getpid())) > len(before)
     after = {row.pid for row in processes.descendants(os.getpid())}
     assert after <= before
+
+
+@newest
+async def test_the_key_to_the_teams_tools_is_in_nobodys_list_of_processes(
+    puppet: ClaudeCodePuppet, desk: RecordingDesk
+) -> None:
+    async with started(puppet, desk):
+        kept = desk.folder / "claude" / "servers.json"
+        key = json.loads(kept.read_bytes())["mcpServers"][SERVER_NAME]["env"][KEY].encode()
+        shown = [line for line in _command_lines() if key in line]
+    assert (shown, stat.S_IMODE(kept.stat().st_mode)) == ([], 0o600)
+
+
+@newest
+async def test_a_rule_about_reading_holds_for_it_too(
+    puppet: ClaudeCodePuppet, desk: RecordingDesk, tmp_path: Path
+) -> None:
+    """R-4.2: it declares that it asks before it reads, and it does."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the word is xyzzy", "utf-8")
+    puppet.use_tool("Read", {"file_path": str(secret)})
+    puppet.say("Then not.")
+
+    def deny(call: Call) -> Mapping[str, Any]:
+        if call.tool == "Read":
+            raise Refused("You may not read that.", reason="denied")
+        return call.input
+
+    desk.rule = deny
+    async with started(puppet, desk) as driver:
+        await take(driver, desk)
+    assert [call.kind for call in desk.wanted if call.tool == "Read"] == ["read"]
+    assert "xyzzy" not in str(puppet.requests(desk))
+
+
+def _command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()

@@ -10,37 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import os
 import secrets
-import shutil
-import socket
 import sys
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 
 import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 
+from bullpen.agents.private_socket import PrivateSocket
 from bullpen.agents.relay import KEY, SOCKET
-from bullpen.errors import one_error
 
 LINE_BYTES_MAX = 16 * 1024 * 1024
 """No message of the protocol is longer."""
-_PREFIX = "bullpen-door-"
 
 
 class Door:
-    """A listening socket, from `open` to `aclose`, behind which one server answers."""
+    """A socket, from `open` to `aclose`, behind which one server answers whoever has the key."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._key = secrets.token_hex(16)
-        self._folder: Path | None = None
-        self._listening: asyncio.Server | None = None
-        self._visits: set[asyncio.Task[None]] = set()
+        self._socket = PrivateSocket(self._visit, bytes_max=LINE_BYTES_MAX)
         # Set when the program has come in: it has started the server that it was given.
         self.visited = asyncio.Event()
 
@@ -52,63 +43,21 @@ class Door:
     @property
     def env(self) -> dict[str, str]:
         """The environment of that command."""
-        if self._folder is None:
-            raise RuntimeError("The door is not open.")
-        return {SOCKET: str(self._folder / "s"), KEY: self._key}
+        return {SOCKET: self._socket.path, KEY: self._key}
 
     async def open(self) -> None:
-        """Listen. The folder is this user's alone, and its name short: sockets have no others."""
-        await anyio.to_thread.run_sync(_remove_deserted)
-        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._listening = await asyncio.start_unix_server(
-            self._visit, str(self._folder / "s"), limit=LINE_BYTES_MAX
-        )
+        """Let the program in."""
+        await self._socket.open()
 
     async def aclose(self) -> None:
         """Answer nobody any more."""
-        if self._listening is not None:
-            self._listening.close()
-        for visit in list(self._visits):
-            visit.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        await self._socket.aclose()
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
-        try:
-            key = (await reader.readline()).strip().decode("ascii", "replace")
-            if hmac.compare_digest(key.encode(), self._key.encode()):
-                self.visited.set()
-                with one_error():
-                    await converse(self._server, reader, writer)
-        except (OSError, ValueError):
-            # The program is gone, or sent no line that could be one of the protocol.
-            pass
-        except asyncio.CancelledError:
-            # The door is closed. A cancelled visit Python 3.11 would report as an error of ours.
-            pass
-        finally:
-            with suppress(OSError):
-                writer.close()
-
-
-def _remove_deserted() -> None:
-    """Remove the doors of runners that were killed: nobody listens there any more."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            if folder.stat().st_uid != os.getuid():
-                continue
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-                line.connect(str(folder / "s"))
-        except ConnectionRefusedError:
-            shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            # It is being made, or was removed meanwhile.
-            continue
+        key = (await reader.readline()).strip().decode("ascii", "replace")
+        if hmac.compare_digest(key.encode(), self._key.encode()):
+            self.visited.set()
+            await converse(self._server, reader, writer)
 
 
 async def converse(

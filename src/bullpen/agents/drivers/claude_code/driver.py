@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,8 +178,10 @@ class ClaudeCodeDriver:
             *("--agent-color", COLOR, "--parent-session-id", LEAD_SESSION),
             *("--agent-type", "general-purpose"),
             *("--permission-mode", "plan" if self._lead.plans else "default"),
-            *("--settings", json.dumps(self._post.settings)),
-            *("--mcp-config", json.dumps({"mcpServers": servers}), "--strict-mcp-config"),
+            # In files: the key to the door must not be in everybody's list of processes.
+            *("--settings", self._mirror.keep("settings-of-ours.json", self._post.settings)),
+            *("--mcp-config", self._mirror.keep("servers.json", {"mcpServers": servers})),
+            "--strict-mcp-config",
             *("--disallowedTools", ",".join(calls.DISALLOWED)),
             *("--append-system-prompt", instructions(agent, team, spec)),
             *("--resume" if resume else "--session-id", self._memory.session),

@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from bullpen.agents.drivers.claude_code import hook
+from bullpen.agents.private_socket import PrivateSocket
 
 Answerer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -33,16 +30,12 @@ class HookPost:
 
     def __init__(self, answer: Answerer) -> None:
         self._answer = answer
-        self._folder: Path | None = None
-        self._listening: asyncio.Server | None = None
-        self._visits: set[asyncio.Task[None]] = set()
+        self._socket = PrivateSocket(self._visit, bytes_max=_BYTES_MAX)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that make the program ask here."""
-        if self._folder is None:
-            raise RuntimeError("The post is not open.")
-        words = [sys.executable, "-I", "-S", hook.__file__, str(self._folder / "s")]
+        words = [sys.executable, "-I", "-S", hook.__file__, self._socket.path]
         run = {"type": "command", "command": shlex.join(words), "timeout": _WAIT_S}
         return {
             "hooks": {event: [{"matcher": "*", "hooks": [run]}] for event in EVENTS},
@@ -51,39 +44,19 @@ class HookPost:
         }
 
     async def open(self) -> None:
-        """Listen. The name of the folder is short: sockets have no others."""
-        self._folder = Path(tempfile.mkdtemp(prefix="bullpen-hook-"))
-        self._listening = await asyncio.start_unix_server(
-            self._visit, str(self._folder / "s"), limit=_BYTES_MAX
-        )
+        """Listen."""
+        await self._socket.open()
 
     async def hang_up(self) -> None:
         """Answer nobody who waits now: the turn that they belong to is over."""
-        for visit in list(self._visits):
-            visit.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
+        await self._socket.hang_up()
 
     async def aclose(self) -> None:
-        """Answer nobody any more."""
-        if self._listening is not None:
-            self._listening.close()
-        await self.hang_up()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        """Answer nobody any more: a hook without an answer blocks."""
+        await self._socket.aclose()
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._visits.add(task)
-            task.add_done_callback(self._visits.discard)
-        try:
-            asked = json.loads(await reader.read(_BYTES_MAX))
-            answer = await self._answer(asked)
-            writer.write(json.dumps(answer).encode())
-            await writer.drain()
-        except (OSError, ValueError):
-            # The program broke it off, or it was no question: the hook blocks without an answer.
-            pass
-        finally:
-            with suppress(OSError):
-                writer.close()
+        asked = json.loads(await reader.read(_BYTES_MAX))
+        answer = await self._answer(asked)
+        writer.write(json.dumps(answer).encode())
+        await writer.drain()

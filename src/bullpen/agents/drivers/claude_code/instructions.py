@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from bullpen.agents.drivers import teamwork
 from bullpen.agents.tools.serve import SERVER_NAME
 from bullpen.protocol.agent import AgentSpec
 
 _TEXT = """\
-You are {agent}, a teammate of team {team}.
-
 How this team works:
 - Tasks are on a list that everybody sees. Use TaskList, TaskGet, TaskCreate and TaskUpdate; if \
 you do not have them, use those of the MCP server `{server}`, which act on the same list. Claim a \
@@ -28,8 +27,5 @@ way."""
 
 def instructions(agent: str, team: str, spec: AgentSpec) -> str:
     """The text for one agent, with what its role adds."""
-    texts = [_TEXT.format(agent=agent, team=team, server=SERVER_NAME)]
-    if spec.instructions:
-        role = f" as {spec.role}" if spec.role else ""
-        texts.append(f"Your instructions{role}:\n\n{spec.instructions.strip()}")
-    return "\n\n".join(texts)
+    texts = [teamwork.who(agent, team, False), _TEXT.format(server=SERVER_NAME)]
+    return "\n\n".join([*texts, *teamwork.role(spec)])

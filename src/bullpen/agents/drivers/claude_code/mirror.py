@@ -76,6 +76,13 @@ class Mirror:
             told["customApiKeyResponses"] = {"approved": [key[-_KEY_END:]], "rejected": []}
         _replace(self.root / ".claude.json", jsontext.dumps(told))
 
+    def keep(self, name: str, told: Mapping[str, Any]) -> str:
+        """Put something for the program into a file that is this user's alone; its path."""
+        path = self.root / name
+        path.touch(mode=0o600)
+        path.write_bytes(jsontext.dumps(told))
+        return str(path)
+
     def _break_locks(self) -> None:
         """Remove what a program that was killed still held: nobody else takes locks here."""
         for folder in (self._team, self._boxes, self._tasks):
