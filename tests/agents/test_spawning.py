@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -24,7 +26,7 @@ from offices import (
 from bullpen.agents.backends.base import Backend, Launch
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.drivers.choice import check_spec
-from bullpen.agents.launching import Spawned
+from bullpen.agents.launching import Launching, Spawned
 from bullpen.agents.supervisor import Supervisor
 from bullpen.errors import Conflict, Invalid, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import ProcessRecord
@@ -53,6 +55,29 @@ class TestSpawning:
         assert len(place.processes()) == 1
         living = await place.team.agents.living()
         assert [member.name for member, _ in living] == ["alice"]
+
+    @pytest.mark.parametrize("key", ["the-key", None])
+    async def test_a_call_that_is_given_up_when_the_agent_is_ready_takes_it_from_nobody(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        """R-3.4: others with the same key may have got it already; without one nobody has."""
+        handshake, ready = Launching._handshake, anyio.Event()
+
+        async def slow(self: Launching, *given: Any) -> ProcessRecord | None:
+            place = await handshake(self, *given)
+            ready.set()
+            await anyio.sleep_forever()
+            return place
+
+        monkeypatch.setattr(Launching, "_handshake", slow)
+        spec = await place.spec("[agents.alice]\n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                partial(place.supervisor.spawn, "alice", spec, by=LEAD, key=key, ready_s=60)
+            )
+            await ready.wait()
+            group.cancel_scope.cancel()
+        assert len(place.processes()) == (0 if key is None else 1)
 
     async def test_the_same_key_from_other_processes_is_the_same_agent(
         self, place: Place, tmp_path: Path

@@ -20,7 +20,10 @@ from .watchdog import Watchdog
 
 _ENDLESS = {"--follow", "--watch", "-f"}
 # They start agents, or show what runs: not for words that nobody should trust.
-_RUNS_AGENTS = {("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume")}
+_RUNS_AGENTS = {
+    ("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume"),
+    ("up",), ("join",), ("bridge",), ("mcp",),
+}  # fmt: skip
 _NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion"}
 _SPAWNED_EVERY = 50
 _WORD_MAX = 100_000

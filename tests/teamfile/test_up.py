@@ -225,7 +225,8 @@ async def test_an_interrupted_team_goes_on_when_it_is_brought_up_again(folder: P
             within_s=60,
         )
         group.cancel_scope.cancel()
-    assert set((await written.ends()).values()) == {"suspended"}
+    # One that is stopped before it could say so itself counts as lost; both are taken up again.
+    assert set((await written.ends()).values()) <= {"suspended", "lost"}
 
     (folder / "script.toml").write_text(SCRIPT, encoding="utf-8")
     outcome = await written.up()

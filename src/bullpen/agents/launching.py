@@ -171,10 +171,20 @@ class Launching:
             return await self._handshake(name, nonce, place, backend, deadline)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
+                if not isinstance(error, Exception) and await self._is_shared(name, nonce):
+                    raise
                 screen = await self._undo(name, nonce, place, backend, by=by, why=error)
             if isinstance(error, BullpenError | TimeoutError):
                 raise _start_failed(name, error, screen) from error
             raise
+
+    async def _is_shared(self, name: str, nonce: str) -> bool:
+        """Whether an agent is ready under a key: other calls with that key may have it by now."""
+        try:
+            _, agent = await self._agents.get(name)
+        except BullpenError:
+            return False
+        return agent.nonce == nonce and agent.key is not None and agent.phase == "running"
 
     async def _undo(
         self,
