@@ -228,9 +228,11 @@ def read_team_file(path: Path) -> TeamFile:
 def _tables(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
+        # No file has a name that the system cannot take.
         raise NotFound(
-            f"There is no file {path}.", remedy="Name a team file that exists: bullpen up TEAM.toml"
+            f"There is no file {str(path)!r}.",
+            remedy="Name a team file that exists: bullpen up TEAM.toml",
         ) from None
     except OSError as error:
         why = error.strerror or type(error).__name__
