@@ -409,7 +409,9 @@ class TestDoctor:
         os.kill(pid, signal.SIGSTOP)
         await place.office.teams.delete(TEAM, by=LEAD, force=True)
         findings = await place.office.examine(None, fix=True)
-        assert [finding.kind for finding in findings] == ["orphan_process"], findings
+        # A process that was just ended may still be there for its backend, which then names it too.
+        assert findings[0].kind == "orphan_process", findings
+        assert all(str(pid) in finding.what for finding in findings), findings
         assert place.processes() == []
 
     async def test_it_leaves_alone_what_runs_and_what_belongs_to_another_home(
