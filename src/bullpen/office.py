@@ -39,7 +39,7 @@ from bullpen.agents.trust import distrust, refuse_untrusted, trust, trusted
 from bullpen.app import Settings, open_teams
 from bullpen.app import doctor as examine_files
 from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
-from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
 from bullpen.store.base import Finding
@@ -338,7 +338,8 @@ class Office:
             now=now_ms,
         )
         driver = make_driver(spec, env, limits=self._limits(spec))
-        place = _here(spec.backend, in_process=in_process)
+        group = None if in_process else os.getpgrp()
+        place = processes.this_process(spec.backend, group=group)
         return Runner(desk, driver, nonce=nonce, place=place, pace=self._pace), transcript
 
     def _limits(self, spec: AgentSpec) -> Path:
@@ -424,15 +425,3 @@ async def _obey_signals(runner: Runner) -> None:
             # Whoever stops an agent in order says so first; this is the end of a terminal or of
             # the machine, and it goes on when its team is resumed.
             runner.stop("lost", f"its process got {signal.Signals(number).name}")
-
-
-def _here(backend: str, *, in_process: bool) -> ProcessRecord:
-    """The place of an agent that is this process."""
-    pid = os.getpid()
-    return ProcessRecord.new(
-        backend=backend,
-        host=processes.host_name(),
-        pid=pid,
-        start=processes.start_of(pid),
-        group=None if in_process else os.getpgrp(),
-    )

@@ -144,7 +144,7 @@ async def test_a_program_that_used_another_model_has_failed_for_good(tmp_path: P
 
 def test_a_program_that_nobody_named_needs_its_command() -> None:
     spec = AgentSpec.new(driver="acp", backend="in-process", cwd="/")
-    with pytest.raises(Invalid, match="needs a command"):
+    with pytest.raises(Invalid, match="'acp' needs the command of a program"):
         make(spec, {})
     made = make(spec.evolve(options={"command": ["my-agent", "--acp"]}), {})
     assert (made.name, made.capabilities.permissions) == ("acp", True)

@@ -299,7 +299,8 @@ async def test_waiting_needs_no_thread_and_closes_what_it_opened(store: FileStor
         changes = await begun(store.watch("alpha", agent="ann"))
         assert not await wakes_within(changes, 0.05)  # Which ends it by cancelling.
     async with aclosing(await begun(store.watch("alpha"))):
-        assert threading.active_count() == threads
+        # A thread of another test may end meanwhile; none may begin.
+        assert threading.active_count() <= threads
         assert open_files() == files + 1
     assert open_files() == files
 

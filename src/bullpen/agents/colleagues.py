@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from bullpen.agents.drivers.base import Wanted
-from bullpen.agents.supervisor import Supervisor
+from bullpen.agents.launching import Spawned
+from bullpen.agents.supervisor import Stopped, Supervisor
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
@@ -29,11 +30,7 @@ class TeamColleagues:
         _, parent = await self._team.agents.get(self._agent)
         spec = await self._make(wanted, self._agent, parent)
         key = f"{self._agent}/{wanted.name}"
-        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
-        if not made.fresh:
-            return f"{made.name} is there already; it was not started again."
-        where = f"{made.driver}, {made.backend}"
-        return f"{made.name} is ready ({where}). Its prompt is its first message."
+        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate that this agent leads or spawned."""
@@ -44,5 +41,17 @@ class TeamColleagues:
                 reason="not_lead",
                 remedy="Ask the lead to.",
             )
-        stopped = await self._supervisor.stop(name, by=self._agent, reason=reason)
-        return f"{name} is stopped." if stopped.was_alive else f"{name} had ended already."
+        return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))
+
+
+def spawned(made: Spawned) -> str:
+    """What whoever asked for a teammate is told."""
+    if not made.fresh:
+        return f"{made.name} is there already; it was not started again."
+    where = f"{made.driver}, {made.backend}"
+    return f"{made.name} is ready ({where}). Its prompt is its first message."
+
+
+def ended(name: str, stopped: Stopped) -> str:
+    """What whoever had a teammate stopped is told."""
+    return f"{name} is stopped." if stopped.was_alive else f"{name} had ended already."

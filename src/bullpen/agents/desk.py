@@ -13,7 +13,7 @@ import anyio
 from bullpen.agents.completion import complete, refuse_added
 from bullpen.agents.drivers.base import Colleagues, Mail
 from bullpen.agents.environment import for_commands
-from bullpen.agents.frame import frames
+from bullpen.agents.frame import mail_text
 from bullpen.agents.gate import Gate, surroundings
 from bullpen.agents.hooking import Hooking
 from bullpen.agents.plan_rule import ask_rule
@@ -186,11 +186,7 @@ class RunnerDesk:
         for message in messages:
             # Another program's lead asks by message only; whoever reads it must be able to answer.
             await self.team.approvals.hear(message, to=self.agent)
-        # People speak in the lead's name. An agent never can: its tools do not write to itself.
-        users = [message for message in messages if self.is_lead and message.sender == self.agent]
-        framed = frames([each for each in messages if each not in users], config.roster)
-        own = [f"Your user says:\n{message.text}" for message in users]
-        text = "\n\n".join([*own, framed] if framed else own)
+        text = mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
         await self.team.mailbox.mark(self.agent, ids, "injected")
         self._given.update(ids)
         now = self._now()

@@ -152,6 +152,19 @@ _OPENING = re.compile(
 _CLOSING = "</teammate-message>"
 
 
+def mail_text(
+    messages: Sequence[Message], roster: Iterable[Member], *, reader: str, leads: bool
+) -> str:
+    """Messages as their reader's model gets them: framed, and its user's own words before them.
+
+    People speak in the lead's name. A lead never can: no tool writes to whoever calls it.
+    """
+    users = [message for message in messages if leads and message.sender == reader]
+    framed = frames([each for each in messages if each not in users], roster)
+    own = [f"Your user says:\n{message.text}" for message in users]
+    return "\n\n".join([*own, framed] if framed else own)
+
+
 def unframe(text: str) -> list[tuple[str, str]]:
     """Sender and body of every frame, in order, the body as a model reads it.
 

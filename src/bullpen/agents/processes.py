@@ -237,6 +237,27 @@ class _Target:
             _signal(row, signal.SIGKILL)
 
 
+async def end_each(found: Iterable[tuple[int, str]], *, grace_s: float) -> None:
+    """End processes, each by its pid and start, with their groups: those that still run.
+
+    Raises:
+        Unavailable: one of them does not end.
+    """
+    async with anyio.create_task_group() as group:
+        for pid, start in found:
+            row = await anyio.to_thread.run_sync(look, pid)
+            if row is not None and row.start == start and row.runs:
+                group.start_soon(end, pid, start, row.group, "", grace_s)
+
+
+def this_process(backend: str, *, group: int | None) -> ProcessRecord:
+    """The place of an agent that is this process."""
+    pid = os.getpid()
+    return ProcessRecord.new(
+        backend=backend, host=host_name(), pid=pid, start=start_of(pid), group=group
+    )
+
+
 def _signal(row: Process, number: signal.Signals) -> None:
     """Signal that very process and none that got its pid in the meantime.
 

@@ -63,10 +63,18 @@ class TaskDoor:
         """
         await self._refuse_checks(checks)
         task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
-        why = await self.asked("TaskCreated", task)
+        await self.created(task)
+        return task
+
+    async def created(self, task: Task) -> None:
+        """Tell the hooks of a task that was added; it is removed again if one refuses.
+
+        Raises:
+            Refused: hook_refused.
+        """
+        why = await self._asked("TaskCreated", task)
         if why is not None:
             await refuse_added(self.team, task, why, by=self.by, voice=self.voice)
-        return task
 
     async def restate(self, task_id: str, checks: list[Check]) -> Task:
         """Let other checks prove a task done, in place of those it has.
@@ -98,7 +106,7 @@ class TaskDoor:
             self.team,
             self.by,
             Bench(spec, self.env),
-            lambda found: self.asked("TaskCompleted", found),
+            lambda found: self._asked("TaskCompleted", found),
             Redactor(self.env, spec.env_asked).text,
             tell,
         )
@@ -109,7 +117,7 @@ class TaskDoor:
             refuse_without_shell(self.spec, checks)
             await refuse_beyond(self.rights, checks)
 
-    async def asked(self, event: str, task: Task) -> str | None:
+    async def _asked(self, event: str, task: Task) -> str | None:
         """Why the hooks refuse, if they do."""
         if not self.hooks.has(event):
             return None

@@ -12,7 +12,7 @@ from bullpen.cli import complete
 from bullpen.cli.command import command
 from bullpen.cli.policy_options import CAN_ASK, PolicyOptions
 from bullpen.cli.session import Session, is_terminal, text_or_input
-from bullpen.cli.spawn_options import SpawnOptions
+from bullpen.cli.spawn_options import SpawnOptions, Wait
 from bullpen.errors import NotFound, Refused
 
 if TYPE_CHECKING:
@@ -82,15 +82,7 @@ def spawn(
         str | None,
         typer.Option(metavar="TEXT", help="Spawning again with the same key starts nothing new."),
     ] = None,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S",
-            min=0.1,
-            help="It must be ready within so many seconds. [default: 30; other programs 120]",
-            show_default=False,
-        ),
-    ] = None,
+    wait: Wait = None,
     rights: PolicyOptions,
 ) -> None:
     """Start an agent as a teammate. It goes on when this command has ended."""

@@ -9,7 +9,7 @@ import typer
 from bullpen.cli.command import command
 from bullpen.cli.policy_options import PolicyOptions
 from bullpen.cli.session import Session, text_or_input
-from bullpen.cli.spawn_options import SpawnOptions
+from bullpen.cli.spawn_options import SpawnOptions, Wait
 
 
 def register(app: typer.Typer) -> None:
@@ -50,15 +50,7 @@ def join(
         bool, typer.Option("--detach", help="Return at once; `bullpen stop` makes it leave.")
     ] = False,
     made: SpawnOptions,
-    wait: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S",
-            min=0.1,
-            help="It must be ready within so many seconds. [default: as its driver needs]",
-            show_default=False,
-        ),
-    ] = None,
+    wait: Wait = None,
     rights: PolicyOptions,
 ) -> None:
     """Let an agent join the team of a running Claude Code session.

@@ -40,6 +40,15 @@ Command = Annotated[
         show_default=False,
     ),
 ]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        min=0.1,
+        help="It must be ready within so many seconds. [default: 30; other programs 120]",
+        show_default=False,
+    ),
+]
 Cwd = Annotated[str | None, typer.Option(metavar="DIR", help="Where it works. [default: here]")]
 BudgetTokens = Annotated[
     int | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bullpen.agents.colleagues import ended, spawned
 from bullpen.agents.drivers.base import Wanted
 from bullpen.errors import Refused
 from bullpen.office import Office
@@ -48,15 +49,10 @@ class LeadColleagues:
             mode=wanted.mode,
         )
         key = f"{self._agent}/{wanted.name}"
-        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
-        if not made.fresh:
-            return f"{made.name} is there already; it was not started again."
-        where = f"{made.driver}, {made.backend}"
-        return f"{made.name} is ready ({where}). Its prompt is its first message."
+        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate."""
         if name == self._agent:
             raise Refused("You cannot stop yourself.", reason="not_lead", remedy="End instead.")
-        stopped = await self._supervisor.stop(name, by=self._agent, reason=reason)
-        return f"{name} is stopped." if stopped.was_alive else f"{name} had ended already."
+        return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))

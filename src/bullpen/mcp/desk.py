@@ -10,9 +10,8 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from bullpen.agents.completion import refuse_added
 from bullpen.agents.drivers.base import Colleagues, Mail
-from bullpen.agents.frame import frames
+from bullpen.agents.frame import mail_text
 from bullpen.agents.gate import surroundings
 from bullpen.agents.policy.call import Call
 from bullpen.agents.secrets import Redactor
@@ -158,9 +157,7 @@ class MemberDesk:
 
     async def created(self, task: Task) -> None:
         """Tell the hooks of a new task; it is removed again if one refuses."""
-        why = await (await self._door()).asked("TaskCreated", task)
-        if why is not None:
-            await refuse_added(self.team, task, why, by=self.agent, voice="agent")
+        await (await self._door()).created(task)
 
     async def _door(self) -> TaskDoor:
         env = {**self.env, "BULLPEN_HOME": str(self._home)}
@@ -194,11 +191,7 @@ class MemberDesk:
     async def _framed(self, entries: Sequence[Entry]) -> str:
         config = await self.team.agents.config()
         messages = [entry.message for entry in without_repeats(entries)]
-        # People speak in the lead's name; no tool writes to whoever calls it.
-        users = [message for message in messages if self.is_lead and message.sender == self.agent]
-        framed = frames([each for each in messages if each not in users], config.roster)
-        own = [f"Your user says:\n{message.text}" for message in users]
-        return "\n\n".join([*own, framed] if framed else own)
+        return mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
 
     async def wait_mail(self) -> Mail:
         """Wait for mail, and take it."""

@@ -22,7 +22,6 @@ from bullpen.mcp.notices import Notices
 from bullpen.mcp.tools import ToolSet, tools_of
 from bullpen.office import Office
 from bullpen.protocol import names
-from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import AgentState, Presence
 from bullpen.protocol.roster import TeamConfig
@@ -79,6 +78,7 @@ class Seat:
         self._here = False
         self._gone: str | None = None
         self._nonce = str(uuid.uuid4())
+        self._place = processes.this_process("none", group=None)
         self._chair: Chair | None = None
         self._open = 0
         self._last_call_s = anyio.current_time()
@@ -150,7 +150,7 @@ class Seat:
             if config.member(self.member) is None:
                 await team.roster.join(self.member, by=self.member, cwd=self._cwd)
             if self.member == LEAD:
-                self._chair = Chair(team, nonce=self._nonce, place=_here(), clock=now_ms)
+                self._chair = Chair(team, nonce=self._nonce, place=self._place, clock=now_ms)
                 await self._chair.take()
         self.desk.bind(team)
         if self.member == LEAD and not self._watches:
@@ -298,7 +298,7 @@ class Seat:
         shown = state or self._state()
         if shown != self._shown[0]:
             self._shown = shown, now_ms()
-        place = _here()
+        place = self._place
         await self.desk.team.agents.beat(
             Presence.new(
                 agent=self.member,
@@ -318,14 +318,3 @@ class Seat:
         if self.desk.waits_on is not None:
             return "waiting"
         return "working" if self.desk.attempts else "idle"
-
-
-def _here() -> ProcessRecord:
-    pid = os.getpid()
-    return ProcessRecord.new(
-        backend="none",
-        host=processes.host_name(),
-        pid=pid,
-        start=processes.start_of(pid),
-        group=None,
-    )

@@ -12,7 +12,7 @@ from bullpen.agents.drivers.base import Desk, Mail
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.agents.tools.plan import PLAN_TOOLS
 from bullpen.agents.tools.tasks import TASK_TOOLS
-from bullpen.agents.tools.team import TEAM_TOOLS
+from bullpen.agents.tools.team import TEAM_TOOLS, answer_request
 
 if TYPE_CHECKING:
     from bullpen.mcp.seat import Seat
@@ -77,16 +77,13 @@ async def _wait(given: WaitForMailInput, desk: Desk) -> str:
 
 
 async def _approve(given: ApproveRequestInput, desk: Desk) -> str:
-    request = await desk.team.approvals.answer(
+    request = await answer_request(
+        desk,
         given.request_id,
         approve=given.approve,
-        by=desk.agent,
         feedback=given.feedback,
         updated_input=given.updated_input,
-        voice="agent",
     )
-    if request.kind == "shutdown" and request.to == desk.agent and given.approve:
-        desk.leave(f"agreed to the shutdown that {request.sender} asked for")
     said = "Approved" if given.approve else "Rejected"
     return json.dumps(
         {

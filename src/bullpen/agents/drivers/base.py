@@ -47,6 +47,20 @@ class Capabilities:
     brakes: bool = False
 
 
+EVERYTHING = Capabilities(
+    mid_turn=True,
+    permissions=True,
+    asks_to_read=True,
+    edits=True,
+    goes_on=True,
+    plan_mode=True,
+    resume=True,
+    usage=True,
+    brakes=True,
+)
+"""What a driver declares that lacks nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mail:
     """Messages as the model gets them: framed and escaped. `ids` are theirs."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bullpen.agents.drivers.acp.presets import GENERIC, PRESETS
-from bullpen.agents.drivers.base import Capabilities, Driver
+from bullpen.agents.drivers.base import EVERYTHING, Capabilities, Driver
 from bullpen.agents.drivers.keeping import unkept
 from bullpen.agents.drivers.native import choice as native_choice
 from bullpen.agents.drivers.programs import (
@@ -73,7 +73,7 @@ def capabilities_of(driver: str) -> Capabilities:
     if driver == GENERIC.name:
         return GENERIC.capabilities
     if driver == "native":
-        return native_choice.CAPABILITIES
+        return EVERYTHING
     if driver == CLAUDE_CODE:
         check_libraries(driver)
     bare = AgentSpec.new(driver=driver, backend="subprocess", cwd="/")

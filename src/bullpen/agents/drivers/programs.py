@@ -77,7 +77,7 @@ PROGRAMS: dict[str, Program] = {
             preset.env,
             "acp",
             ("acp", "mcp"),
-            tells_cost=preset.name == "claude",
+            tells_cost=preset.tells_cost,
         )
         for preset in (*PRESETS.values(), GENERIC)
     },

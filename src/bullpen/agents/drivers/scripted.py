@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bullpen.agents.drivers.base import Capabilities, Desk, TurnFailed, TurnInput, TurnResult
+from bullpen.agents.drivers.base import EVERYTHING, Desk, TurnFailed, TurnInput, TurnResult
 from bullpen.agents.drivers.script import PLACEHOLDER, ScriptedTurn, Step, WaitMail, load, texts
 from bullpen.agents.frame import said
 from bullpen.agents.tools.box import call, toolbox
@@ -38,16 +39,8 @@ class Scripted:
     """Takes turns by a script. `script.json` in the desk's folder says how far it has come."""
 
     name = "scripted"
-    capabilities = Capabilities(
-        mid_turn=True,
-        permissions=True,
-        asks_to_read=True,
-        edits=True,
-        plan_mode=True,
-        resume=True,
-        usage=True,
-        brakes=True,
-    )
+    # A call that is refused and was not foreseen ends the turn.
+    capabilities = replace(EVERYTHING, goes_on=False)
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec

@@ -199,12 +199,34 @@ async def _answer(letter: _Letter, desk: Desk, kind: RequestKind) -> str:
             reason="not_approver",
             remedy=f"{asked.to!r} has to answer it.",
         )
-    request = await desk.team.approvals.answer(
-        request_id, approve=approve, by=desk.agent, feedback=letter.text, voice="agent"
-    )
-    if kind == "shutdown" and approve:
-        desk.leave(f"agreed to the shutdown that {request.sender} asked for")
+    request = await answer_request(desk, request_id, approve=approve, feedback=letter.text)
     return _told(message=_verdict(request, approve), request_id=request.id)
+
+
+async def answer_request(
+    desk: Desk,
+    request_id: str,
+    *,
+    approve: bool,
+    feedback: str | None,
+    updated_input: dict[str, Any] | None = None,
+) -> Request:
+    """Answer a request as this agent, who ends if it agrees to its own shutdown.
+
+    Raises:
+        NotFound, Refused: as `approvals.answer` does.
+    """
+    request = await desk.team.approvals.answer(
+        request_id,
+        approve=approve,
+        by=desk.agent,
+        feedback=feedback,
+        updated_input=updated_input,
+        voice="agent",
+    )
+    if request.kind == "shutdown" and request.to == desk.agent and approve:
+        desk.leave(f"agreed to the shutdown that {request.sender} asked for")
+    return request
 
 
 def _verdict(request: Request, approve: bool) -> str:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
@@ -28,7 +27,8 @@ from bullpen.agents.drivers.base import (
     TurnInput,
     TurnResult,
 )
-from bullpen.errors import Invalid, Unavailable
+from bullpen.agents.drivers.programs import check_libraries, command_of
+from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 if TYPE_CHECKING:
@@ -59,16 +59,9 @@ def make(spec: AgentSpec, env: Mapping[str, str]) -> Acp:
         Invalid: the command is missing or is none.
         Unavailable: the protocol's library is not installed.
     """
-    preset = PRESETS.get(spec.driver, GENERIC)
-    command = _command(spec, preset)
-    for library in ("acp", "mcp"):
-        if find_spec(library) is None:
-            raise Unavailable(
-                f"The driver {spec.driver!r} needs the Python package of {library}, which is not"
-                " installed.",
-                remedy="Install it: pip install 'bullpen[acp]'.",
-            )
-    return Acp(replace(preset, command=command), spec)
+    command = command_of(spec)
+    check_libraries(spec.driver)
+    return Acp(replace(PRESETS.get(spec.driver, GENERIC), command=command), spec)
 
 
 class Acp:
@@ -325,14 +318,3 @@ class Acp:
         from bullpen.agents.tools.serve import SERVER_NAME
 
         return introduction(desk.agent, desk.team.name, desk.is_lead, self._spec, SERVER_NAME)
-
-
-def _command(spec: AgentSpec, preset: Preset) -> tuple[str, ...]:
-    asked = spec.options.get("command", preset.command)
-    words = shlex.split(asked) if isinstance(asked, str) else list(asked or ())
-    if not words or not all(isinstance(word, str) for word in words):
-        raise Invalid(
-            f"The driver {spec.driver!r} needs a command, and {asked!r} is none.",
-            remedy='Give the words of one in its options: command = ["my-agent", "--acp"].',
-        )
-    return tuple(words)

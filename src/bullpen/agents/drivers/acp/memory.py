@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bullpen.agents.drivers.kept import remember, write_whole
 from bullpen.errors import Unavailable
 
 FILE = "acp.json"
-
-_IDS_KEPT = 5_000
 
 
 @dataclass(slots=True)
@@ -29,9 +27,7 @@ class Memory:
 
     def saw(self, ids: tuple[str, ...]) -> None:
         """Remember messages; the oldest are forgotten, whose mail is long settled."""
-        self.seen.update(dict.fromkeys(ids))
-        for known in list(self.seen)[:-_IDS_KEPT]:
-            del self.seen[known]
+        remember(self.seen, ids)
 
     def forget(self) -> None:
         """The session is gone, and everything that was said in it."""
@@ -62,7 +58,7 @@ def load(folder: Path) -> tuple[Memory, str | None]:
 
 def save(folder: Path, memory: Memory) -> None:
     """Write it in one step: a crash leaves the old file or the new one."""
-    path, beside = folder / FILE, folder / f".{FILE}.{os.getpid()}"
+    path = folder / FILE
     text = json.dumps(
         {
             "session": memory.session,
@@ -73,12 +69,7 @@ def save(folder: Path, memory: Memory) -> None:
         }
     )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(beside, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(beside, path)
+        write_whole(path, text.encode())
     except OSError as error:
         raise Unavailable(
             f"Cannot write {path}: {error.strerror}.",

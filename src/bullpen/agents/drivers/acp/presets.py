@@ -55,6 +55,8 @@ class Preset:
     steering: Steering = "none"
     after_refusal: AfterRefusal = "ends"
     usage_from: UsageFrom = "result"
+    # Whether it says what its requests cost, so that a budget in money can be kept.
+    tells_cost: bool = False
     # The ids of messages that are the program's own words, not its model's: a pattern.
     own_messages: str | None = None
     # How such a message begins when it says why the turn failed.
@@ -114,6 +116,7 @@ PRESETS: dict[str, Preset] = {
                 ("ENABLE_TOOL_SEARCH", "false"),
                 ("DISABLE_AUTOUPDATER", "1"),
             ),
+            tells_cost=True,
             asking_mode="default",
             steering="steering",
             after_refusal="goes on",

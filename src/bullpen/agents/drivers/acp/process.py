@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import anyio
 from anyio import to_thread
 
 from bullpen.agents import processes
+from bullpen.agents.drivers.programs import found_at
 from bullpen.errors import Unavailable
 
 LOG = "program.log"
@@ -54,7 +54,7 @@ class Program:
         line_bytes_max: int,
     ) -> Program:
         """Start it. Raises Unavailable if there is no such program, or it cannot be started."""
-        path = shutil.which(command[0], path=env.get("PATH", ""))
+        path = found_at(tuple(command), env.get("PATH", ""), cwd)
         if path is None:
             raise Unavailable(f"There is no program {command[0]} in the agent's PATH.")
         try:
@@ -122,7 +122,7 @@ class Program:
             if not left:
                 return
             if anyio.current_time() >= deadline:
-                await _end_all(left, grace_s=0.2)
+                await processes.end_each(left, grace_s=0.2)
                 return
             await anyio.sleep(0.05)
 
@@ -139,7 +139,7 @@ class Program:
         started |= await self.started_by_it()
         pid = self._process.pid
         await processes.end(pid, self._start, pid, "", 0.0 if grace_s <= 0 else _TERM_S)
-        await _end_all(started, grace_s=0.2)
+        await processes.end_each(started, grace_s=0.2)
         await self._process.wait()
         with anyio.move_on_after(_DRAIN_S):
             await asyncio.wait({self._listening})
@@ -167,12 +167,3 @@ class Program:
             if not line:
                 return
             self.note(line.decode("utf-8", "replace").rstrip())
-
-
-async def _end_all(found: set[tuple[int, str]], *, grace_s: float) -> None:
-    """End processes and their groups, those that still run."""
-    async with anyio.create_task_group() as group:
-        for pid, start in found:
-            row = await to_thread.run_sync(processes.look, pid)
-            if row is not None and row.start == start and row.runs:
-                group.start_soon(processes.end, pid, start, row.group, "", grace_s)

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from bullpen.agents.drivers.base import Capabilities, Desk, TurnFailed, TurnInput, TurnResult
+from bullpen.agents.drivers.base import EVERYTHING, Desk, TurnFailed, TurnInput, TurnResult
 from bullpen.agents.drivers.claude_code import calls, memory, transcript
 from bullpen.agents.drivers.claude_code.gate import HookGate
 from bullpen.agents.drivers.claude_code.hooks import HookPost
@@ -34,18 +34,6 @@ from bullpen.protocol.payloads import (
 )
 from bullpen.protocol.times import iso
 from bullpen.store.clock import now_ms
-
-CAPABILITIES = Capabilities(
-    mid_turn=True,
-    permissions=True,
-    asks_to_read=True,
-    edits=True,
-    goes_on=True,
-    plan_mode=True,
-    resume=True,
-    usage=True,
-    brakes=True,
-)
 
 _ENV = {
     "TERM": "xterm-256color",
@@ -85,7 +73,7 @@ class ClaudeCodeDriver:
     """The real program in a terminal of its own, on a mirror of the team."""
 
     name = "claude-code"
-    capabilities = CAPABILITIES
+    capabilities = EVERYTHING
 
     def __init__(self, spec: AgentSpec, env: Mapping[str, str]) -> None:
         self._spec = spec

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bullpen.agents.drivers.kept import remember, write_whole
 from bullpen.errors import Unavailable
 
 FILE = "claude-code.json"
-
-_IDS_KEPT = 5_000
 
 
 @dataclass(slots=True)
@@ -24,9 +22,7 @@ class Memory:
 
     def saw(self, ids: tuple[str, ...]) -> None:
         """Remember messages; the oldest are forgotten, whose mail is long settled."""
-        self.seen.update(dict.fromkeys(ids))
-        for known in list(self.seen)[:-_IDS_KEPT]:
-            del self.seen[known]
+        remember(self.seen, ids)
 
 
 def load(folder: Path) -> tuple[Memory, str | None]:
@@ -47,14 +43,10 @@ def save(folder: Path, memory: Memory) -> None:
     Raises:
         Unavailable: it cannot be written.
     """
-    path, beside = folder / FILE, folder / f".{FILE}.{os.getpid()}"
+    path = folder / FILE
     told = {"session": memory.session, "seen": list(memory.seen)}
     try:
-        with open(beside, "w", encoding="utf-8") as out:
-            json.dump(told, out)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(beside, path)
+        write_whole(path, json.dumps(told).encode())
     except OSError as error:
         raise Unavailable(
             f"Cannot write {path}: {error.strerror}.",

@@ -6,17 +6,16 @@ import asyncio
 import fcntl
 import os
 import re
-import shutil
 import struct
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 from anyio import to_thread
 
 from bullpen.agents import processes
+from bullpen.agents.drivers.programs import found_at
 from bullpen.errors import Unavailable
 
 LOG = "screen.log"
@@ -60,7 +59,7 @@ class Terminal:
         redact: Callable[[str], str],
     ) -> Terminal:
         """Start it. Raises Unavailable if there is no such program, or it cannot be started."""
-        path = shutil.which(command[0], path=env.get("PATH", ""))
+        path = found_at(tuple(command), env.get("PATH", ""), cwd)
         if path is None:
             raise Unavailable(
                 f"There is no program {command[0]!r} on the agent's PATH.",
@@ -114,10 +113,7 @@ class Terminal:
         try:
             pid = self._process.pid
             await processes.end(pid, self._start, pid, "", grace_s)
-            async with anyio.create_task_group() as group:
-                for row in started:
-                    if processes.is_alive(row.pid, row.start):
-                        group.start_soon(processes.end, row.pid, row.start, row.group, "", 0.0)
+            await processes.end_each({(row.pid, row.start) for row in started}, grace_s=0.0)
             await self._process.wait()
         finally:
             self._close()

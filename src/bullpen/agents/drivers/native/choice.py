@@ -7,21 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bullpen.agents.drivers.base import Capabilities
 from bullpen.errors import Invalid, Unavailable
-
-CAPABILITIES = Capabilities(
-    mid_turn=True,
-    permissions=True,
-    asks_to_read=True,
-    edits=True,
-    goes_on=True,
-    plan_mode=True,
-    resume=True,
-    usage=True,
-    brakes=True,
-)
-"""What our own agent can do. Here, so that it is known without the model library."""
 
 Api = Literal["anthropic", "openai", "openai-chat"]
 

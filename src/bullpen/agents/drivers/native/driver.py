@@ -16,6 +16,7 @@ import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from bullpen.agents.drivers.base import (
+    EVERYTHING,
     Desk,
     Mail,
     TurnFailed,
@@ -23,7 +24,7 @@ from bullpen.agents.drivers.base import (
     TurnResult,
 )
 from bullpen.agents.drivers.native import history as histories
-from bullpen.agents.drivers.native.choice import CAPABILITIES, choose, same_model
+from bullpen.agents.drivers.native.choice import choose, same_model
 from bullpen.agents.drivers.native.compaction import (
     ASK_FOR_SUMMARY,
     COMPACT_AT,
@@ -48,7 +49,7 @@ class Native:
     """An agent of our own on a model of Anthropic or OpenAI."""
 
     name = "native"
-    capabilities = CAPABILITIES
+    capabilities = EVERYTHING
 
     def __init__(
         self,

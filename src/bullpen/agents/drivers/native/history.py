@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from bullpen.agents.drivers.kept import write_whole
 from bullpen.agents.secrets import with_texts
 from bullpen.errors import Unavailable
 
@@ -127,20 +128,8 @@ def save(folder: Path, history: History, redacted: Callable[[str], str]) -> None
     What the model itself wrote may hold a secret, which must not be on disk.
     """
     path = folder / FILE
-    beside = folder / f".{FILE}.{os.getpid()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as out:
-            out.write(_dump(history, redacted))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(beside, path)
-        directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        write_whole(path, _dump(history, redacted))
     except OSError as error:
         raise _cannot("write", path, error) from error
     history.unsaved = False
