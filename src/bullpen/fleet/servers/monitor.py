@@ -1,0 +1,60 @@
+"""What a server says of itself on its monitoring port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPHandler, HTTPSHandler, ProxyHandler, build_opener
+
+from anyio import to_thread
+
+from bullpen.errors import Unavailable
+
+ANSWER_S = 5.0
+_ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+
+async def ask(base_url: str, path: str, *, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+    """The answer of a server to one question, such as `/varz`.
+
+    Raises:
+        Unavailable: it did not answer, or not with a JSON object.
+    """
+    return await to_thread.run_sync(_ask, base_url, path, timeout_s, abandon_on_cancel=True)
+
+
+def _ask(base_url: str, path: str, timeout_s: float) -> dict[str, Any]:
+    url = base_url.rstrip("/") + path
+    # The environment may name a proxy for everything; servers are asked directly.
+    opener = build_opener(ProxyHandler({}), HTTPHandler(), HTTPSHandler())
+    try:
+        try:
+            with opener.open(url, timeout=timeout_s) as answer:
+                data = answer.read(_ANSWER_BYTES_MAX)
+        except HTTPError as error:
+            # A server that is not well says so with a status and still answers.
+            with error:
+                data = error.read(_ANSWER_BYTES_MAX)
+        found = json.loads(data)
+    except (OSError, ValueError) as error:
+        raise Unavailable(
+            f"The server at {base_url} did not answer {path}: {error}.",
+            remedy="Check that it runs and that its monitoring port can be reached.",
+        ) from error
+    if not isinstance(found, dict):
+        raise Unavailable(
+            f"The server at {base_url} answered {path} with something else than an object.",
+            remedy="Check that this is the monitoring port of a nats-server.",
+        )
+    return found
+
+
+def streams_of(jsz: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The streams in an answer to `/jsz?accounts=1&streams=1`, by account and name."""
+    return {
+        (account["name"], stream["name"]): stream
+        for account in jsz.get("account_details") or ()
+        for stream in account.get("stream_detail") or ()
+    }

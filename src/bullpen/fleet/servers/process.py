@@ -1,0 +1,386 @@
+"""Servers of this machine as processes: one, or a cluster of three, for tests and development.
+
+A `Cluster` used as a context manager ends with the process that has it, however that ends: all
+its servers are in the process group of a watcher, which ends the group when a pipe closes that
+only this process holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import anyio
+
+from bullpen.errors import Invalid, StartFailed, Unavailable
+from bullpen.fleet.servers.binary import find_binary
+from bullpen.fleet.servers.config import SYNC, Node, Ports, loopback_config
+from bullpen.fleet.servers.monitor import ask, streams_of
+from bullpen.fleet.servers.ports import free_ports
+
+READY_S = 60.0
+"""How long servers may take to be ready, on a machine that has much else to do."""
+
+_STOP_S = 30.0
+_POLL_S = 0.03
+_TRIES = 5
+_SCREEN_BYTES = 4_000
+_PORT_TAKEN = "address already in use"
+_KEPT = ("GOMAXPROCS", "GOMEMLIMIT", "HOME", "LANG", "PATH", "TMPDIR", "TZ")
+_WATCHER = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
+
+
+class Cluster:
+    """One server, or three that form a cluster, all on loopback; data stays in `directory`.
+
+    Without `ports`, free ones are taken. `extra` is text that every configuration gets. Without
+    `binary`, the server is the one that `find_binary` finds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        nodes: int = 1,
+        *,
+        sync: str = SYNC,
+        ports: Sequence[Ports] | None = None,
+        extra: str = "",
+        binary: Path | None = None,
+    ) -> None:
+        if nodes not in (1, 3):
+            raise Invalid(
+                f"A cluster of {nodes} servers was asked for.", remedy="Ask for 1, or for 3."
+            )
+        if ports is not None and len(ports) != nodes:
+            raise Invalid(
+                f"{nodes} servers cannot have {len(ports)} sets of ports.",
+                remedy="Give each server its ports.",
+            )
+        self.directory = directory
+        self.sync = sync
+        self.extra = extra
+        self._binaries = {} if binary is None else dict.fromkeys(range(nodes), binary)
+        self._chooses_ports = ports is None
+        self.nodes = nodes_of(directory, ports or free_ports(nodes))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._paused: set[int] = set()
+        self._watcher: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> Cluster:
+        try:
+            await self.start()
+            await self.wait_ready()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def urls(self) -> list[str]:
+        """Where clients reach the servers, one address each."""
+        return [node.url for node in self.nodes]
+
+    @property
+    def url(self) -> str:
+        """The same as one text, as the setting of a store is written."""
+        addresses = ",".join(url.removeprefix("nats://") for url in self.urls)
+        return f"nats://{addresses}"
+
+    def pid(self, index: int) -> int:
+        """The process of a server that was started."""
+        return self._process(index).pid
+
+    def runs(self, index: int) -> bool:
+        """Whether the process of a server runs, paused or not."""
+        process = self._processes.get(index)
+        return process is not None and process.poll() is None
+
+    async def start(self) -> None:
+        """Start all servers and wait until each listens.
+
+        Raises:
+            StartFailed: one ended at once; its last words are told.
+        """
+        for _ in range(_TRIES):
+            for index in range(len(self.nodes)):
+                self._launch(index)
+            try:
+                for index in range(len(self.nodes)):
+                    await self._wait_listening(index)
+            except StartFailed as error:
+                if not (self._chooses_ports and _PORT_TAKEN in error.screen):
+                    raise
+                # Somebody was quicker to take a port between our look and the server's start.
+                await self._end_all()
+                self.nodes = nodes_of(self.directory, free_ports(len(self.nodes)))
+            else:
+                return
+        raise Unavailable(
+            f"Others took the ports of the servers {_TRIES} times.", remedy="Try again."
+        )
+
+    async def stop(self) -> None:
+        """End all servers: they are asked to, and killed if they do not."""
+        with anyio.CancelScope(shield=True):
+            await self._end_all()
+            if self._watcher is not None:
+                self._watcher.kill()
+                self._watcher.wait()
+                if self._watcher.stdin is not None:
+                    self._watcher.stdin.close()
+                self._watcher = None
+
+    async def restart(self, index: int, *, binary: Path | None = None) -> None:
+        """Start a server again, at its ports and with its data; end it first if it runs.
+
+        With `binary`, this server is another program from now on.
+        """
+        await self.end(index)
+        self._launch(index, binary=binary)
+        await self._wait_listening(index)
+
+    async def end(self, index: int, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ask a server to end, by SIGTERM or, as a lame duck, by SIGUSR2; wait until it has."""
+        process = self._processes.pop(index, None)
+        if process is None:
+            return
+        self._paused.discard(index)
+        if process.poll() is None:
+            process.send_signal(number)
+            process.send_signal(signal.SIGCONT)
+        await _gone(process)
+
+    def kill(self, index: int) -> None:
+        """End a server at once, as a crash does (SIGKILL)."""
+        process = self._process(index)
+        process.kill()
+        process.wait()
+        self._paused.discard(index)
+        del self._processes[index]
+
+    def pause(self, index: int) -> None:
+        """Let a server do nothing until `go_on` (SIGSTOP)."""
+        self._process(index).send_signal(signal.SIGSTOP)
+        self._paused.add(index)
+
+    def go_on(self, index: int) -> None:
+        """Let a paused server go on (SIGCONT)."""
+        self._process(index).send_signal(signal.SIGCONT)
+        self._paused.discard(index)
+
+    async def wait_ready(self, deadline_s: float = READY_S) -> None:
+        """Wait until every server that runs is well; of three, until they agree on a leader.
+
+        Raises:
+            Unavailable: that did not happen in time; the text says what is missing.
+        """
+        missing = "no server runs"
+
+        async def ready() -> bool:
+            nonlocal missing
+            missing = await self._missing()
+            return not missing
+
+        if not await until(ready, deadline_s):
+            raise Unavailable(
+                f"The servers in {self.directory} are not ready after {deadline_s:g} s: {missing}.",
+                remedy=f"Read their logs: {self.nodes[0].log_path}",
+            )
+
+    async def leader_of(self, stream: str) -> int | None:
+        """Which server leads a stream, by most of those that run; None if none does."""
+        votes: dict[str, int] = {}
+        for index in self._awake():
+            with suppress(Unavailable):
+                jsz = await self.monitor(index, "/jsz?accounts=1&streams=1")
+                for (_, name), detail in streams_of(jsz).items():
+                    leader = (detail.get("cluster") or {}).get("leader")
+                    if name == stream and leader:
+                        votes[leader] = votes.get(leader, 0) + 1
+        names = [node.name for node in self.nodes]
+        winner = max(votes, key=lambda name: votes[name], default=None)
+        return names.index(winner) if winner in names else None
+
+    async def monitor(self, index: int, path: str, *, timeout_s: float = 5.0) -> dict[str, Any]:
+        """What a server answers at its monitoring port.
+
+        Raises:
+            Unavailable: it does not answer.
+        """
+        return await ask(self.nodes[index].monitor_url, path, timeout_s=timeout_s)
+
+    def _process(self, index: int) -> subprocess.Popen[bytes]:
+        process = self._processes.get(index)
+        if process is None:
+            raise Invalid(f"Server {index} does not run.", remedy="Start it first.")
+        return process
+
+    def _awake(self) -> list[int]:
+        return [
+            index
+            for index in range(len(self.nodes))
+            if self.runs(index) and index not in self._paused
+        ]
+
+    async def _missing(self) -> str:
+        return await why_not_ready([self.nodes[each] for each in self._awake()], of=len(self.nodes))
+
+    def _launch(self, index: int, *, binary: Path | None = None) -> None:
+        node = self.nodes[index]
+        program = binary or self._binaries.get(index) or find_binary(os.environ)
+        self._binaries[index] = program
+        write_config(node, loopback_config(node, self.nodes, sync=self.sync, extra=self.extra))
+        if self._watcher is None:
+            self._watcher = subprocess.Popen(  # noqa: S603
+                _WATCHER,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+            )
+        with open_log(node) as log:
+            self._processes[index] = subprocess.Popen(  # noqa: S603
+                [os.fspath(program), "-c", os.fspath(node.config_path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=server_environment(os.environ),
+                process_group=self._watcher.pid,
+            )
+
+    async def _wait_listening(self, index: int) -> None:
+        node = self.nodes[index]
+
+        async def listens() -> bool:
+            if not self.runs(index):
+                raise StartFailed(
+                    f"Server {node.name} ended when it was started.",
+                    screen=last_words(node),
+                    remedy=f"Read its log: {node.log_path}",
+                )
+            return await accepts(node.ports.client)
+
+        if not await until(listens, READY_S):
+            raise StartFailed(
+                f"Server {node.name} does not listen after {READY_S:g} s.",
+                screen=last_words(node),
+                remedy=f"Read its log: {node.log_path}",
+            )
+
+    async def _end_all(self) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.terminate()
+                process.send_signal(signal.SIGCONT)
+        for process in self._processes.values():
+            await _gone(process)
+        self._processes.clear()
+        self._paused.clear()
+
+
+async def why_not_ready(nodes: Sequence[Node], *, of: int) -> str:
+    """What keeps these servers, of a cluster of that many, from being ready; empty if nothing."""
+    if not nodes:
+        return "no server runs"
+    leaders = set()
+    for node in nodes:
+        try:
+            health = await ask(node.monitor_url, "/healthz")
+            jsz = await ask(node.monitor_url, "/jsz")
+        except Unavailable as error:
+            return error.message.rstrip(".")
+        if health.get("status") != "ok":
+            return f"{node.name} says {health.get('error') or health.get('status')}"
+        meta = jsz.get("meta_cluster") or {}
+        if of > 1 and meta.get("cluster_size") != of:
+            return f"{node.name} knows {meta.get('cluster_size', 0)} servers of {of}"
+        leaders.add(meta.get("leader") or "")
+    if of > 1 and (len(leaders) > 1 or "" in leaders):
+        return "they do not agree on a leader"
+    return ""
+
+
+def nodes_of(directory: Path, ports: Sequence[Ports]) -> tuple[Node, ...]:
+    """The servers that a directory holds, in order."""
+    return tuple(
+        Node(f"n{number}", each, directory / f"n{number}") for number, each in enumerate(ports, 1)
+    )
+
+
+def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a server gets of an environment: nothing that is secret, or that marks an agent."""
+    return {name: environ[name] for name in _KEPT if name in environ}
+
+
+def write_config(node: Node, text: str) -> None:
+    """Write the configuration of a server where only its owner can read it."""
+    node.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    node.directory.chmod(0o700)
+    beside = node.config_path.with_suffix(".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(beside, node.config_path)
+
+
+def open_log(node: Node) -> BinaryIO:
+    """The log of a server, opened to be added to."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return open(os.open(node.log_path, flags, 0o600), "ab")
+
+
+def last_words(node: Node) -> str:
+    """The end of what a server said."""
+    try:
+        data = node.log_path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    return data[-_SCREEN_BYTES:].decode("utf-8", "replace")
+
+
+async def accepts(port: int) -> bool:
+    """Whether a server takes connections at a port of this machine."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+async def until(holds: Callable[[], Awaitable[bool]], deadline_s: float) -> bool:
+    """Whether something holds before the deadline; it is asked again and again."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        if await holds():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await anyio.sleep(_POLL_S)
+
+
+async def _gone(process: subprocess.Popen[bytes]) -> None:
+    async def gone() -> bool:
+        return process.poll() is not None
+
+    if not await until(gone, _STOP_S):
+        process.kill()
+        await anyio.to_thread.run_sync(process.wait)

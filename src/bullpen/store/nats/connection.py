@@ -1,0 +1,212 @@
+"""The connection of one process to NATS: made when it is first needed, kept, and made again."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nats import errors as nats_errors
+from nats.aio.client import Client
+
+from bullpen.errors import Invalid, Unavailable
+from bullpen.protocol import jsontext
+from bullpen.store.nats.wire import Reader
+
+_log = logging.getLogger(__name__)
+
+SCHEMES = ("nats://", "tls://")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Which servers, with which credentials."""
+
+    servers: tuple[str, ...]
+    creds: Path | None = None
+    ca: Path | None = None
+
+    @classmethod
+    def parse(cls, url: str, *, creds: str | None = None, ca: str | None = None) -> Endpoint:
+        """What `nats://one:4222,two:4222` means.
+
+        Raises:
+            Invalid: it is no such address, or holds a password.
+        """
+        scheme = next((each for each in SCHEMES if url.startswith(each)), None)
+        hosts = [] if scheme is None else [each.strip() for each in url[len(scheme) :].split(",")]
+        if scheme is None or not all(hosts):
+            raise Invalid(
+                f"{url!r} is no address of NATS servers.",
+                remedy="Write nats://host:4222, or several hosts with commas between.",
+            )
+        if any("@" in host for host in hosts):
+            raise Invalid(
+                "An address of NATS servers holds no user and no password: others could see it.",
+                remedy="Put the path of a .creds file into BULLPEN_CREDS.",
+            )
+        return cls(
+            tuple(scheme + host.removeprefix(scheme) for host in hosts),
+            None if not creds else Path(creds).expanduser(),
+            None if not ca else Path(ca).expanduser(),
+        )
+
+    def __str__(self) -> str:
+        return ",".join(self.servers)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """What credentials say of who bears them."""
+
+    name: str | None = None
+    teams: tuple[str, ...] = ()
+    reads_only: bool = False
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether they are for certain teams only, whose subjects must be named in each call."""
+        return bool(self.teams)
+
+
+def bearer_of(creds: Path | None) -> Bearer:
+    """Whose credentials are in a file.
+
+    Raises:
+        Unavailable: there is no such file, or it holds none.
+    """
+    if creds is None:
+        return Bearer()
+    try:
+        lines = creds.read_text(encoding="utf-8").splitlines()
+        at = next(index for index, line in enumerate(lines) if "BEGIN NATS USER JWT" in line)
+        payload = lines[at + 1].strip().split(".")[1]
+        claims = jsontext.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        tags = [str(tag) for tag in claims.get("nats", {}).get("tags") or ()]
+        name = str(claims["name"])
+    except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
+        raise Unavailable(
+            f"The credentials in {creds} cannot be used: {type(error).__name__}.",
+            remedy="Name a file that `bullpen auth mint` wrote in BULLPEN_CREDS.",
+        ) from None
+    teams = tuple(tag.removeprefix("team:") for tag in tags if tag.startswith("team:"))
+    return Bearer(name, teams, "role:read-only" in tags)
+
+
+class Connection:
+    """One connection, shared by everything in a process that uses these servers."""
+
+    def __init__(self, endpoint: Endpoint, *, connect_s: float = 5.0) -> None:
+        self.endpoint = endpoint
+        self.bearer = bearer_of(endpoint.creds)
+        self._connect_s = connect_s
+        self._client: Client | None = None
+        self._reader: Reader | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+        self.on_reconnect: list[Callable[[], None]] = []
+        self.down_since: float | None = None
+
+    async def client(self) -> Client:
+        """The connected client.
+
+        Raises:
+            Unavailable: no server could be reached in time.
+        """
+        if self._client is not None and not self._closed:
+            return self._client
+        async with self._connecting:
+            if self._closed:
+                raise Unavailable("The store was closed.", remedy="Open it again.")
+            if self._client is None:
+                self._client = await self._connect()
+                self._reader = Reader(self._client)
+            return self._client
+
+    async def reader(self) -> Reader:
+        """What reads many messages at once."""
+        await self.client()
+        assert self._reader is not None
+        return self._reader
+
+    async def _connect(self) -> Client:
+        client = Client()
+        try:
+            await asyncio.wait_for(client.connect(**self._options()), self._connect_s)
+        except (nats_errors.Error, OSError, TimeoutError, ValueError) as error:
+            await _abandon(client)
+            raise self._unreachable(error) from None
+        except BaseException:
+            await _abandon(client)
+            raise
+        return client
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "servers": list(self.endpoint.servers),
+            "name": f"bullpen {os.getpid()}",
+            "error_cb": _complain,
+            "disconnected_cb": self._went_down,
+            "reconnected_cb": self._came_up,
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": 0.25,
+            "connect_timeout": 2,
+            "ping_interval": 5,
+            "max_outstanding_pings": 2,
+            "pending_size": 32 * 1024 * 1024,
+        }
+        if self.endpoint.creds is not None:
+            options["user_credentials"] = str(self.endpoint.creds)
+        if self.bearer.name is not None:
+            options["inbox_prefix"] = f"_INBOX_{self.bearer.name}"
+        if self.endpoint.ca is not None or self.endpoint.servers[0].startswith("tls://"):
+            try:
+                options["tls"] = ssl.create_default_context(cafile=self.endpoint.ca)
+            except OSError as error:
+                raise Unavailable(
+                    f"The certificate {self.endpoint.ca} cannot be read: {error.strerror}.",
+                    remedy="Name the file of the servers' CA in BULLPEN_CA.",
+                ) from None
+        return options
+
+    def _unreachable(self, error: BaseException) -> Unavailable:
+        why = str(error) or type(error).__name__
+        return Unavailable(
+            f"No NATS server answers at {self.endpoint}: {why}.",
+            remedy="Start one with `bullpen server start`, or correct BULLPEN_STORE.",
+        )
+
+    async def _went_down(self) -> None:
+        if self.down_since is None:
+            self.down_since = time.monotonic()
+
+    async def _came_up(self) -> None:
+        self.down_since = None
+        for tell in self.on_reconnect:
+            tell()
+
+    async def aclose(self) -> None:
+        """Close the connection for good."""
+        self._closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            await _abandon(client)
+
+
+async def _abandon(client: Client) -> None:
+    try:
+        await asyncio.wait_for(client.close(), 2.0)
+    except (nats_errors.Error, OSError, TimeoutError, ValueError) as error:
+        _log.debug("closing a connection failed: %s", error)
+
+
+async def _complain(error: Exception) -> None:
+    """The library's own way is to print a traceback to the terminal."""
+    _log.warning("nats: %s", error)

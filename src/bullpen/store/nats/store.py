@@ -1,0 +1,401 @@
+"""The store on NATS JetStream: teams that span machines."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+import anyio
+
+from bullpen.errors import Conflict, NotFound, Unavailable
+from bullpen.protocol import names
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutMember, PutTeam
+from bullpen.protocol.message import Message
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.roster import TeamConfig
+from bullpen.protocol.times import iso
+from bullpen.store.base import (
+    Committed,
+    Decide,
+    Finding,
+    Mailbox,
+    Mark,
+    Problem,
+    Store,
+    Stored,
+    StoreLimits,
+    TeamState,
+)
+from bullpen.store.checks import check_change, check_config, no_team, with_fields
+from bullpen.store.clock import Clock, now_ms
+from bullpen.store.nats import examining, mail, restoring
+from bullpen.store.nats.beats import Beats
+from bullpen.store.nats.connection import Connection, Endpoint
+from bullpen.store.nats.directory import Directory
+from bullpen.store.nats.following import Following
+from bullpen.store.nats.kept import Kept
+from bullpen.store.nats.log import EVENTS_KEPT, Gone, TeamLog
+from bullpen.store.nats.subjects import Address
+
+Plan = Callable[[Kept], Sequence[Change]]
+
+
+class NatsStore(Store):
+    """Teams on the servers of one cell. Nothing is connected before the first use.
+
+    `believe_s` is how old the last word of the servers may be for a read to be answered from
+    here; 0 asks them each time.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Clock = now_ms,
+        limits: StoreLimits | None = None,
+        host: str | None = None,
+        believe_s: float = 0.0,
+        events_kept: int = EVENTS_KEPT,
+    ) -> None:
+        self._clock = clock
+        self._limits = limits or StoreLimits()
+        self._believe_s = believe_s
+        self._events_kept = events_kept
+        self.link = Connection(endpoint)
+        self._directory = Directory(self.link)
+        self._beats = Beats(self.link, host or socket.gethostname())
+        self._following = Following(self.link)
+        self._logs: dict[str, TeamLog] = {}
+        self._archived: dict[tuple[TeamLog, str], set[str]] = {}
+
+    # Teams
+
+    async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
+        """Make a team: its log first, then its entry in the directory, which makes it one."""
+        names.check_component(team, kind="team name")
+        check_config(config)
+        changes: list[Change] = [PutTeam(config.header)]
+        changes += [PutMember(member) for member in config.roster]
+        log = await self._new(team)
+        event = self._event(log, self._checked(log.kept, changes), actor, "team.create")
+        async with log.turn() as deadline:
+            await log.append(event, deadline)
+        await self._enter(log)
+
+    async def restore(self, team: str, events: Sequence[Event]) -> None:
+        """Make a team that has a history already."""
+        names.check_component(team, kind="team name")
+        restoring.check(events)
+        log = await self._new(team)
+        await restoring.store(log, events)
+        await self._enter(log)
+
+    async def _new(self, team: str) -> TeamLog:
+        found = await self._directory.find(team)
+        if found.address is not None:
+            with suppress(NotFound):
+                await self._open(team)
+                raise _taken(team)
+        address = await self._directory.place(team, secrets.token_hex(6))
+        return self._log(address)
+
+    def _log(self, address: Address) -> TeamLog:
+        return TeamLog(self.link, address, self._limits, events_kept=self._events_kept)
+
+    async def _enter(self, log: TeamLog) -> None:
+        team = log.address.team
+        found = await self._directory.find(team)
+        if found.address is not None or not await self._directory.enter(
+            log.address, found.revision
+        ):
+            await self._purge(log)
+            raise _taken(team)
+        self._logs[team] = log
+
+    async def delete(self, team: str, *, actor: str) -> bool:
+        """Remove a team: the last event of its log says so; the rest is tidying up."""
+        names.check_component(team, kind="team name")
+        found = await self._directory.find(team)
+        if found.address is None:
+            return False
+        log = self._log_at(team, found.address)
+        ended = False
+        try:
+            async with log.turn() as deadline:
+                await log.confirm_in_turn(deadline)
+                while not ended:
+                    event = self._event(log, [], actor, "team.delete")
+                    ended = await log.append(event, deadline, last=True)
+        except Gone:
+            pass
+        await self._directory.remove(team, found.revision)
+        await self._purge(log)
+        self._drop(team, log)
+        return ended
+
+    async def _purge(self, log: TeamLog) -> None:
+        """Free what a team took. Whoever may not do that leaves it to the administrator."""
+        client = await self.link.client()
+        call = f"$JS.API.STREAM.PURGE.{log.address.stream}"
+        await client.publish(call, b'{"filter":"%s"}' % log.address.everything.encode())
+
+    def _drop(self, team: str, log: TeamLog) -> None:
+        if self._logs.get(team) is log:
+            del self._logs[team]
+        self._beats.forget(log.address)
+        for key in [key for key in self._archived if key[0] is log]:
+            del self._archived[key]
+
+    async def teams(self) -> list[str]:
+        """The names of all teams, sorted."""
+        return await self._directory.names()
+
+    # Reading
+
+    async def config(self, team: str) -> TeamConfig:
+        """The team and its members alone."""
+        return (await self._open(team)).kept.team
+
+    async def read(self, team: str) -> TeamState:
+        """The whole team; what cannot be confirmed says so among its problems."""
+        log = await self._open(team)
+        state = log.kept.state()
+        if (problem := self._doubt(log)) is None:
+            return state
+        return TeamState(state.team, state.tasks, state.requests, state.seq, (problem,))
+
+    async def mailbox(
+        self, team: str, agent: str, *, after: str | None = None, history: bool = False
+    ) -> Mailbox:
+        """What is in a mailbox."""
+        names.check_component(agent, kind="member name")
+        log = await self._open(team)
+        box = await mail.mailbox(log, agent, after=after, history=history)
+        if (problem := self._doubt(log)) is None:
+            return box
+        return Mailbox(box.entries, (problem,))
+
+    async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The log from the first event past `after`."""
+        return await mail.read_events(await self._open(team), after, limit)
+
+    def _doubt(self, log: TeamLog) -> Problem | None:
+        return None if self._is_believed(log) else log.stale()
+
+    def _is_believed(self, log: TeamLog) -> bool:
+        return time.monotonic() - log.confirmed <= max(self._believe_s, 5.0)
+
+    async def _open(self, team: str) -> TeamLog:
+        """The team's log, confirmed; as it was last known if the servers do not answer now."""
+        names.check_component(team, kind="team name")
+        log = self._logs.get(team)
+        if log is not None:
+            age = time.monotonic() - log.confirmed
+            if log.head and not log.kept.gone and 0 <= age < self._believe_s:
+                return log
+            try:
+                await log.confirm()
+                return log
+            except Gone:
+                self._drop(team, log)
+            except Unavailable:
+                if log.head:
+                    return log
+                raise
+        found = await self._directory.find(team)
+        if found.address is None:
+            raise no_team(team)
+        log = self._log_at(team, found.address)
+        try:
+            await log.confirm(within_s=self._limits.lock_wait_s)
+        except Gone:
+            # Whoever deleted it was killed before its entry was gone.
+            await self._directory.remove(team, found.revision)
+            self._drop(team, log)
+            raise no_team(team) from None
+        return log
+
+    def _log_at(self, team: str, address: Address) -> TeamLog:
+        log = self._logs.get(team)
+        if log is None or log.address != address:
+            log = self._logs[team] = self._log(address)
+        return log
+
+    # Writing
+
+    async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
+        """Decide on the fold and append what was decided, again if somebody was faster."""
+
+        def plan(kept: Kept) -> Sequence[Change]:
+            return self._checked(kept, decide(kept))
+
+        return await self._commit(team, plan, actor=actor, op=op)
+
+    async def _commit(self, team: str, plan: Plan, *, actor: str, op: str) -> Committed:
+        for _ in range(2):
+            log = await self._known(team)
+            try:
+                async with log.turn() as deadline:
+                    return await self._decide(log, plan, actor, op, deadline)
+            except Gone:
+                self._drop(team, log)
+        raise no_team(team)
+
+    async def _known(self, team: str) -> TeamLog:
+        """The team's log as it is here; only the servers' answer to an append can confirm it."""
+        names.check_component(team, kind="team name")
+        log = self._logs.get(team)
+        return log if log is not None and log.head else await self._open(team)
+
+    async def _decide(
+        self, log: TeamLog, plan: Plan, actor: str, op: str, deadline: float
+    ) -> Committed:
+        sure = False
+        for attempt in range(self._limits.attempts_max):
+            if attempt > 1:
+                await asyncio.sleep(random.uniform(0, 0.004 * attempt))
+            try:
+                changes = await self._effective(log, plan(log.kept))
+            except Exception:
+                # A refusal counts only if it is about how the team is now.
+                if sure or not await log.confirm_in_turn(deadline):
+                    raise
+                sure = True
+                continue
+            if changes:
+                event = self._event(log, changes, actor, op)
+                if await log.append(event, deadline):
+                    if log.is_long:
+                        await log.shorten(deadline)
+                    return Committed(event.seq, tuple(changes))
+            elif sure or not await log.confirm_in_turn(deadline):
+                return Committed(log.kept.seq, ())
+            else:
+                sure = True
+                continue
+            sure = False
+        raise Unavailable(
+            f"Team {log.address.team!r} changed {self._limits.attempts_max} times while a change"
+            " to it was being made.",
+            remedy="Try again.",
+        )
+
+    def _event(self, log: TeamLog, changes: Sequence[Change], actor: str, op: str) -> Event:
+        return Event(log.kept.seq + 1, iso(self._clock()), actor, op, tuple(changes))
+
+    def _checked(self, kept: Kept, changes: Iterable[Change]) -> list[Change]:
+        header = kept.folded.team
+        checked: list[Change] = []
+        for change in changes:
+            check_change(change, self._limits)
+            if isinstance(change, PutTeam):
+                header = with_fields(header, change.fields).header
+            checked.append(change)
+        return checked
+
+    async def _effective(self, log: TeamLog, changes: Iterable[Change]) -> list[Change]:
+        """The changes without messages that were delivered before."""
+        delivered: set[tuple[str, str]] = set()
+        effective: list[Change] = []
+        for change in changes:
+            if isinstance(change, Deliver):
+                address = (change.to, change.message.id)
+                if address in delivered or await self._has(log, change):
+                    continue
+                delivered.add(address)
+            effective.append(change)
+        return effective
+
+    async def _has(self, log: TeamLog, deliver: Deliver) -> bool:
+        agent, key = deliver.to, deliver.message.id
+        if key in log.kept.box(agent):
+            return True
+        if deliver.fresh or not (count := log.kept.archived.get(agent, 0)):
+            return False
+        known = self._archived.get((log, agent), set())
+        if len(known) != count:
+            known = self._archived[log, agent] = await mail.archived_ids(log, agent)
+        return key in known
+
+    async def append(
+        self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
+    ) -> Stored:
+        """Add a message to a mailbox."""
+        names.check_component(to, kind="member name")
+        change = Deliver(to, message, fresh)
+        committed = await self.commit(team, lambda view: [change], actor=actor, op="message")
+        log = self._logs.get(team)
+        ahead = 0 if log is None else log.kept.ahead_of(to, message.id)
+        return Stored(message.id, committed.seq, ahead, duplicate=not committed.changes)
+
+    async def acknowledge(
+        self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
+    ) -> int:
+        """Record that messages were injected or seen."""
+        names.check_component(agent, kind="member name")
+
+        def mark(kept: Kept) -> Sequence[Change]:
+            forward = kept.forward(agent, ids, state)
+            if not forward:
+                return []
+            changes: list[Change] = [MarkMail(agent, forward, state)]
+            kept_back = self._limits.seen_kept
+            old = kept.too_old(agent, forward, kept_back) if state == "seen" else ()
+            return [*changes, MarkMail(agent, old, "archived")] if old else changes
+
+        committed = await self._commit(team, mark, actor=actor, op=f"mail.{state}")
+        first = committed.changes[0] if committed.changes else None
+        return len(first.ids) if isinstance(first, MarkMail) else 0
+
+    # Watching, presence, damage
+
+    async def watch(
+        self, team: str, *, every_s: float | None = None, agent: str | None = None
+    ) -> AsyncGenerator[int, None]:
+        """Yield the number of the last event, and again when there is a newer one."""
+        if agent is not None:
+            names.check_component(agent, kind="member name")
+        log = await self._open(team)
+        try:
+            async with self._following.of(log):
+                while not log.kept.gone:
+                    # Taken before the yield, so that no change during it is missed.
+                    before = log.kept.concerns(agent)
+                    yield log.kept.seq
+                    with anyio.move_on_after(every_s):
+                        while log.kept.concerns(agent) == before and not log.kept.gone:
+                            await log.changed.wait()
+        except Gone:
+            pass
+        raise no_team(team)
+
+    async def beat(self, team: str, presence: Presence) -> None:
+        """Record a heartbeat."""
+        names.check_component(presence.agent, kind="member name")
+        await self._beats.put((await self._open(team)).address, presence)
+
+    async def presence(self, team: str) -> Mapping[str, Presence]:
+        """The last heartbeat of every agent; what is two minutes old is forgotten."""
+        return await self._beats.all((await self._open(team)).address)
+
+    async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
+        """Look whether the log of a team is whole, and whether its history is that of the team."""
+        if team is None:
+            return []
+        return await examining.examine(await self._open(team))
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await self._following.aclose()
+        await self.link.aclose()
+
+
+def _taken(team: str) -> Conflict:
+    return Conflict(
+        f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
+    )

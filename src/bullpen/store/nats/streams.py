@@ -1,0 +1,140 @@
+"""The streams that a cell needs, made and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from nats.aio.client import Client
+
+from bullpen.errors import Conflict, Invalid, Unavailable
+from bullpen.protocol import jsontext
+from bullpen.store.nats import subjects
+from bullpen.store.nats.wire import ApiError, api
+
+PAYLOAD_MAX = 8 * 1024 * 1024 - 64 * 1024
+"""The longest message that is stored; servers take 8 MB with headers."""
+
+_S = 1_000_000_000
+_STREAM_EXISTS = 10058
+_NOT_YET = frozenset({10005, 10008, 10009, 10023, 10074})
+_PATIENCE_S = 45.0
+
+
+async def prepare(nc: Client, *, partitions: int = 1, replicas: int = 1) -> None:
+    """Make what teams, presence, hosts and spawn requests need. Doing it again is fine.
+
+    Raises:
+        Conflict: a stream is there with another form.
+        Invalid: there cannot be so many partitions.
+    """
+    if not 1 <= partitions <= subjects.PARTITIONS_MAX:
+        raise Invalid(
+            f"A cell cannot have {partitions} partitions.",
+            remedy=f"Choose 1 to {subjects.PARTITIONS_MAX}.",
+        )
+    for config in [
+        *(_team_stream(partition, replicas) for partition in range(partitions)),
+        _directory(replicas),
+        _presence(replicas),
+        _bucket("HOSTS", replicas, storage="file"),
+        _bucket("BEATS", replicas, storage="memory", max_age=30 * _S),
+        _spawn(replicas),
+    ]:
+        await _ensure(nc, config)
+    cell = jsontext.dumps_line({"v": 1, "partitions": partitions, "replicas": replicas})
+    await nc.request(subjects.CELL_KEY, cell, timeout=10)
+
+
+async def _ensure(nc: Client, config: dict[str, Any]) -> None:
+    """Make a stream. Servers that have just met do not know at once where it can be."""
+    name = config["name"]
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            await api(nc, f"STREAM.CREATE.{name}", config, timeout_s=4.0)
+        except ApiError as error:
+            if error.err_code == _STREAM_EXISTS:
+                raise Conflict(
+                    f"The server has a stream {name!r} of another form.",
+                    remedy="Use another server or account, or remove that stream.",
+                ) from None
+            if time.monotonic() > deadline or error.err_code not in _NOT_YET:
+                raise Unavailable(
+                    f"The server made no stream {name!r}: {error}.",
+                    remedy="See `bullpen server status`.",
+                ) from None
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+        await asyncio.sleep(0.2)
+
+
+def _stream(name: str, subject: str, replicas: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "subjects": [subject],
+        "retention": "limits",
+        "discard": "old",
+        "storage": "file",
+        "num_replicas": replicas,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+        "max_consumers": 1000,
+        **fields,
+    }
+
+
+def _team_stream(partition: int, replicas: int) -> dict[str, Any]:
+    return _stream(
+        subjects.stream_of(partition),
+        f"t.{partition:02d}.>",
+        replicas,
+        max_msg_size=PAYLOAD_MAX,
+        compression="s2",
+        duplicate_window=2 * _S,
+        republish={"src": f"t.{partition:02d}.>", "dest": f"w.{partition:02d}.>"},
+    )
+
+
+def _bucket(name: str, replicas: int, **fields: Any) -> dict[str, Any]:
+    return _stream(
+        f"KV_{name}",
+        f"$KV.{name}.>",
+        replicas,
+        max_msgs_per_subject=1,
+        discard="new",
+        allow_msg_ttl=True,
+        **fields,
+    )
+
+
+def _directory(replicas: int) -> dict[str, Any]:
+    return _bucket(subjects.DIRECTORY, replicas, storage="file")
+
+
+def _presence(replicas: int) -> dict[str, Any]:
+    return _stream(
+        subjects.PRESENCE_STREAM,
+        "p.>",
+        replicas,
+        storage="memory",
+        max_age=120 * _S,
+        max_msgs_per_subject=1,
+        duplicate_window=2 * _S,
+    )
+
+
+def _spawn(replicas: int) -> dict[str, Any]:
+    return _stream(
+        "SPAWN",
+        "spawn.>",
+        replicas,
+        retention="workqueue",
+        deny_delete=False,
+        republish={"src": "spawn.>", "dest": "ws.>"},
+    )
