@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from bullpen.agents.backends.base import NONCE
+from bullpen.agents.hosts.base import Hosts, OneMachine
+from bullpen.agents.processes import host_name
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.store.base import Finding, Store
@@ -22,6 +24,13 @@ from bullpen.team.teams import Teams
 HOME = "BULLPEN_HOME"
 TEAM = "BULLPEN_TEAM"
 AGENT = "BULLPEN_AGENT"
+STORE = "BULLPEN_STORE"
+CREDS = "BULLPEN_CREDS"
+CA = "BULLPEN_CA"
+HOST_TOKEN = "BULLPEN_HOST_TOKEN"  # noqa: S105 (the name of a variable)
+
+FILES = "files:"
+THROUGH_HOST = "host:"
 
 Source = Literal["option", "environment", "default"]
 
@@ -30,11 +39,19 @@ _TEAMS_SHOWN_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the teams live, which one is meant, who acts; and where each of these came from."""
+    """Where the teams live, which one is meant, who acts; and where each of these came from.
+
+    The teams are files in the home unless `store` names another place: NATS servers, or the host
+    process of this machine. What agents keep for themselves is in the home in any case.
+    """
 
     home: Path
     team: str | None
     agent: str
+    store: str | None = None
+    creds: str | None = None
+    ca: str | None = None
+    host_token: str | None = field(default=None, repr=False)
     home_source: Source = "default"
     team_source: Source = "default"
     agent_source: Source = "default"
@@ -46,6 +63,7 @@ def settings_from(
     home: str | Path | None = None,
     team: str | None = None,
     agent: str | None = None,
+    store: str | None = None,
 ) -> Settings:
     """The settings: options first, then the environment, then the defaults.
 
@@ -71,6 +89,10 @@ def settings_from(
         home_source=home_source,
         team_source=team_source,
         agent_source=agent_source,
+        store=_chosen(store, env.get(STORE))[0],
+        creds=env.get(CREDS) or None,
+        ca=env.get(CA) or None,
+        host_token=env.get(HOST_TOKEN) or None,
     )
 
 
@@ -103,7 +125,71 @@ def open_teams(
     Without settings the home is the one that the command line would use.
     """
     settings = settings or settings_from(os.environ)
-    return Teams(FileStore(settings.home), clock=clock, new_id=new_id)
+    return Teams(open_store(settings), clock=clock, new_id=new_id)
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings mean; nothing is read or connected yet. Close it when done.
+
+    Raises:
+        Invalid: they name no store.
+        Unavailable: what it needs is not installed.
+    """
+    return open_store_at(settings.store or f"{FILES}{settings.home}", settings)
+
+
+def open_store_at(url: str, settings: Settings) -> Store:
+    """The store of that name, with the credentials of the settings. Raises as `open_store`."""
+    if url.startswith(FILES) and url != FILES:
+        return FileStore(_home(url.removeprefix(FILES), {}))
+    if url.startswith(THROUGH_HOST) and url != THROUGH_HOST:
+        # Only those who use it pay for its import, here and below.
+        from bullpen.store.hosted.client import HostedStore
+
+        path = url.removeprefix(THROUGH_HOST)
+        return HostedStore(path, settings.host_token or operator_token(path))
+    if not url.startswith(("nats://", "tls://")):
+        raise Invalid(
+            f"{url!r} names no store.",
+            remedy="Write nats://HOST:4222, tls://HOST:4222, host:SOCKET or files:DIR.",
+        )
+    try:
+        from bullpen.store.nats.connection import Endpoint
+        from bullpen.store.nats.store import NatsStore
+    except ImportError as error:
+        raise Unavailable(
+            f"Teams on NATS need a library that is not installed ({error.name}).",
+            remedy="Install it: pip install 'bullpen[nats]'",
+        ) from None
+    endpoint = Endpoint.parse(url, creds=settings.creds, ca=settings.ca)
+    return NatsStore(endpoint, host=host_name())
+
+
+def operator_token(socket: str) -> str:
+    """The secret by which the user of this machine is known to its host process.
+
+    Raises:
+        Unavailable: no host process has left one beside its socket.
+    """
+    path = Path(socket).parent / "operator.token"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise Unavailable(
+            f"There is no {path}: no host process of yours runs there.",
+            remedy="Start one with `bullpen host run`, or correct BULLPEN_STORE.",
+        ) from None
+
+
+def store_variables(settings: Settings) -> dict[str, str]:
+    """The environment by which other processes find the same store. No secrets are in it."""
+    stated = {STORE: settings.store, CREDS: settings.creds, CA: settings.ca}
+    return {name: value for name, value in stated.items() if value}
+
+
+def place_of(settings: Settings) -> str:
+    """Where the teams live, for people."""
+    return settings.store or str(settings.home)
 
 
 async def resolve_team(teams: Teams, settings: Settings) -> str:
@@ -118,17 +204,36 @@ async def resolve_team(teams: Teams, settings: Settings) -> str:
     names = await teams.names()
     if not names:
         raise NotFound(
-            f"There is no team in {settings.home}.", remedy="Create one: bullpen team create NAME"
+            f"There is no team in {place_of(settings)}.",
+            remedy="Create one: bullpen team create NAME",
         )
     if len(names) > 1:
         more = len(names) - _TEAMS_SHOWN_MAX
         shown = ", ".join(names[:_TEAMS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
         raise Refused(
-            f"There are several teams in {settings.home}: {shown}.",
+            f"There are several teams in {place_of(settings)}: {shown}.",
             reason="several_teams",
             remedy=f"Say which with --team NAME, or set {TEAM}.",
         )
     return names[0]
+
+
+def open_hosts(store: Store, settings: Settings) -> Hosts:
+    """How to reach the other machines of the teams in a store, and who starts agents here."""
+    url, variables = settings.store or "", store_variables(settings)
+    if url.startswith(THROUGH_HOST):
+        from bullpen.agents.hosts.through import ThroughHost
+        from bullpen.store.hosted.client import HostedStore
+
+        assert isinstance(store, HostedStore)
+        return ThroughHost(store, variables)
+    if url.startswith(("nats://", "tls://")):
+        from bullpen.agents.hosts.over_nats import NatsHosts
+        from bullpen.store.nats.store import NatsStore
+
+        assert isinstance(store, NatsStore)
+        return NatsHosts(store.link, variables)
+    return OneMachine(variables)
 
 
 async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Finding]:
@@ -136,7 +241,7 @@ async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Findin
 
     Files are mended before records. A team that cannot be examined is a finding of its own.
     """
-    async with aclosing(FileStore(settings.home)) as store:
+    async with aclosing(open_store(settings)) as store:
         if team is not None:
             return await _examined(store, team, fix=fix, by=settings.agent)
         findings = await store.checkup(None, fix=fix)

@@ -26,6 +26,7 @@ from bullpen.agents.drivers.choice import check_spec, make_driver, reads_unasked
 from bullpen.agents.drivers.native.choice import choose
 from bullpen.agents.drivers.programs import COMMAND
 from bullpen.agents.gate import surroundings
+from bullpen.agents.hosts.base import ON, RESPAWN, Hosts
 from bullpen.agents.launching import agent_folder
 from bullpen.agents.policy.decide import rights_of
 from bullpen.agents.policy.effective import Effective, effective
@@ -36,16 +37,17 @@ from bullpen.agents.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import Transcript
 from bullpen.agents.trust import distrust, refuse_untrusted, trust, trusted
-from bullpen.app import Settings, open_teams
+from bullpen.app import Settings, open_hosts, open_store
 from bullpen.app import doctor as examine_files
 from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
-from bullpen.store.base import Finding
+from bullpen.store.base import Finding, Store
 from bullpen.store.clock import now_ms
 from bullpen.team import agent_rules
 from bullpen.team.budget_rules import budget
+from bullpen.team.teams import Teams
 
 # The tmux server to use (ours is `bullpen`, people's own is `default`), and a session in it.
 TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
@@ -60,12 +62,21 @@ class Office:
     """The teams of one home, and what it takes to run agents for them on this machine."""
 
     def __init__(
-        self, settings: Settings, environ: Mapping[str, str], *, pace: Pace | None = None
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        pace: Pace | None = None,
+        store: Store | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
+        store = store or open_store(settings)
         self.settings = settings
-        self.teams = open_teams(settings)
+        self.teams = Teams(store)
+        self.hosts = hosts or open_hosts(store, settings)
         self._environ = environ
-        self._pace = pace or Pace()
+        # Every heartbeat goes over the network where the teams are not files.
+        self._pace = pace or (Pace(beat_s=15.0, beat_ttl_s=45.0) if settings.store else Pace())
         self._backends: dict[str, Backend] = {
             "in-process": InProcess(self._work_inside),
             "subprocess": Detached(),
@@ -96,6 +107,7 @@ class Office:
                 backends=self._backends,
                 environ=self._environ,
                 check=partial(check_spec, environ=self._environ),
+                hosts=self.hosts,
             )
         return self._supervisors[team]
 
@@ -165,6 +177,8 @@ class Office:
         env: Sequence[str] = (),
         project_settings: bool = True,
         parent: tuple[str, AgentFacts] | None = None,
+        on: Mapping[str, str] | None = None,
+        respawn: bool = False,
     ) -> AgentSpec:
         """What to spawn, with everything that its definition and the settings say applied.
 
@@ -173,6 +187,7 @@ class Office:
         definition's, the settings', the parent's or the default. Rules and hooks add up.
         `command` are the words that start a program of another vendor. `parent` is the agent that
         spawns it, if no person does. Without `project_settings` only the user's own files count.
+        With `on` any host with these labels runs it, and with `respawn` another one after it.
 
         Raises:
             NotFound: there is no such definition.
@@ -185,6 +200,8 @@ class Office:
         options: dict[str, Any] = {} if project_settings else {NO_PROJECT_SETTINGS: True}
         if command is not None:
             options[COMMAND] = list(command)
+        if on is not None:
+            options |= {ON: dict(on), RESPAWN: respawn}
         spec = AgentSpec.new(
             driver=driver,
             backend=backend,

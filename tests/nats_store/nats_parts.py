@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from bullpen.fleet.servers.process import Cluster
 from bullpen.store.base import StoreLimits
-from bullpen.store.nats.connection import Connection, Endpoint
+from bullpen.store.nats.connection import Bearer, Connection, Endpoint
 from bullpen.store.nats.store import NatsStore
 from bullpen.store.nats.streams import prepare
 from bullpen.store.nats.wire import api
@@ -54,8 +54,12 @@ async def empty(client: Client) -> None:
     await api(client, "STREAM.PURGE.KV_TEAMS", team_keys, timeout_s=10)
 
 
-async def empty_store(cluster: Cluster, limits: StoreLimits | None = None) -> NatsStore:
-    """A store on servers without teams."""
+async def empty_store(
+    cluster: Cluster, limits: StoreLimits | None = None, *, bearer: Bearer | None = None
+) -> NatsStore:
+    """A store on servers without teams, as one with certain credentials has it."""
     store = NatsStore(endpoint_of(cluster), limits=limits)
+    if bearer is not None:
+        store.link.bearer = bearer
     await empty(await store.link.client())
     return store

@@ -42,7 +42,7 @@ COMMON = (
 )
 """What nearly every program needs; variables that are not set are left out."""
 
-OURS = ("BULLPEN_TMUX_SOCKET", "BULLPEN_TMUX_SESSION", "TMUX_TMPDIR")
+OURS = ("BULLPEN_TMUX_SOCKET", "BULLPEN_TMUX_SESSION", "TMUX_TMPDIR", "BULLPEN_HOST")
 """Where the teammates go that an agent spawns: to the same place as it."""
 
 MODELS = (
@@ -121,11 +121,16 @@ def environment(
     team: str,
     agent: str,
     nonce: str,
+    store: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole environment of one launch: what is on its list and set, and who it is."""
+    """The whole environment of one launch: what is on its list and set, and who it is.
+
+    `store` are the variables by which it finds its team.
+    """
     found = {name: environ[name] for name in names if name in environ}
     return {
         **found,
+        **store,
         "BULLPEN_HOME": home,
         "BULLPEN_TEAM": team,
         "BULLPEN_AGENT": agent,

@@ -17,6 +17,7 @@ from bullpen.agents import processes
 from bullpen.agents.backends.base import Backend, Launch
 from bullpen.agents.drivers.programs import ready_within
 from bullpen.agents.environment import environment
+from bullpen.agents.hosts.base import ON, Hosts, OneMachine
 from bullpen.agents.rollcall import RollCall
 from bullpen.errors import (
     BullpenError,
@@ -62,6 +63,7 @@ class Launching:
         backends: Mapping[str, Backend],
         environ: Mapping[str, str],
         check: Callable[[AgentSpec, bool], None],
+        hosts: Hosts | None = None,
         program: Sequence[str] = AGENT_PROGRAM,
         clock: Clock = now_ms,
     ) -> None:
@@ -72,6 +74,7 @@ class Launching:
         self._environ = environ
         # Refuses what the driver of a spec cannot do; with True also what has no known price.
         self._check = check
+        self._hosts = hosts or OneMachine({})
         self._program = tuple(program)
         self._clock = clock
         self.roll = RollCall(team, clock=clock)
@@ -97,12 +100,14 @@ class Launching:
         """
         seconds = ready_within(spec.driver) if ready_s is None else ready_s
         deadline = anyio.current_time() + seconds
-        await self._checked(spec, seconds)
+        if ON not in spec.options:
+            # The machine that takes it does this, for itself.
+            await self._checked(spec, seconds)
         while True:
             nonce = self._nonce()
             made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
             if made.fresh:
-                place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
+                place = await self._bring_up(made.member, made.agent, by=by, deadline=deadline)
                 return _spawned(made.member.name, made.agent, place, fresh=True)
             found = await self._joined(made.member.name, by=by, deadline=deadline)
             if found is not None:
@@ -154,8 +159,51 @@ class Launching:
     ) -> Spawned:
         """Start another launch of an agent. Raises Conflict if somebody else was faster."""
         made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
-        place = await self._launch(made.member, made.agent, by=by, deadline=deadline)
+        place = await self._bring_up(made.member, made.agent, by=by, deadline=deadline)
         return _spawned(name, made.agent, place, fresh=True)
+
+    async def take(self, name: str, nonce: str, *, by: str) -> Spawned:
+        """Start an agent here that is registered and waits for a machine.
+
+        Raises:
+            Conflict: it does not wait any more, or somebody else has it.
+            StartFailed: it did not get ready; nothing of it is left.
+        """
+        member, agent = await self._agents.get(name)
+        if agent.nonce != nonce or agent.phase != "starting" or agent.place is not None:
+            raise Conflict(f"{name!r} does not wait for a machine any more.")
+        seconds = ready_within(agent.asked.driver)
+        try:
+            await self._checked(agent.asked, seconds)
+        except BullpenError as error:
+            await self._agents.withdraw(name, by=by, nonce=nonce, cause=error.message)
+            raise
+        deadline = anyio.current_time() + seconds
+        place = await self._launch(member, agent, by=by, deadline=deadline)
+        return _spawned(name, agent, place, fresh=True)
+
+    async def _bring_up(
+        self, member: Member, agent: AgentFacts, *, by: str, deadline: float
+    ) -> ProcessRecord | None:
+        """Start a launch that is registered, here or on a machine with the labels it asks for."""
+        if ON not in agent.asked.options:
+            return await self._launch(member, agent, by=by, deadline=deadline)
+        name, nonce = member.name, agent.nonce
+        try:
+            await self.ask_for_a_machine(name, agent, by=by)
+            return await self._handshake(name, nonce, None, deadline)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                cause = error.message if isinstance(error, BullpenError) else "it was broken off"
+                await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
+            if isinstance(error, Unavailable):
+                raise _start_failed(name, error, "") from error
+            raise
+
+    async def ask_for_a_machine(self, name: str, agent: AgentFacts, *, by: str) -> None:
+        """Have an agent that is registered started on a machine with the labels it asks for."""
+        labels = agent.asked.options[ON]
+        await self._hosts.place(self._team.name, name, agent.nonce, labels, by=by)
 
     async def _launch(
         self, member: Member, agent: AgentFacts, *, by: str, deadline: float
@@ -168,7 +216,7 @@ class Launching:
             with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
                 place = await backend.start(await self._launch_of(name, agent))
             await self._agents.placed(name, nonce=nonce, place=place)
-            return await self._handshake(name, nonce, place, backend, deadline)
+            return await self._handshake(name, nonce, (place, backend), deadline)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 if not isinstance(error, Exception) and await self._is_shared(name, nonce):
@@ -202,14 +250,19 @@ class Launching:
         if place is not None:
             with anyio.move_on_after(_SCREEN_S):
                 screen = await backend.screen(place)
-        await self._end_place(place, nonce, grace_s=1.0)
+        await self._end_place(name, place, nonce, grace_s=1.0)
         await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
         return screen
 
     async def _handshake(
-        self, name: str, nonce: str, place: ProcessRecord, backend: Backend, deadline: float
+        self,
+        name: str,
+        nonce: str,
+        started: tuple[ProcessRecord, Backend] | None,
+        deadline: float,
     ) -> ProcessRecord | None:
-        """Wait until the agent itself says that it can receive."""
+        """Wait until the agent itself says that it can receive, whoever started it."""
+        taken = False
         while anyio.current_time() < deadline:
             _, agent = await self._agents.get(name)
             if agent.nonce != nonce:
@@ -218,9 +271,15 @@ class Launching:
                 return agent.place
             if agent.phase == "ended":
                 raise Unavailable(agent.cause or "It ended at once.")
-            if not await backend.alive(place):
+            if started is not None and not await started[1].alive(started[0]):
                 raise Unavailable("It ended before it was ready.")
+            taken = agent.place is not None
             await anyio.sleep(_POLL_S)
+        if started is None and not taken:
+            raise Unavailable(
+                f"No machine took it in time. There are: {await self._hosts.who()}.",
+                remedy="See `bullpen hosts`; ask for other labels, or start a host that has them.",
+            )
         raise Unavailable("It was not ready in time.")
 
     async def _launch_of(self, name: str, agent: AgentFacts) -> Launch:
@@ -233,6 +292,7 @@ class Launching:
             team=self._team.name,
             agent=name,
             nonce=agent.nonce,
+            store=await self._hosts.admit(self._team.name, name),
         )
         return Launch(
             team=self._team.name,
@@ -252,7 +312,9 @@ class Launching:
         in_money = budget_rules.in_money(await self._agents.config(), spec.cap)
         await anyio.to_thread.run_sync(self._check, spec, in_money)
 
-    async def _end_place(self, place: ProcessRecord | None, nonce: str, *, grace_s: float) -> None:
+    async def _end_place(
+        self, name: str, place: ProcessRecord | None, nonce: str, *, grace_s: float
+    ) -> None:
         """End whatever runs of a launch, wherever that is, whatever its backend does.
 
         Raises:
@@ -260,6 +322,9 @@ class Launching:
         """
         if place is None:
             await processes.end(None, None, None, nonce, grace_s)
+            return
+        if place.host != processes.host_name():
+            await self._hosts.stop(place, self._team.name, name, nonce, grace_s=grace_s)
             return
         backend = self._backend(place.backend)
         with _answering(backend, grace_s + processes.END_S + _SCREEN_S):

@@ -53,8 +53,11 @@ class Process:
 
 
 def host_name() -> str:
-    """The name of this machine."""
-    return socket.gethostname()
+    """The name of this machine among all that run agents of its teams.
+
+    BULLPEN_HOST says it where the system's name is not its own, as in copies of one image.
+    """
+    return os.environ.get("BULLPEN_HOST") or socket.gethostname()
 
 
 def look(pid: int) -> Process | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bullpen.agents import processes
+from bullpen.agents.hosts.base import ON
 from bullpen.protocol.agent import AgentFacts, ProcessRecord, Usage
 from bullpen.protocol.presence import AgentState, Presence
 from bullpen.store.clock import Clock, now_ms
@@ -16,6 +17,9 @@ from bullpen.team.team import Team
 
 _STARTING_S = 15.0
 """How long between its registration and its start an agent is not called dead."""
+
+_WAITING_S = 600.0
+"""The same for one that waits for a machine with certain labels."""
 
 _EXPIRE_MS = 10_000
 """How often leases and deadlines are looked at: it takes the team's lock."""
@@ -114,8 +118,11 @@ class RollCall:
         """Why an agent is surely dead; "" if it surely lives, None if only its host could tell."""
         place = agent.place
         if place is None:
-            if (self._clock() - agent.since_ms) / 1000 < _STARTING_S:
+            waits = ON in agent.asked.options
+            if (self._clock() - agent.since_ms) / 1000 < (_WAITING_S if waits else _STARTING_S):
                 return ""
+            if waits:
+                return "no machine took it"
             return "" if processes.carriers(agent.nonce) else "it was never started"
         if place.host != self._host:
             return None

@@ -17,10 +17,11 @@ from anyio.abc import TaskGroup
 
 from bullpen.agents import processes
 from bullpen.agents.drivers.programs import ready_within
+from bullpen.agents.hosts.base import ON, RESPAWN
 from bullpen.agents.launching import Launching, Spawned, agent_folder
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.transcript import NAME as TRANSCRIPT
-from bullpen.errors import BullpenError, NotFound, Refused, one_error
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable, one_error
 from bullpen.protocol.agent import AgentFacts, End, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
@@ -107,15 +108,44 @@ class Supervisor(Launching):
         was_alive = (
             place is not None
             and agent.phase != "ended"
-            and await self._backend(place.backend).alive(place)
+            and (_is_elsewhere(place) or await self._backend(place.backend).alive(place))
         )
         if place is not None and was_alive and place.pid != os.getpid() and _is_inside(place):
             # It shares a process with others: only its runner can end it.
             await self.order(name, "stop", by=by, reason=reason)
             if await self._gone(name, agent.nonce, grace_s + processes.END_S):
                 return True
-        await self._end_place(place, agent.nonce, grace_s=grace_s)
+        await self._end_place(name, place, agent.nonce, grace_s=grace_s)
         return was_alive
+
+    async def end_here(self, name: str, nonce: str, *, grace_s: float) -> None:
+        """End what runs of a launch on this machine, for somebody on another one.
+
+        Raises:
+            NotFound: there is no such agent.
+            Unavailable: it cannot be ended, or it does not run here.
+        """
+        _, agent = await self._agents.get(name)
+        if agent.nonce == nonce:
+            if _is_elsewhere(agent.place):
+                raise Unavailable(f"{name!r} does not run here.", remedy="Look at `bullpen ps`.")
+            await self._end_place(name, agent.place, nonce, grace_s=grace_s)
+
+    async def go_on_elsewhere(self, name: str, *, by: str) -> bool:
+        """Have an agent that ended with its machine started on another; False if it is not to.
+
+        Raises:
+            Unavailable: no machine could be asked.
+        """
+        _, agent = await self._agents.get(name)
+        options = agent.asked.options
+        if agent.phase != "ended" or ON not in options or not options.get(RESPAWN):
+            return False
+        with suppress(Conflict):
+            made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)
+            await self.ask_for_a_machine(name, made.agent, by=by)
+            return True
+        return False
 
     async def _gone(self, name: str, nonce: str, seconds: float) -> bool:
         """Whether an agent recorded its end within so many seconds."""
@@ -160,7 +190,7 @@ class Supervisor(Launching):
                 end = "finished"
                 break
         if agent.asked.is_guest and end == "finished":
-            await self._end_place(agent.place, agent.nonce, grace_s=processes.END_S)
+            await self._end_place(name, agent.place, agent.nonce, grace_s=processes.END_S)
             return Stopped(name, True, end)
         return await self.stop(name, by=by, reason=reason, end=end)
 
@@ -210,8 +240,8 @@ class Supervisor(Launching):
             agent = member.agent
             if agent is None or agent.phase != "ended" or agent.place is None:
                 continue
-            if agent.place.host == processes.host_name() and not _is_inside(agent.place):
-                await self._end_place(agent.place, agent.nonce, grace_s=1.0)
+            if not _is_elsewhere(agent.place) and not _is_inside(agent.place):
+                await self._end_place(member.name, agent.place, agent.nonce, grace_s=1.0)
 
     async def order(self, name: str, action: str, *, by: str, reason: str | None = None) -> None:
         """Give an order that the agent's runner obeys at once: stop, pause, resume, cancel."""
@@ -253,9 +283,12 @@ class Supervisor(Launching):
             within = (
                 max(_RESUME_S, ready_within(agent.asked.driver)) if ready_s is None else ready_s
             )
-            await self._checked(agent.asked, within)
-            # Nothing of the launch before may still act or hold files.
-            await self._end_place(agent.place, agent.nonce, grace_s=1.0)
+            if ON not in agent.asked.options:
+                await self._checked(agent.asked, within)
+            # Nothing of the launch before may still hold files. On a machine that is lost it
+            # may run on; its nonce is no longer the newest, so that it cannot act.
+            with suppress(*([Unavailable] if _is_elsewhere(agent.place) else [])):
+                await self._end_place(member.name, agent.place, agent.nonce, grace_s=1.0)
             deadline = anyio.current_time() + within
             spawned.append(await self._start_again(member.name, agent, by=by, deadline=deadline))
         return spawned
@@ -278,6 +311,10 @@ class Supervisor(Launching):
         """The transcript of an agent; there need not be one yet. Raises NotFound."""
         config = await self._agents.config()
         return agent_folder(self._home, config, member_of(config, name).name) / TRANSCRIPT
+
+
+def _is_elsewhere(place: ProcessRecord | None) -> bool:
+    return place is not None and place.host != processes.host_name()
 
 
 def _is_inside(place: ProcessRecord) -> bool:

@@ -27,6 +27,15 @@ Home = Annotated[
         show_default=False,
     ),
 ]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="Teams that are not in the home: nats://HOST:4222. [env: BULLPEN_STORE]",
+        show_default=False,
+    ),
+]
 CommonTeam = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +65,7 @@ CommonJson = Annotated[
 def _common(
     *,
     home: Home = None,
+    store: Store = None,
     common_team: CommonTeam = None,
     common_as: CommonAs = None,
     common_json: CommonJson = False,

@@ -17,21 +17,26 @@ import typer
 from bullpen.cli import (
     agent,
     agents,
+    auth,
     bridge,
     budget,
     cost,
     doctor,
     drivers,
     events,
+    host,
     join,
     mail,
     mcp,
     member,
+    mirror,
     policy,
     requests,
     run,
+    server,
     task,
     team,
+    team_move,
     trust,
     up,
 )
@@ -167,7 +172,7 @@ _VERSION = inspect.Parameter(
 )
 
 app = group(
-    "Teams of coding agents on plain files.",
+    "Teams of coding agents, on one machine or many.",
     cls=Door,
     options=[_VERSION],
     examples=(
@@ -183,6 +188,9 @@ app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")
 app.add_typer(policy.noun.app, name="policy")
 app.add_typer(mcp.noun.app, name="mcp")
+app.add_typer(server.noun.app, name="server")
+app.add_typer(auth.noun.app, name="auth")
+app.add_typer(host.noun.app, name="host")
 app.add_typer(agent.noun.app, name="agent", hidden=True)
 run.register(app)
 up.register(app)
@@ -192,6 +200,9 @@ bridge.register(app)
 drivers.register(app)
 cost.register(app)
 budget.register(team.noun.commands, task.noun.commands)
+host.register(app)
+team_move.register(team.noun.commands)
+mirror.register(team.noun.commands)
 requests.register(app)
 mail.register(app)
 events.register(app)

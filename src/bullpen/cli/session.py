@@ -63,11 +63,11 @@ class Session:
         home: str | None = None,
         team: str | None = None,
         actor: str | None = None,
+        store: str | None = None,
         json: bool = False,
     ) -> None:
-        self._home = home
-        self._team = team
-        self._actor = actor
+        self._home, self._store = home, store
+        self._team, self._actor = team, actor
         self.json = json
 
     @classmethod
@@ -90,31 +90,36 @@ class Session:
             home=nearest("home"),
             team=nearest("common_team"),
             actor=nearest("common_as"),
+            store=nearest("store"),
             json=any(params.get("common_json") for params in levels),
         )
 
     @cached_property
-    def _settings(self) -> Settings:
+    def settings(self) -> Settings:
+        """Where the teams live, which one is meant, who acts."""
         from bullpen.app import settings_from
 
         if self._home and "\0" in self._home:
             raise Invalid(f"{self._home!r} cannot be a directory.", remedy="Check --home.")
-        return settings_from(os.environ, home=self._home, team=self._team, agent=self._actor)
+        return settings_from(
+            os.environ, home=self._home, team=self._team, agent=self._actor, store=self._store
+        )
 
     @property
     def actor(self) -> str:
         """Who acts."""
-        return self._settings.agent
+        return self.settings.agent
 
     @property
     def team(self) -> str | None:
         """The team that was named, if one was."""
-        return self._settings.team
+        return self.settings.team
 
     @property
     def elsewhere(self) -> str:
-        """What a command to try next must add to mean the same home."""
-        return f" --home {shlex.quote(self._home)}" if self._home else ""
+        """What a command to try next must add to mean the same teams."""
+        named = {"--home": self._home, "--store": self._store}
+        return "".join(f" {key} {shlex.quote(value)}" for key, value in named.items() if value)
 
     def with_teams(self, operation: Callable[[Teams], Awaitable[T]]) -> T:
         """What an operation on all teams answers."""
@@ -123,7 +128,7 @@ class Session:
         from bullpen.app import open_teams
 
         async def run() -> T:
-            async with open_teams(self._settings) as teams:
+            async with open_teams(self.settings) as teams:
                 return await operation(teams)
 
         return anyio.run(run)
@@ -133,7 +138,7 @@ class Session:
         from bullpen.app import resolve_team
 
         async def run(teams: Teams) -> T:
-            return await operation(teams.open(name or await resolve_team(teams, self._settings)))
+            return await operation(teams.open(name or await resolve_team(teams, self.settings)))
 
         return self.with_teams(run)
 
@@ -144,7 +149,7 @@ class Session:
         from bullpen.app import resolve_team
 
         async def run(office: Office) -> T:
-            return await operation(office, name or await resolve_team(office.teams, self._settings))
+            return await operation(office, name or await resolve_team(office.teams, self.settings))
 
         return self.with_home(run)
 
@@ -155,7 +160,7 @@ class Session:
         from bullpen.office import open_office
 
         async def run() -> T:
-            async with open_office(self._settings) as office:
+            async with open_office(self.settings) as office:
                 return await operation(office)
 
         return anyio.run(run)
@@ -170,10 +175,10 @@ class Session:
         redact_output(os.environ)
         # What TERM says is of the terminal that it was spawned from: a bare one does as well.
         if sys.stdout is None or not sys.stdout.isatty():
-            return anyio.run(run_agent, self._settings)
+            return anyio.run(run_agent, self.settings)
         from bullpen.cli.agent_shown import run_shown
 
-        return anyio.run(run_shown, self._settings, self.show_transcript)
+        return anyio.run(run_shown, self.settings, self.show_transcript)
 
     def run_goal(self, make: Callable[[type[Goal]], Goal]) -> Outcome:
         """Pursue a goal to its end while showing how it goes; how it ended."""
@@ -182,7 +187,7 @@ class Session:
         goal = make(Goal)
         return self._watched(
             goal.text,
-            lambda watch: run_goal(self._settings, goal, watch),
+            lambda watch: run_goal(self.settings, goal, watch),
             elsewhere=self.elsewhere,
         )
 
@@ -204,7 +209,7 @@ class Session:
 
         return self._watched(
             goal,
-            lambda watch: resume_goal(self._settings, team, watch),
+            lambda watch: resume_goal(self.settings, team, watch),
             elsewhere=self.elsewhere,
         )
 
@@ -213,7 +218,7 @@ class Session:
         from bullpen.cli import demo
 
         return demo.play(
-            self._settings,
+            self.settings,
             self.page,
             lambda about, start: self._watched(about, start, elsewhere=None),
             backend=backend,
@@ -226,7 +231,7 @@ class Session:
         from bullpen.cli.team_files import TeamFiles
 
         return TeamFiles(
-            self._settings,
+            self.settings,
             self.page,
             lambda about, start: self._watched(about, start, elsewhere=self.elsewhere),
         )
@@ -264,8 +269,8 @@ class Session:
 
         team = None
         if not everything:
-            team = self.with_teams(lambda teams: resolve_team(teams, self._settings))
-        return anyio.run(doctor, self._settings, team, fix)
+            team = self.with_teams(lambda teams: resolve_team(teams, self.settings))
+        return anyio.run(doctor, self.settings, team, fix)
 
     def checks(
         self, *, commands: Sequence[str], files: Sequence[str], commits: Sequence[str], report: bool
@@ -299,7 +304,7 @@ class Session:
                 by=by,
                 cwd=directory(None),
                 env=os.environ,
-                home=self._settings.home,
+                home=self.settings.home,
                 warn=self.page.warn,
                 agent=agent,
             )
@@ -390,7 +395,7 @@ class Session:
     def _identity(self) -> Identity:
         from bullpen.cli.identity import Identity
 
-        return Identity(self._settings)
+        return Identity(self.settings)
 
     async def speaks(self, team: Team) -> tuple[str, Voice]:
         """Who speaks in a team, and whether it is a person. An agent never speaks as one."""

@@ -91,14 +91,30 @@ class SpawnOptions:
         typer.Option(metavar="NAME", help="A variable of yours that it gets. [repeatable]"),
     ] = None
 
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABELS",
+            help="Any host with these runs it, such as os=linux,gpu. --cwd is a path there.",
+            show_default=False,
+        ),
+    ] = None
+    respawn: Annotated[
+        bool, typer.Option("--respawn", help="With --on: start it elsewhere if its host is lost.")
+    ] = False
+
     def stated(self) -> dict[str, Any]:
         """The same in the words of whoever makes specs."""
+        if self.respawn and self.on is None:
+            raise typer.BadParameter("--respawn is for agents that any host may run: add --on.")
         return {
+            "on": labels_of(self.on),
+            "respawn": self.respawn,
             "driver": self.driver,
             "backend": self.backend,
             "model": self.model,
             "role": self.role,
-            "cwd": directory(self.cwd),
+            "cwd": directory(self.cwd) if self.on is None else os.path.abspath(self.cwd or "."),
             "script": None if self.script is None else os.path.abspath(self.script),
             "command": words_of(self.program),
             "claims": self.claim,
@@ -108,6 +124,15 @@ class SpawnOptions:
             "budget_wall_s": self.budget_seconds,
             "env": self.env or (),
         }
+
+
+def labels_of(text: str | None) -> dict[str, str] | None:
+    """The labels that `--on` asks for; `any` asks for none."""
+    if text is None:
+        return None
+    from bullpen.agents.hosts.records import parse_labels
+
+    return {} if text == "any" else parse_labels(text)
 
 
 def words_of(command: str | None) -> list[str] | None:

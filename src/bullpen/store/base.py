@@ -130,6 +130,19 @@ class Store(Protocol):
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
         """Make a team, wholly or not at all. Raises Conflict if there is one of that name."""
 
+    async def restore(self, team: str, events: Sequence[Event]) -> None:
+        """Make a team whose log is exactly these events, wholly or not at all.
+
+        It is then as if it had been lived through: tasks, requests, mail with its states and its
+        archive, the next task id. Nobody is present in it. For whoever runs the store: agents
+        have no business here.
+
+        Raises:
+            Conflict: there is a team of that name.
+            Invalid: the events are no whole log: they have holes, do not begin with `team.create`
+                (or were not observed, of a team that another program made), or do not replay.
+        """
+
     async def delete(self, team: str, *, actor: str) -> bool:
         """Remove a team with all it knows. False if there was none: deleting twice is fine."""
 

@@ -48,6 +48,7 @@ from bullpen.store.base import (
 from bullpen.store.checks import check_change, check_config, no_team, with_fields
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.fold import Folded, apply
+from bullpen.store.history import check_history
 
 W = TypeVar("W", bound=Wire)
 
@@ -137,12 +138,16 @@ class _Held:
                 if task_id.isdecimal():
                     self.highest_task_id = max(self.highest_task_id, int(task_id))
             case Deliver(to, message):
-                self.bodies.setdefault(to, {})[message.id] = jsontext.dumps_line(message.raw)
+                text = jsontext.dumps_line(message.raw)
+                self.bodies.setdefault(to, {}).setdefault(message.id, text)
             case MarkMail(agent, ids, "seen"):
-                bodies = self.bodies[agent]
-                for message_id in ids:
+                bodies = self.bodies.get(agent, {})
+                for message_id in bodies.keys() & set(ids):
                     read = _load(Message, bodies[message_id]).evolve(read=True)
                     bodies[message_id] = jsontext.dumps_line(read.raw)
+            case MarkMail(agent, ids, "consumed"):
+                for message_id in ids:
+                    self.bodies.get(agent, {}).pop(message_id, None)
             case _:
                 pass
 
@@ -169,16 +174,29 @@ class MemoryStore(Store):
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
         names.check_component(team, kind="team name")
         await anyio.lowlevel.checkpoint()
-        if team in self._teams:
-            raise Conflict(
-                f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
-            )
+        self._refuse_taken(team)
         check_config(config)
         held = _Held()
         changes: list[Change] = [PutTeam(config.header)]
         changes += [PutMember(member) for member in config.roster]
         self._record(held, self._effective(held, changes), actor=actor, op="team.create")
         self._teams[team] = held
+
+    async def restore(self, team: str, events: Sequence[Event]) -> None:
+        names.check_component(team, kind="team name")
+        await anyio.lowlevel.checkpoint()
+        self._refuse_taken(team)
+        check_history(team, events)
+        held = _Held()
+        for event in events:
+            held.record(event)
+        self._teams[team] = held
+
+    def _refuse_taken(self, team: str) -> None:
+        if team in self._teams:
+            raise Conflict(
+                f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
+            )
 
     async def delete(self, team: str, *, actor: str) -> bool:
         names.check_component(team, kind="team name")

@@ -9,6 +9,7 @@ from bullpen.protocol.changes import Change
 from bullpen.store.base import Store, View
 from bullpen.store.clock import Clock, now_ms
 from bullpen.team.ids import NewId, new_id
+from bullpen.team.move_rules import refuse_moved
 
 T = TypeVar("T")
 
@@ -21,11 +22,18 @@ async def settle(
     by: str,
     op: str,
 ) -> T:
-    """Commit the changes that `decide` returns, and return its result of the run that counted."""
+    """Commit the changes that `decide` returns, and return its result of the run that counted.
+
+    Raises:
+        Refused: there are changes, and the team was moved to another store (moved); or whatever
+            `decide` refuses.
+    """
     result: list[T] = []
 
     def run(view: View) -> Sequence[Change]:
         answer, changes = decide(view)
+        if changes:
+            refuse_moved(view.team)
         result[:] = [answer]
         return changes
 

@@ -19,6 +19,7 @@ from bullpen.team.agent_rules import can_receive, check_addressable
 from bullpen.team.decision import Part
 from bullpen.team.lookup import member_of
 from bullpen.team.mailcount import Count, count_mail, unread
+from bullpen.team.move_rules import refuse_moved
 from bullpen.team.notices import color_of
 
 _KEYED = uuid.uuid5(uuid.NAMESPACE_URL, "urn:bullpen:message-key")
@@ -60,6 +61,7 @@ class Mailboxes(Part):
         now = self._clock()
         message_id = self._new_id() if key is None else self._keyed("send", sender, to, key)
         team = await self._store.config(self._team)
+        refuse_moved(team)
         member_of(team, sender)
         check_addressable(member_of(team, to))
         message = self._message(team, text, sender, message_id, now, summary, in_reply_to)
@@ -187,6 +189,7 @@ class Mailboxes(Part):
 
 def _others(team: TeamConfig, sender: str) -> list[str]:
     """Everybody who can receive but the sender, who must be a member."""
+    refuse_moved(team)
     member_of(team, sender)
     others = [
         member.name for member in team.roster if member.name != sender and can_receive(member)

@@ -1,4 +1,4 @@
-"""All teams of one store: making, listing, deleting, opening."""
+"""All teams of one store: making, listing, deleting, moving, opening."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.base import Store, TeamState
 from bullpen.store.clock import Clock, now_ms
 from bullpen.team.ids import NewId, new_id
+from bullpen.team.moving import Moved, Progress, move
 from bullpen.team.team import Team
 
 # Inside a class that has a method `list`, the type needs another name.
@@ -124,6 +125,29 @@ class Teams:
                     remedy="Stop them first, or delete with force.",
                 )
         return await self._store.delete(name, actor=by)
+
+    async def move(
+        self,
+        name: str,
+        target: Store,
+        *,
+        to: str,
+        by: str = LEAD,
+        keep: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Moved:
+        """Move a team to another store; see `bullpen.team.moving.move`."""
+        return await move(
+            self._store,
+            target,
+            name,
+            to=to,
+            by=by,
+            keep=keep,
+            on_progress=on_progress,
+            clock=self._clock,
+            new_id=self._new_id,
+        )
 
     def open(self, name: str) -> Team:
         """One team. Nothing is read yet."""

@@ -43,6 +43,7 @@ from bullpen.testing.records import (
     request,
     task,
 )
+from bullpen.testing.restore_contract import RestoreContract
 
 T = TypeVar("T")
 
@@ -153,7 +154,7 @@ async def last_message(store: Store, agent: str) -> str | None:
     return entries[-1].id if entries else None
 
 
-class StoreContract(CommitContract, MailboxContract):
+class StoreContract(CommitContract, MailboxContract, RestoreContract):
     """Every promise of `bullpen.store.base.Store` that one process can check.
 
     A subclass has a fixture `store`: a store without teams, made with `limits`.

@@ -78,7 +78,7 @@ def _of_cluster(last: Round) -> Iterator[Alarm]:
             f"The cluster has {size} servers and {len(last)} were asked.",
             "Name the monitoring address of each with --monitor.",
         )
-    if len(last) > 1 and up and not any(told.meta_leader for told in up):
+    if size > 1 and not any(told.meta_leader for told in up):
         yield Alarm(
             "no_meta_leader",
             "The servers have no leader among them: nothing can be created or moved.",
@@ -141,8 +141,8 @@ def _differing(key: StreamKey, rounds: Sequence[Round]) -> Iterator[Alarm]:
                 "replicas_differ",
                 f"The copy of {_named(key)} on {poor} has lost {max(lost)} messages that other"
                 " copies have.",
-                f"Do not let {poor} lead: take it out of service, remove its copy of the stream,"
-                " and let it copy from the others.",
+                f"Stop {poor}, move its store directory away, and start it again: it copies all of"
+                " it from the others.",
             )
 
 

@@ -32,6 +32,7 @@ _READ_BYTES = 1024 * 1024
 _OURS = re.compile(r"TEAM_\d\d|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES|SPAWN")
 _COUNTED = ("messages", "first_seq", "last_seq")
 _NO_STREAM = 10059
+_PROBE = "BULLPEN_RESTORE_PROBE"
 _OTHER = "Use another backup."
 
 
@@ -50,6 +51,11 @@ class Kept:
     def messages(self) -> int:
         """How many messages it holds."""
         return int(self.state.get("messages", 0))
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of it there were."""
+        return int(self.config.get("num_replicas", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ async def back_up(nc: Client, directory: Path) -> Backup:
     if subjects.DIRECTORY_STREAM not in names:
         raise NotFound(
             "These servers hold no streams of Bullpen.",
-            remedy="Name the servers that do in BULLPEN_STORE.",
+            remedy="Name the servers that do with --store.",
         )
     _make_empty(directory)
     names.sort(key=lambda name: (name != subjects.DIRECTORY_STREAM, name))
@@ -112,13 +118,14 @@ async def restore(nc: Client, found: Backup, *, replicas: int | None = None) -> 
     """
     held = await _names(nc)
     await _refuse_used(nc, held)
+    await _refuse_too_few(nc, replicas or max(kept.replicas for kept in found.streams))
     for name in held:
         await _deleted(nc, name)
     made = []
     try:
         for kept in found.streams:
             made.append(kept.name)
-            config = dict(kept.config) if replicas is None else _with(kept.config, replicas)
+            config = {**kept.config, "num_replicas": replicas or kept.replicas}
             if kept.file is None:
                 await _created(nc, config)
                 continue
@@ -163,6 +170,24 @@ async def _refuse_used(nc: Client, names: Iterable[str]) -> None:
             )
 
 
+async def _refuse_too_few(nc: Client, replicas: int) -> None:
+    """Refuse before anything is changed, if there are too few servers for that many copies."""
+    probe = {
+        "name": _PROBE,
+        "subjects": [f"{_PROBE}.>"],
+        "storage": "memory",
+        "num_replicas": replicas,
+    }
+    try:
+        await api(nc, f"STREAM.CREATE.{_PROBE}", probe, timeout_s=_ANSWER_S)
+    except ApiError as error:
+        raise Unavailable(
+            f"These servers cannot keep {replicas} copies of a stream: {error}.",
+            remedy="Give --replicas, or bring up the servers that are missing.",
+        ) from None
+    await _deleted(nc, _PROBE)
+
+
 async def _created(nc: Client, config: Mapping[str, Any]) -> None:
     try:
         await api(nc, f"STREAM.CREATE.{config['name']}", config, timeout_s=_ANSWER_S)
@@ -182,10 +207,6 @@ async def _deleted(nc: Client, name: str) -> None:
                 f"The server did not remove stream {name}: {error}.",
                 remedy="Restore into new servers.",
             ) from None
-
-
-def _with(config: Mapping[str, Any], replicas: int) -> dict[str, Any]:
-    return {**config, "num_replicas": replicas}
 
 
 def _refuse_other(kept: Kept, state: Mapping[str, Any]) -> None:

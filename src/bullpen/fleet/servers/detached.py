@@ -21,10 +21,10 @@ from bullpen.fleet.servers.config import LOOPBACK, Node, Ports, loopback_config
 from bullpen.fleet.servers.ports import free_ports, is_free
 from bullpen.fleet.servers.process import (
     READY_S,
-    accepts,
     last_words,
     nodes_of,
     open_log,
+    says_ready,
     server_environment,
     until,
     why_not_ready,
@@ -131,15 +131,16 @@ async def start(servers: Servers) -> Servers:
         servers = found(servers.directory) or servers
         stopped = [node for node in servers.nodes if not servers.runs(node)]
         _refuse_taken(stopped)
+        log_sizes = {}
         for node in stopped:
             write_config(node, loopback_config(node, servers.nodes))
-            pid = _launch(binary, node)
+            pid, log_sizes[node.name] = _launch(binary, node)
             known = {**servers.processes, node.name: (pid, processes.start_of(pid) or "")}
             servers = replace(servers, processes=known)
             # Written after each: a server that no record names could not be stopped.
             _write(servers)
     for node in stopped:
-        await _wait_listening(servers, node)
+        await _wait_listening(servers, node, log_sizes[node.name])
     missing = ""
 
     async def ready() -> bool:
@@ -156,7 +157,7 @@ async def start(servers: Servers) -> Servers:
 
 
 async def stop(directory: Path) -> Servers:
-    """End the servers of a directory; those that ended are named by what is returned.
+    """End the servers of a directory; the processes in what is returned are those that ran.
 
     Raises:
         NotFound: none were ever started there.
@@ -170,12 +171,14 @@ async def stop(directory: Path) -> Servers:
         )
     with _locked(directory):
         known = found(directory) or known
-        running = [known.processes[node.name] for node in known.nodes if known.runs(node)]
-        await processes.end_each(running, grace_s=_GRACE_S)
-        for pid, _ in running:
+        running = {
+            node.name: known.processes[node.name] for node in known.nodes if known.runs(node)
+        }
+        await processes.end_each(running.values(), grace_s=_GRACE_S)
+        for pid, _ in running.values():
             _forget(pid)
         _write(replace(known, processes={}))
-    return known
+    return replace(known, processes=running)
 
 
 def _ports_from(first: int, count: int) -> list[Ports]:
@@ -201,8 +204,10 @@ def _refuse_taken(nodes: Sequence[Node]) -> None:
                 )
 
 
-def _launch(binary: Path, node: Node) -> int:
+def _launch(binary: Path, node: Node) -> tuple[int, int]:
+    """Start a server; its pid, and how long its log was before."""
     with open_log(node) as log:
+        log_size = log.tell()
         child = subprocess.Popen(  # noqa: S603
             [os.fspath(binary), "-c", os.fspath(node.config_path)],
             stdin=subprocess.DEVNULL,
@@ -214,7 +219,7 @@ def _launch(binary: Path, node: Node) -> int:
         )
     # It outlives this object without a warning.
     child.returncode = 0
-    return child.pid
+    return child.pid, log_size
 
 
 def _forget(pid: int) -> None:
@@ -223,9 +228,9 @@ def _forget(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-async def _wait_listening(servers: Servers, node: Node) -> None:
+async def _wait_listening(servers: Servers, node: Node, log_size: int) -> None:
     async def listens() -> bool:
-        return not servers.runs(node) or await accepts(node.ports.client)
+        return not servers.runs(node) or says_ready(node, log_size, of=len(servers.nodes))
 
     if not await until(listens, READY_S) or not servers.runs(node):
         raise StartFailed(
@@ -237,7 +242,9 @@ async def _wait_listening(servers: Servers, node: Node) -> None:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # The mode is that of the last directory only: the home may have to be made as well.
+    for each in (directory.parent, directory):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -40,7 +40,7 @@ def _ask(base_url: str, path: str, timeout_s: float) -> dict[str, Any]:
         found = json.loads(data)
     except (OSError, ValueError) as error:
         raise Unavailable(
-            f"The server at {base_url} did not answer {path}: {error}.",
+            f"The server at {base_url} did not answer {path}: {_why(error)}.",
             remedy="Check that it runs and that its monitoring port can be reached.",
         ) from error
     if not isinstance(found, dict):
@@ -49,6 +49,11 @@ def _ask(base_url: str, path: str, timeout_s: float) -> dict[str, Any]:
             remedy="Check that this is the monitoring port of a nats-server.",
         )
     return found
+
+
+def _why(error: Exception) -> object:
+    reason = getattr(error, "reason", None) or error
+    return getattr(reason, "strerror", None) or reason
 
 
 def streams_of(jsz: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -7,7 +7,6 @@ only this process holds.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -35,7 +34,10 @@ _TRIES = 5
 _SCREEN_BYTES = 4_000
 _PORT_TAKEN = "address already in use"
 _KEPT = ("GOMAXPROCS", "GOMEMLIMIT", "HOME", "LANG", "PATH", "TMPDIR", "TZ")
-_WATCHER = ("/bin/sh", "-c", "read -r _; kill -KILL 0")
+# A group with a stopped process in it that loses its last parent is told to hang up by the system.
+_WATCHER = ("/bin/sh", "-c", "trap '' HUP INT TERM; read -r _; kill -KILL 0")
+_READY = b"Server is ready"
+_READY_FOR_OTHERS = b"Listening for route connections"
 
 
 class Cluster:
@@ -72,6 +74,7 @@ class Cluster:
         self.nodes = nodes_of(directory, ports or free_ports(nodes))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._paused: set[int] = set()
+        self._log_sizes: dict[int, int] = {}
         self._watcher: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Cluster:
@@ -255,6 +258,7 @@ class Cluster:
                 process_group=0,
             )
         with open_log(node) as log:
+            self._log_sizes[index] = log.tell()
             self._processes[index] = subprocess.Popen(  # noqa: S603
                 [os.fspath(program), "-c", os.fspath(node.config_path)],
                 stdin=subprocess.DEVNULL,
@@ -274,7 +278,7 @@ class Cluster:
                     screen=last_words(node),
                     remedy=f"Read its log: {node.log_path}",
                 )
-            return await accepts(node.ports.client)
+            return says_ready(node, self._log_sizes[index], of=len(self.nodes))
 
         if not await until(listens, READY_S):
             raise StartFailed(
@@ -354,16 +358,15 @@ def last_words(node: Node) -> str:
     return data[-_SCREEN_BYTES:].decode("utf-8", "replace")
 
 
-async def accepts(port: int) -> bool:
-    """Whether a server takes connections at a port of this machine."""
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()
-    return True
+def says_ready(node: Node, log_size: int, *, of: int) -> bool:
+    """Whether a server of a cluster of that many listens, by what it said since it was started.
+
+    Somebody else could answer at its port, if it cannot have it.
+    """
+    with node.log_path.open("rb") as log:
+        log.seek(log_size)
+        said = log.read()
+    return _READY in said and (of == 1 or _READY_FOR_OTHERS in said)
 
 
 async def until(holds: Callable[[], Awaitable[bool]], deadline_s: float) -> bool:

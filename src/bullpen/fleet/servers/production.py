@@ -85,11 +85,6 @@ jetstream {{
   # Acknowledged means on the disk. The server's own default is two minutes later: a power cut
   # then loses what was acknowledged, and may leave streams without a leader.
   sync_interval: {SYNC}
-}}
-
-# One consumer per agent does not scale. Who makes so many by mistake is stopped here.
-limits {{
-  default_max_consumers: 1000
 }}"""
 
 
@@ -101,9 +96,9 @@ def _tls(host: str, tls: str | None) -> str:
     return f"""
 # Clients check that this is the server they mean; who they are, they show by their credentials.
 tls {{
-  cert_file: {quoted(f"{tls}/{host}.crt")}
+  cert_file: {quoted(f"{tls}/{host}.pem")}
   key_file: {quoted(f"{tls}/{host}.key")}
-  ca_file: {quoted(f"{tls}/ca.crt")}
+  ca_file: {quoted(f"{tls}/ca.pem")}
   timeout: 5
 }}"""
 
@@ -114,7 +109,8 @@ def _auth(auth: str | None) -> str:
 # NO AUTHORIZATION: whoever reaches the port may do everything. Give --auth DIR."""
     return f"""
 # Who may do what: operator, accounts, and where changes of these are kept. Beside this file,
-# because its path counts from here. Made by: bullpen auth config --dir {auth} > {AUTH_FILE}
+# because its path counts from here. Made by:
+#   bullpen auth config --dir {auth} --resolver {STORE_DIR}/accounts > {AUTH_FILE}
 include {quoted(AUTH_FILE)}"""
 
 
@@ -139,11 +135,11 @@ cluster {{
 
 
 def _route_tls(host: str, tls: str) -> str:
-    return f"""  # Servers prove to each other who they are, or whoever reaches this port could be one.
+    return f"""  # Servers prove who they are, or whoever reaches this port could be one.
   tls {{
-    cert_file: {quoted(f"{tls}/{host}.crt")}
+    cert_file: {quoted(f"{tls}/{host}.pem")}
     key_file: {quoted(f"{tls}/{host}.key")}
-    ca_file: {quoted(f"{tls}/ca.crt")}
+    ca_file: {quoted(f"{tls}/ca.pem")}
     verify: true
     timeout: 5
   }}"""

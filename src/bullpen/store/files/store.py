@@ -31,7 +31,7 @@ from bullpen.store.base import (
 )
 from bullpen.store.checks import check_config, check_message, no_team
 from bullpen.store.clock import Clock, now_ms
-from bullpen.store.files import checkup, log, mailbox, watching
+from bullpen.store.files import checkup, log, mailbox, restore, watching
 from bullpen.store.files.boxes import Boxes
 from bullpen.store.files.disk import Disk, list_folder
 from bullpen.store.files.log import Head
@@ -40,6 +40,7 @@ from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.plan import event_line
 from bullpen.store.files.records import read_presence
 from bullpen.store.files.writer import TeamFiles, disk_errors, remove_tree
+from bullpen.store.history import check_history
 
 T = TypeVar("T")
 
@@ -94,13 +95,8 @@ class FileStore:
         paths, disk = TeamPaths(self.home, team), self._disk
         check_config(config)
         with disk_errors(team):
-            if os.path.lexists(paths.deleting):
-                self._delete(team, actor)
-            if os.path.lexists(paths.root) and os.listdir(paths.root):
-                raise _exists(team)
-            _refuse_leftover_tasks(paths)
-            for folder in (paths.teams, paths.task_lists, paths.tasks):
-                disk.ensure_dir(folder)
+            self._make_room(paths)
+            disk.ensure_dir(paths.tasks)
             if not os.path.lexists(paths.tasks_lock_file):
                 with suppress(FileExistsError):
                     disk.write_new(paths.tasks_lock_file, b"")
@@ -115,6 +111,34 @@ class FileStore:
                 raise
             disk.sync_dir(paths.teams)
             disk.sync_dir(paths.task_lists)
+
+    def _make_room(self, paths: TeamPaths) -> None:
+        """Find nothing in the place of a new team, or take away what died half-way there."""
+        if os.path.lexists(paths.deleting):
+            self._finish_deletion(paths.name)
+        if os.path.lexists(paths.root) and os.listdir(paths.root):
+            raise _exists(paths.name)
+        _refuse_leftover_tasks(paths)
+        for folder in (paths.teams, paths.task_lists):
+            self._disk.ensure_dir(folder)
+
+    def _finish_deletion(self, team: str) -> None:
+        """Take away a team that carries the mark, unless who made or deletes it still lives.
+
+        The mark counts under the lock only: whoever restores a team holds it until that is done.
+        """
+        files = self._files(team)
+        with suppress(NotFound):
+            try:
+                with files.writing():
+                    pass
+            finally:
+                self._forget(team, files)
+
+    def _forget(self, team: str, files: TeamFiles) -> None:
+        self._teams.pop(team, None)
+        self._boxes.pop(team, None)
+        files.lock.close()
 
     def _fill(self, staging: str, config: TeamConfig, actor: str) -> None:
         own = os.path.join(staging, ".bullpen")
@@ -136,6 +160,19 @@ class FileStore:
         self._disk.sync_dir(own)
         self._disk.sync_dir(staging)
 
+    async def restore(self, team: str, events: Sequence[Event]) -> None:
+        """Make a team out of its whole log."""
+        await _in_thread(lambda: self._restore(team, events))
+
+    def _restore(self, team: str, events: Sequence[Event]) -> None:
+        paths = TeamPaths(self.home, team)
+        folded = check_history(team, events)
+        with disk_errors(team):
+            self._make_room(paths)
+            wait_s = self._limits.lock_wait_s
+            if not restore.place(paths, self._disk, events, folded, wait_s=wait_s):
+                raise _exists(team)
+
     async def delete(self, team: str, *, actor: str) -> bool:
         """Remove a team. A damaged one can be removed too."""
         return await _in_thread(lambda: self._delete(team, actor))
@@ -156,9 +193,7 @@ class FileStore:
         except NotFound:
             return False
         finally:
-            self._teams.pop(team, None)
-            self._boxes.pop(team, None)
-            files.lock.close()
+            self._forget(team, files)
         return True
 
     async def teams(self) -> list[str]:

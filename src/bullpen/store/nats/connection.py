@@ -18,11 +18,15 @@ from nats.aio.client import Client
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import jsontext
+from bullpen.store.nats.bound import BoundReader
 from bullpen.store.nats.wire import Reader
 
 _log = logging.getLogger(__name__)
 
 SCHEMES = ("nats://", "tls://")
+
+_LED_S = 2.0
+"""How long a stream that stored something has the same leader: an election takes four seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +112,12 @@ class Connection:
         self.bearer = bearer_of(endpoint.creds)
         self._connect_s = connect_s
         self._client: Client | None = None
-        self._reader: Reader | None = None
+        self._reader: Reader | BoundReader | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
         self.on_reconnect: list[Callable[[], None]] = []
         self.down_since: float | None = None
+        self._led: dict[str, float] = {}
 
     async def client(self) -> Client:
         """The connected client.
@@ -120,21 +125,31 @@ class Connection:
         Raises:
             Unavailable: no server could be reached in time.
         """
-        if self._client is not None and not self._closed:
+        if self._client is not None and not self._client.is_closed:
             return self._client
         async with self._connecting:
             if self._closed:
                 raise Unavailable("The store was closed.", remedy="Open it again.")
-            if self._client is None:
+            if self._client is None or self._client.is_closed:
                 self._client = await self._connect()
-                self._reader = Reader(self._client)
+                self.down_since = None
+                bound = self.bearer.is_bound
+                self._reader = BoundReader(self._client) if bound else Reader(self._client)
             return self._client
 
-    async def reader(self) -> Reader:
+    async def reader(self) -> Reader | BoundReader:
         """What reads many messages at once."""
         await self.client()
         assert self._reader is not None
         return self._reader
+
+    def was_led(self, stream: str, asked: float) -> None:
+        """Note that most servers stored something after it was asked at this moment."""
+        self._led[stream] = max(asked, self._led.get(stream, 0.0))
+
+    def is_led(self, stream: str) -> bool:
+        """Whether what the leader of a stream says alone can be believed."""
+        return time.monotonic() - self._led.get(stream, 0.0) < _LED_S
 
     async def _connect(self) -> Client:
         client = Client()
@@ -155,6 +170,7 @@ class Connection:
             "error_cb": _complain,
             "disconnected_cb": self._went_down,
             "reconnected_cb": self._came_up,
+            "closed_cb": self._was_given_up,
             "max_reconnect_attempts": -1,
             "reconnect_time_wait": 0.25,
             "connect_timeout": 2,
@@ -191,6 +207,12 @@ class Connection:
         self.down_since = None
         for tell in self.on_reconnect:
             tell()
+
+    async def _was_given_up(self) -> None:
+        """The library closes a connection for good when a server says no. It is made again."""
+        if self._client is not None and self._client.is_closed and not self._closed:
+            for tell in self.on_reconnect:
+                tell()
 
     async def aclose(self) -> None:
         """Close the connection for good."""

@@ -33,25 +33,27 @@ class Directory:
         self._link = link
         self._partitions: int | None = None
 
-    async def find(self, team: str) -> Entry:
-        """What is known of a name. Raises Unavailable."""
+    async def find(self, team: str, *, look_twice: bool = True) -> Entry:
+        """What is known of a name. Raises Unavailable.
+
+        Whoever can only ask a replica, which may be behind, looks twice before he finds nothing.
+        """
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                row = await self._look(subjects.team_key(team))
+                row = await self._look(subjects.team_key(team), look_twice=look_twice)
                 return Entry(None if row is None else _address(row), 0 if row is None else row.seq)
             except NoAnswer as error:
                 await self._again(deadline, error)
 
-    async def _look(self, key: str) -> Row | None:
+    async def _look(self, key: str, *, look_twice: bool = False) -> Row | None:
         client = await self._link.client()
         stream = subjects.DIRECTORY_STREAM
         if not self._link.bearer.is_bound:
             ask = {"last_by_subj": key}
             return await wire.leader_row(client, stream, ask, timeout_s=_TRY_S)
         row = await wire.last_row(client, stream, key, timeout_s=_TRY_S)
-        if row is None:
-            # A replica that is behind would say the same.
+        if row is None and look_twice:
             await asyncio.sleep(_SECOND_LOOK_S)
             row = await wire.last_row(client, stream, key, timeout_s=_TRY_S)
         return row
@@ -84,21 +86,28 @@ class Directory:
         return await self._write(team, b"", expect)
 
     async def _write(self, team: str, data: bytes, expect: int) -> bool:
-        client = await self._link.client()
         key = subjects.team_key(team)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                await wire.append(client, key, data, expect=expect, timeout_s=_TRY_S)
-                return True
-            except HeadMoved:
-                # Perhaps by an earlier try of this call whose answer was lost.
-                row = await self._look(key)
-                if row is not None and row.seq == expect:
-                    continue
-                return row is not None and row.data == data and bool(data)
+                is_written = await self._try_to_write(key, data, expect)
+                if is_written is not None:
+                    return is_written
             except (NoAnswer, ApiError) as error:
                 await self._again(deadline, error)
+
+    async def _try_to_write(self, key: str, data: bytes, expect: int) -> bool | None:
+        """Whether the entry is this one now; None if that is to be tried again."""
+        client = await self._link.client()
+        try:
+            await wire.append(client, key, data, expect=expect, timeout_s=_TRY_S)
+        except HeadMoved:
+            # Perhaps by an earlier try of this call whose answer was lost.
+            row = await self._look(key)
+            if row is not None and row.seq == expect:
+                return None
+            return row is not None and row.data == data and bool(data)
+        return True
 
     async def _again(self, deadline: float, error: NoAnswer | ApiError) -> None:
         if time.monotonic() > deadline:

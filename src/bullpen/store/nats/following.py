@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from nats import errors as nats_errors
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from bullpen.errors import BullpenError
 from bullpen.store.nats import wire
+from bullpen.store.nats.asking import listen
 from bullpen.store.nats.connection import Connection
 from bullpen.store.nats.log import Gone, TeamLog
 from bullpen.store.nats.wire import NoAnswer
@@ -39,6 +41,8 @@ class Following:
         self._sweep_s = sweep_s
         self._watchers: Counter[TeamLog] = Counter()
         self._subscriptions: dict[TeamLog, Subscription] = {}
+        self._heard_on: dict[TeamLog, Client] = {}
+        self._subscribing = asyncio.Lock()
         self._behind: set[TeamLog] = set()
         self._wanted = asyncio.Event()
         self._sweep_now = False
@@ -54,8 +58,7 @@ class Following:
         """Follow a log as long as this is open. Raises Unavailable, Gone."""
         self._watchers[log] += 1
         try:
-            if log not in self._subscriptions:
-                await self._subscribe(log)
+            await self._subscribe(log)
             # What was stored before the server knew of the subscription is not repeated.
             await log.confirm()
             yield
@@ -66,23 +69,29 @@ class Following:
                 await self._unsubscribe(log)
 
     async def _subscribe(self, log: TeamLog) -> None:
-        client = await self._link.client()
+        """Listen to a log over the connection there is now, unless that is so already."""
+        async with self._subscribing:
+            client = await self._link.client()
+            if self._heard_on.get(log) is client:
+                return
 
-        async def take(message: Msg) -> None:
-            with suppress(NoAnswer, BullpenError):
-                if log.news(wire.row_of(message)):
-                    return
-            self._behind.add(log)
-            self._wanted.set()
+            def take(message: Msg) -> None:
+                with suppress(NoAnswer, BullpenError):
+                    if log.news(wire.row_of(message)):
+                        return
+                self._behind.add(log)
+                self._wanted.set()
 
-        self._subscriptions[log] = await client.subscribe(log.address.news, cb=take)
+            self._subscriptions[log] = await listen(client, log.address.news, take)
+            self._heard_on[log] = client
+            if self._task is None:
+                self._task = asyncio.create_task(self._catch_up())
         with suppress(nats_errors.Error, TimeoutError):
             await client.flush(timeout=2)
-        if self._task is None:
-            self._task = asyncio.create_task(self._catch_up())
 
     async def _unsubscribe(self, log: TeamLog) -> None:
         subscription = self._subscriptions.pop(log, None)
+        self._heard_on.pop(log, None)
         self._behind.discard(log)
         if subscription is not None:
             with suppress(nats_errors.Error, OSError):
@@ -117,6 +126,14 @@ class Following:
 
     async def _sweep(self) -> None:
         """Find the logs that went on without a word."""
+        try:
+            for log in list(self._subscriptions):
+                await self._subscribe(log)
+        except (BullpenError, nats_errors.Error) as error:
+            _log.info("cannot listen: %s", error)
+            self._behind |= set(self._subscriptions)
+            self._reconnected()
+            return
         if self._link.bearer.is_bound:
             self._behind |= set(self._subscriptions)
             return

@@ -86,6 +86,7 @@ class TeamLog:
         self.head = 0
         self.changed = asyncio.Event()
         self.confirmed = 0.0
+        self.in_doubt = False
         self._limits = limits
         self._events_kept = events_kept
         self._lock = asyncio.Lock()
@@ -107,7 +108,8 @@ class TeamLog:
         """
         deadline = time.monotonic() + self._limits.lock_wait_s
         try:
-            await asyncio.wait_for(self._lock.acquire(), self._limits.lock_wait_s)
+            async with asyncio.timeout(self._limits.lock_wait_s):
+                await self._lock.acquire()
         except TimeoutError:
             raise Unavailable(
                 f"Team {self.address.team!r} is busy: others wait for {self.link.endpoint}.",
@@ -147,7 +149,10 @@ class TeamLog:
                     raise self._no_answer(error) from None
                 await asyncio.sleep(0.05)
 
-    def stale(self) -> Problem | None:
+    def _confirm(self, moment: float) -> None:
+        self.confirmed, self.in_doubt = moment, False
+
+    def stale(self) -> Problem:
         """What to say if this may not be how the team is now."""
         age = time.monotonic() - self.confirmed
         return Problem(
@@ -166,23 +171,43 @@ class TeamLog:
         """
         asked = time.monotonic()
         if at_least is None:
-            at_least = await self._leaders_head(self._try_s(deadline))
-            if at_least == 0:
+            await self._read_to_the_end(deadline)
+        else:
+            await self._read_up_to(at_least, deadline)
+        self._confirm(max(self.confirmed, asked))
+
+    async def _read_to_the_end(self, deadline: float) -> None:
+        """Read on until a server that most others follow has nothing more."""
+        moved_to = 0
+        while True:
+            head, is_sure = await self._leaders_head(self._try_s(deadline))
+            if head == 0:
                 self.kept.gone = True
                 self._wake()
                 raise Gone
-        looks = 0
+            await self._read_up_to(head, deadline)
+            # Who leads no more stores nothing more: twice moved, it is led.
+            if is_sure or head > moved_to > 0:
+                return
+            moved_to = head
+
+    async def _read_up_to(self, at_least: int, deadline: float) -> None:
+        looks, has_hole = 0, False
         while self.head < at_least:
             looks += 1
             rows = await self._rows(looks, self._try_s(deadline))
-            if rows:
+            try:
                 self._take(rows)
-            elif self.head < at_least:
+            except Unavailable:
+                # One of many may have been lost on the way: the leader is asked for each.
+                if has_hole:
+                    raise
+                looks, has_hole = max(looks, _LOOKS_AT_REPLICAS), True
+            if not rows:
                 # A replica that is behind.
                 if time.monotonic() > deadline:
                     raise NoAnswer("the replicas are behind")
                 await asyncio.sleep(0.002 * looks)
-        self.confirmed = max(self.confirmed, asked)
 
     async def _rows(self, looks: int, timeout_s: float) -> list[Row]:
         client = await self.link.client()
@@ -194,33 +219,44 @@ class TeamLog:
         row = await wire.leader_row(client, self.address.stream, ask, timeout_s=timeout_s)
         return [] if row is None else [row]
 
-    async def _leaders_head(self, timeout_s: float) -> int:
+    async def _leaders_head(self, timeout_s: float) -> tuple[int, bool]:
+        """The last message by the word of the leader; and whether it certainly is the leader.
+
+        One that was cut off from the others takes itself for the leader for ten seconds more, and
+        would call a log unchanged that has gone on elsewhere.
+        """
         client = await self.link.client()
-        bearer = self.link.bearer
-        if bearer.is_bound and bearer.reads_only:
-            row = await wire.last_row(
-                client, self.address.stream, self.address.log, timeout_s=timeout_s
-            )
-            return 0 if row is None else row.seq
-        if bearer.is_bound:
-            try:
-                await wire.append(
-                    client,
-                    self.address.sync,
-                    b"",
-                    expect=self.head,
-                    expect_on=self.address.log,
-                    rollup=True,
-                    timeout_s=timeout_s,
-                )
-            except HeadMoved as moved:
-                if moved.head is None:
-                    raise NoAnswer("the head moved") from None
-                return moved.head
-            return self.head
+        bearer, stream = self.link.bearer, self.address.stream
+        if bearer.reads_only:
+            row = await wire.last_row(client, stream, self.address.log, timeout_s=timeout_s)
+            return (0 if row is None else row.seq), True
+        if bearer.is_bound or not self.link.is_led(stream):
+            return await self._ask_all(timeout_s)
         ask = {"last_by_subj": self.address.log}
-        row = await wire.leader_row(client, self.address.stream, ask, timeout_s=timeout_s)
-        return 0 if row is None else row.seq
+        row = await wire.leader_row(client, stream, ask, timeout_s=timeout_s)
+        return (0 if row is None else row.seq), self.link.is_led(stream)
+
+    async def _ask_all(self, timeout_s: float) -> tuple[int, bool]:
+        """Have most of the servers agree that the log is where it is known to be."""
+        client, asked = await self.link.client(), time.monotonic()
+        try:
+            await wire.append(
+                client,
+                self.address.sync,
+                b"",
+                expect=self.head,
+                expect_on=self.address.log,
+                rollup=True,
+                timeout_s=timeout_s,
+            )
+        except HeadMoved as moved:
+            if moved.head is None or 0 < moved.head < self.head:
+                raise NoAnswer("the head is in doubt") from None
+            return moved.head, False
+        except ApiError as error:
+            raise NoAnswer(str(error)) from None
+        self.link.was_led(self.address.stream, asked)
+        return self.head, True
 
     def _take(self, rows: Sequence[Row]) -> None:
         """Fold messages in, oldest first."""
@@ -275,7 +311,7 @@ class TeamLog:
         if self._lock.locked() or row.before != self.head or not self.head:
             return False
         self._take([row])
-        self.confirmed = time.monotonic()
+        self._confirm(time.monotonic())
         return True
 
     # Appending
@@ -291,18 +327,13 @@ class TeamLog:
             Unavailable: it could not be stored, or it is not known whether it was.
         """
         eid = secrets.token_hex(8)
-        raw = {"v": 1, "eid": eid, "prev": self.head, **event.encode()}
-        data = jsontext.dumps_line({**raw, "gone": True} if last else raw)
-        if len(data) > PAYLOAD_MAX:
-            raise Invalid(
-                f"One change of team {self.address.team!r} would have {len(data)} bytes; at most"
-                f" {PAYLOAD_MAX} are stored at once.",
-                remedy="Do it in several steps, or put the content into files.",
-            )
-        client = await self.link.client()
         tries, maybe = 0, False
         while True:
             tries += 1
+            client = await self.link.client()
+            # Made for each try: a snapshot of somebody else may have become the head.
+            data = self._line(event, eid, last=last)
+            asked = time.monotonic()
             try:
                 seq = await wire.append(
                     client,
@@ -322,14 +353,28 @@ class TeamLog:
                 await self._pause(tries, deadline, error)
             except ApiError as error:
                 await self._refused(error, tries, deadline)
+                maybe = True
             else:
+                self.link.was_led(self.address.stream, asked)
                 self._append_taken(event, eid, seq, data, last=last)
                 return True
+
+    def _line(self, event: Event, eid: str, *, last: bool) -> bytes:
+        raw = {"v": 1, "eid": eid, "prev": self.head, **event.encode()}
+        data = jsontext.dumps_line({**raw, "gone": True} if last else raw)
+        if len(data) > PAYLOAD_MAX:
+            raise Invalid(
+                f"One change of team {self.address.team!r} would have {len(data)} bytes; at most"
+                f" {PAYLOAD_MAX} are stored at once.",
+                remedy="Do it in several steps, or put the content into files.",
+            )
+        return data
 
     def _append_taken(self, event: Event, eid: str, seq: int, data: bytes, *, last: bool) -> None:
         self.kept.apply(event)
         self._keep_line(event.seq, eid, data)
-        self.head, self.confirmed = seq, time.monotonic()
+        self.head = seq
+        self._confirm(time.monotonic())
         self.kept.gone = last
         self._wake()
 
@@ -366,8 +411,9 @@ class TeamLog:
             ) from None
         if time.monotonic() >= deadline:
             raise Unavailable(
-                f"The server could not store a change of team {self.address.team!r}: {error}.",
-                remedy="See `bullpen server status`; nothing was changed.",
+                f"The server could not store a change of team {self.address.team!r}: {error}."
+                " It is not known whether an earlier try was stored.",
+                remedy="See `bullpen server status`, then try again.",
             ) from None
         await asyncio.sleep(min(0.5, 0.05 * 2**tries))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from bullpen.errors import Invalid, Unavailable
+from bullpen.errors import Unavailable
 from bullpen.protocol import jsontext
 from bullpen.protocol.changes import Event
 from bullpen.store.nats import wire
@@ -43,16 +43,3 @@ async def store(log: TeamLog, events: Sequence[Event]) -> None:
             f"Team {log.address.team!r} could not be written to {log.link.endpoint}: {error}.",
             remedy="See `bullpen server status`, then try again; nothing of it can be seen.",
         ) from None
-
-
-def check(events: Sequence[Event]) -> None:
-    """Refuse what is no history of a team."""
-    kept = Kept()
-    try:
-        if not events:
-            raise ValueError("there are no events")
-        for event in events:
-            kept.apply(event)
-        _ = kept.team
-    except ValueError as error:
-        raise Invalid(f"That is no history of a team: {error}.", remedy="Copy all of it.") from None

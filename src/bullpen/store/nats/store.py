@@ -33,6 +33,7 @@ from bullpen.store.base import (
 )
 from bullpen.store.checks import check_change, check_config, no_team, with_fields
 from bullpen.store.clock import Clock, now_ms
+from bullpen.store.history import check_history
 from bullpen.store.nats import examining, mail, restoring
 from bullpen.store.nats.beats import Beats
 from bullpen.store.nats.connection import Connection, Endpoint
@@ -43,6 +44,9 @@ from bullpen.store.nats.log import EVENTS_KEPT, Gone, TeamLog
 from bullpen.store.nats.subjects import Address
 
 Plan = Callable[[Kept], Sequence[Change]]
+
+_HEARTBEATS_BELIEVE_S = 60.0
+"""How long heartbeats are taken for a team without asking whether it is still there."""
 
 
 class NatsStore(Store):
@@ -89,14 +93,14 @@ class NatsStore(Store):
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
         """Make a team that has a history already."""
-        names.check_component(team, kind="team name")
-        restoring.check(events)
+        check_history(team, events)
         log = await self._new(team)
         await restoring.store(log, events)
         await self._enter(log)
 
     async def _new(self, team: str) -> TeamLog:
-        found = await self._directory.find(team)
+        # Others may be faster than this look: what counts is the entry, made with a condition.
+        found = await self._directory.find(team, look_twice=False)
         if found.address is not None:
             with suppress(NotFound):
                 await self._open(team)
@@ -109,7 +113,7 @@ class NatsStore(Store):
 
     async def _enter(self, log: TeamLog) -> None:
         team = log.address.team
-        found = await self._directory.find(team)
+        found = await self._directory.find(team, look_twice=False)
         if found.address is not None or not await self._directory.enter(
             log.address, found.revision
         ):
@@ -185,10 +189,7 @@ class NatsStore(Store):
         return await mail.read_events(await self._open(team), after, limit)
 
     def _doubt(self, log: TeamLog) -> Problem | None:
-        return None if self._is_believed(log) else log.stale()
-
-    def _is_believed(self, log: TeamLog) -> bool:
-        return time.monotonic() - log.confirmed <= max(self._believe_s, 5.0)
+        return log.stale() if log.in_doubt else None
 
     async def _open(self, team: str) -> TeamLog:
         """The team's log, confirmed; as it was last known if the servers do not answer now."""
@@ -205,6 +206,7 @@ class NatsStore(Store):
                 self._drop(team, log)
             except Unavailable:
                 if log.head:
+                    log.in_doubt = True
                     return log
                 raise
         found = await self._directory.find(team)
@@ -248,9 +250,10 @@ class NatsStore(Store):
 
     async def _known(self, team: str) -> TeamLog:
         """The team's log as it is here; only the servers' answer to an append can confirm it."""
-        names.check_component(team, kind="team name")
         log = self._logs.get(team)
-        return log if log is not None and log.head else await self._open(team)
+        if log is None or not log.head or log.kept.gone:
+            return await self._open(team)
+        return log
 
     async def _decide(
         self, log: TeamLog, plan: Plan, actor: str, op: str, deadline: float
@@ -377,7 +380,10 @@ class NatsStore(Store):
     async def beat(self, team: str, presence: Presence) -> None:
         """Record a heartbeat."""
         names.check_component(presence.agent, kind="member name")
-        await self._beats.put((await self._open(team)).address, presence)
+        log = await self._known(team)
+        if time.monotonic() - log.confirmed > _HEARTBEATS_BELIEVE_S:
+            log = await self._open(team)
+        await self._beats.put(log.address, presence)
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
         """The last heartbeat of every agent; what is two minutes old is forgotten."""

@@ -136,5 +136,6 @@ def _spawn(replicas: int) -> dict[str, Any]:
         replicas,
         retention="workqueue",
         deny_delete=False,
+        max_age=3600 * _S,
         republish={"src": "spawn.>", "dest": "ws.>"},
     )

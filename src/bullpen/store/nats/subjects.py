@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 _PLAIN = re.compile(r"[a-z0-9-]")
 _ESCAPED = re.compile(r"_([0-9a-f]{2})")
@@ -54,7 +55,7 @@ def partition_for(team: str, partitions: int) -> int:
     return int.from_bytes(hashlib.sha256(team.encode()).digest()[:4]) % partitions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Address:
     """Where one life of a team is. A team that is made again gets another `uid`."""
 
@@ -67,11 +68,11 @@ class Address:
         """The stream that holds it."""
         return stream_of(self.partition)
 
-    @property
+    @cached_property
     def _within(self) -> str:
         return f"{self.partition:02d}.{token(self.team)}.{self.uid}"
 
-    @property
+    @cached_property
     def log(self) -> str:
         """The subject of all its events."""
         return f"t.{self._within}.log"

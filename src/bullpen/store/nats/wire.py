@@ -18,6 +18,7 @@ from nats.aio.msg import Msg
 
 from bullpen.errors import Unavailable
 from bullpen.protocol import jsontext
+from bullpen.store.nats import asking
 
 _SEQUENCE = re.compile(r"sequence: (\d+)")
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -64,7 +65,7 @@ async def request(
 ) -> Msg:
     """Ask and wait for the answer. Raises NoAnswer."""
     try:
-        return await nc.request(subject, data, timeout=timeout_s, headers=headers)
+        return await asking.ask(nc, subject, data, headers=headers, timeout_s=timeout_s)
     except (nats_errors.Error, OSError, asyncio.InvalidStateError) as error:
         raise NoAnswer(type(error).__name__) from None
     except TimeoutError:
@@ -123,6 +124,11 @@ async def append(
 async def replace(nc: Client, subject: str, data: bytes, *, timeout_s: float) -> int:
     """Store a message in the place of all that are on its subject."""
     return await _stored(nc, subject, data, {"Nats-Rollup": "sub"}, timeout_s)
+
+
+async def publish_once(nc: Client, subject: str, data: bytes, *, key: str, timeout_s: float) -> int:
+    """Store a message unless one with the same key was stored a moment ago."""
+    return await _stored(nc, subject, data, {"Nats-Msg-Id": key}, timeout_s)
 
 
 async def _stored(

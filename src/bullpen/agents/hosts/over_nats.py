@@ -1,0 +1,137 @@
+"""The machines of a cell, asked over NATS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bullpen.agents.hosts.records import HostBeat, HostOrder, HostRecord, SpawnRequest, pool_of
+from bullpen.errors import Unavailable
+from bullpen.protocol import jsontext
+from bullpen.protocol.agent import ProcessRecord
+from bullpen.store.clock import Clock, now_ms
+from bullpen.store.nats import wire
+from bullpen.store.nats.connection import Connection
+from bullpen.store.nats.subjects import token
+from bullpen.store.nats.wire import ApiError, NoAnswer
+
+HOSTS, BEATS = "KV_HOSTS", "KV_BEATS"
+_TRY_S = 5.0
+_ANSWER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHost:
+    """A machine, and its last heartbeat unless it is lost."""
+
+    record: HostRecord
+    beat: HostBeat | None
+
+
+def record_key(host: str) -> str:
+    """Where a host says what it is."""
+    return f"$KV.HOSTS.host.{token(host)}"
+
+
+def beat_key(host: str) -> str:
+    """Where a host says that it is there."""
+    return f"$KV.BEATS.host.{token(host)}"
+
+
+def order_subject(host: str) -> str:
+    """Where a host is asked to do something now."""
+    return f"ctl.{token(host)}"
+
+
+async def known_hosts(link: Connection) -> list[KnownHost]:
+    """All hosts of a cell, by name. Raises Unavailable."""
+    reader = await link.reader()
+    try:
+        records = await reader.rows(HOSTS, "$KV.HOSTS.host.*", 1, timeout_s=_TRY_S)
+        beats = await reader.rows(BEATS, "$KV.BEATS.host.*", 1, timeout_s=_TRY_S)
+    except NoAnswer as error:
+        raise Unavailable(
+            f"Which hosts there are is not known: no answer from {link.endpoint} ({error}).",
+            remedy="See `bullpen server status`.",
+        ) from None
+    last = {
+        beat.name: beat
+        for beat in (HostBeat.parse(jsontext.loads(row.data)) for row in beats if row.data)
+    }
+    found = [HostRecord.parse(jsontext.loads(row.data)) for row in records if row.data]
+    return [KnownHost(host, last.get(host.name)) for host in sorted(found, key=lambda h: h.name)]
+
+
+class NatsHosts:
+    """The machines of a cell, for who has a connection of his own."""
+
+    def __init__(
+        self, link: Connection, variables: Mapping[str, str], *, clock: Clock = now_ms
+    ) -> None:
+        self.link = link
+        self.variables = variables
+        self._clock = clock
+
+    async def admit(self, team: str, agent: str) -> Mapping[str, str]:
+        """Agents that are started beside a host connect as their starter did."""
+        return self.variables
+
+    async def place(
+        self, team: str, agent: str, nonce: str, labels: Mapping[str, str], *, by: str
+    ) -> None:
+        """Put a request into the queue of those labels."""
+        request = SpawnRequest.new(
+            team=team,
+            agent=agent,
+            nonce=nonce,
+            labels=dict(labels),
+            by=by,
+            asked_ms=self._clock(),
+        )
+        client = await self.link.client()
+        data = jsontext.dumps_line(request.raw)
+        try:
+            # The nonce makes it one request, however often it is sent.
+            await wire.publish_once(
+                client, f"spawn.{pool_of(labels)}", data, key=nonce, timeout_s=_TRY_S
+            )
+        except (NoAnswer, ApiError) as error:
+            raise Unavailable(
+                f"No machine could be asked to start {agent!r}: {error}.",
+                remedy="See `bullpen server status`, then try again.",
+            ) from None
+
+    async def stop(
+        self, place: ProcessRecord, team: str, agent: str, nonce: str, *, grace_s: float
+    ) -> None:
+        """Ask the host where it runs."""
+        order = HostOrder.new(action="stop", team=team, agent=agent, nonce=nonce, grace_s=grace_s)
+        await self.order(place.host, order, within_s=grace_s + _ANSWER_S)
+
+    async def order(self, host: str, order: HostOrder, *, within_s: float) -> None:
+        """Have a host do something. Raises Unavailable if it is not there, or cannot."""
+        client = await self.link.client()
+        data = jsontext.dumps_line(order.raw)
+        try:
+            answer = await wire.request(
+                client, order_subject(host), data, headers=None, timeout_s=within_s
+            )
+        except NoAnswer as error:
+            raise Unavailable(
+                f"The host {host!r} does not answer ({error}).",
+                remedy=f"See `bullpen hosts`; if {host} is lost, its agents are given up.",
+            ) from None
+        raw = jsontext.loads(answer.data)
+        if raw.get("error"):
+            raise Unavailable(
+                f"The host {host!r} could not do it: {raw['error']}", remedy=f"Look on {host}."
+            )
+
+    async def who(self) -> str:
+        """The hosts there are."""
+        hosts = await known_hosts(self.link)
+        shown = [
+            host.record.name if host.beat is not None else f"{host.record.name} (lost)"
+            for host in hosts
+        ]
+        return ", ".join(shown) or "none"

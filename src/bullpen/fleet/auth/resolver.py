@@ -1,0 +1,140 @@
+"""How servers learn of accounts: by their configuration, and by being told while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from bullpen.errors import Refused, Unavailable
+from bullpen.fleet.auth.keys import claims_of
+from bullpen.fleet.auth.vault import Vault
+from bullpen.store.nats.connection import Connection, Endpoint
+
+ANSWER_S = 5.0
+
+_PING = "$SYS.REQ.SERVER.PING"
+_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
+_DELETE = "$SYS.REQ.CLAIMS.DELETE"
+_DONE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What servers were told: how many of them, about which accounts."""
+
+    servers: tuple[str, ...]
+    accounts: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def include_text(directory: Path, *, resolver: Path) -> str:
+    """What the configuration of a server needs so that it takes the keys of a folder.
+
+    `resolver` is a folder of this server alone, in which it keeps the accounts it was told of.
+    It holds no secrets, only what was signed.
+
+    Raises:
+        NotFound: the folder holds no operator.
+    """
+    vault = Vault(directory)
+    accounts = vault.accounts()
+    system, *_ = accounts
+    lines = [
+        f"operator: {vault.operator_jwt()}",
+        f"system_account: {system}",
+        "resolver {",
+        "  type: full",
+        f"  dir: {json.dumps(str(resolver))}",
+        "  allow_delete: true",
+        '  interval: "2m"',
+        "}",
+        "resolver_preload {",
+        *(f"  {public}: {text}" for public, text in accounts.items()),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
+    """Tell running servers about every account, and to forget those that were removed.
+
+    Clients whose keys were taken back are cut off by the servers. A server that is down learns
+    it from the others when it is back.
+
+    Raises:
+        Unavailable: not every server of the cluster said that it knows now; the others do.
+        Refused: a server did not take it.
+    """
+    orders = [(_UPDATE, text) for text in vault.accounts().values()]
+    removal = vault.removal_order()
+    if removal is not None:
+        orders.append((_DELETE, removal))
+    connection = Connection(Endpoint.parse(url, creds=str(vault.push_creds), ca=ca))
+    try:
+        client = await connection.client()
+        count = await _server_count(client)
+        taken = await asyncio.gather(*(_tell(client, *order, count) for order in orders))
+    finally:
+        await connection.aclose()
+    everywhere = set.intersection(*taken)
+    if len(everywhere) < count:
+        raise Unavailable(
+            f"{len(everywhere)} of {count} servers know now which keys count"
+            f" ({', '.join(sorted(everywhere)) or 'none'}).",
+            remedy="Start the others; they learn it then. To make sure: bullpen auth push",
+        )
+    return Pushed(
+        tuple(sorted(everywhere)),
+        tuple(str(claims_of(text)["name"]) for subject, text in orders if subject == _UPDATE),
+        tuple(vault.removed_accounts()),
+    )
+
+
+async def _server_count(client: Client) -> int:
+    """How many servers there are, as one of them counts."""
+    try:
+        answer = await client.request(_PING, b"", timeout=ANSWER_S)
+        return max(1, int(json.loads(answer.data)["statsz"].get("active_servers", 1)))
+    except (TimeoutError, ValueError, KeyError, TypeError):
+        raise Unavailable(
+            "The servers do not say how many they are.",
+            remedy="See that they are configured with this operator: bullpen auth config",
+        ) from None
+
+
+async def _tell(client: Client, subject: str, text: str, count: int) -> set[str]:
+    """The names of the servers that took an order in time."""
+    inbox = client.new_inbox()
+    answers: asyncio.Queue[Msg] = asyncio.Queue()
+    subscription = await client.subscribe(inbox, cb=answers.put)
+    taken: set[str] = set()
+    try:
+        await client.publish(subject, text.encode(), reply=inbox)
+        async with asyncio.timeout(ANSWER_S):
+            while len(taken) < count:
+                taken.add(_taken((await answers.get()).data))
+    except TimeoutError:
+        return taken
+    finally:
+        await subscription.unsubscribe()
+    return taken
+
+
+def _taken(data: bytes) -> str:
+    answer: dict[str, Any] = json.loads(data)
+    name = str((answer.get("server") or {}).get("name", "?"))
+    error = answer.get("error")
+    if error or (answer.get("data") or {}).get("code") != _DONE:
+        why = (error or {}).get("description", "it does not say why")
+        raise Refused(
+            f"Server {name} did not take an account: {why}.",
+            reason="not_taken",
+            remedy="See that it is configured with this operator: bullpen auth config",
+        )
+    return name

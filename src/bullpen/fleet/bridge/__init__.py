@@ -1,0 +1,1 @@
+"""A team of another store mirrored into a home, so that programs that know only files take part."""

@@ -1,0 +1,1 @@
+"""The host process: one per machine, between its agents and the servers."""

@@ -1,0 +1,93 @@
+"""Where the socket is: a place that only this user can reach, held by one host process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+import struct
+from contextlib import suppress
+
+from bullpen.errors import Conflict, Refused, Unavailable
+
+_BACKLOG = 512
+_UCRED = struct.Struct("3i")
+
+
+class PrivatePlace:
+    """A socket that listens from `open` to `close`. What a killed host left there is removed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock: int | None = None
+
+    def open(self) -> socket.socket:
+        """The socket, listening.
+
+        Raises:
+            Conflict: another host process listens there.
+            Refused: others than this user could reach it (not_private).
+            Unavailable: there can be no socket there.
+        """
+        try:
+            return self._open()
+        except OSError as error:
+            self.close()
+            raise Unavailable(
+                f"There can be no socket at {self._path}: {error.strerror or error}.",
+                remedy="Choose another path; it can have about 100 characters.",
+            ) from error
+
+    def _open(self) -> socket.socket:
+        folder = os.path.dirname(self._path) or "."
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.stat(folder)
+        if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise Refused(
+                f"Others than you can reach {folder}.",
+                reason="not_private",
+                remedy=f"Make it yours alone: chmod 700 {folder}",
+            )
+        self._lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._release()
+            raise Conflict(
+                f"Another host process listens at {self._path}.",
+                remedy="Use that one, or end it first.",
+            ) from None
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(self._path)
+            os.chmod(self._path, 0o600)
+            listening.listen(_BACKLOG)
+            listening.setblocking(False)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+
+    def close(self) -> None:
+        """Take the socket away."""
+        if self._lock is not None:
+            with suppress(OSError):
+                os.unlink(self._path)
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def is_own_process(peer: socket.socket) -> bool:
+    """Whether a process of this user is at the other end, where the system can tell."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return True
+    _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))
+    return bool(uid == os.getuid())

@@ -1,0 +1,103 @@
+"""Listening and asking without a queue and a task in between: what every commit pays for.
+
+The client library puts each message into a queue that a task of each subscription empties, and
+guards each request with a name of its own making. A message for a `future` it hands over at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from nats import errors as nats_errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+_log = logging.getLogger(__name__)
+
+_NO_RESPONDERS = "503"
+
+Take = Callable[[Msg], None]
+
+
+class _Ear(asyncio.Future[Msg]):
+    """A future that is never done: it passes on whatever it is set to."""
+
+    def __init__(self, take: Take) -> None:
+        super().__init__()
+        self._take = take
+
+    def set_result(self, message: Msg) -> None:
+        try:
+            self._take(message)
+        except Exception:
+            # Whoever reads from the connection must go on reading.
+            _log.exception("a message on %s could not be taken", message.subject)
+
+
+async def listen(nc: Client, subject: str, take: Take) -> Subscription:
+    """Have `take` called with every message on a subject, in the moment it is read."""
+    return await nc.subscribe(subject, future=_Ear(take))
+
+
+class _Asking:
+    """The requests of one connection, over one subscription."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+        self._prefix = nc.new_inbox()
+        self._count = 0
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+
+    def _take(self, message: Msg) -> None:
+        future = self._waiting.get(message.subject)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    async def ask(
+        self, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
+    ) -> Msg:
+        """Publish and wait for the first answer."""
+        self._count += 1
+        if self._count == 1:
+            await listen(self._nc, f"{self._prefix}.*", self._take)
+        reply = f"{self._prefix}.{self._count}"
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Msg] = loop.create_future()
+        self._waiting[reply] = future
+        timer = loop.call_later(timeout_s, _expire, future)
+        try:
+            await self._nc.publish(subject, data, reply=reply, headers=headers)
+            answer = await future
+        finally:
+            timer.cancel()
+            del self._waiting[reply]
+        if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
+            raise nats_errors.NoRespondersError
+        return answer
+
+
+def _expire(future: asyncio.Future[Msg]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
+
+
+_asking: WeakKeyDictionary[Client, _Asking] = WeakKeyDictionary()
+
+
+async def ask(
+    nc: Client, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
+) -> Msg:
+    """Ask and wait for the answer.
+
+    Raises:
+        TimeoutError: none came in time.
+        nats.errors.Error: nobody is there to answer, or it could not be asked.
+    """
+    asking = _asking.get(nc)
+    if asking is None:
+        asking = _asking[nc] = _Asking(nc)
+    return await asking.ask(subject, data, headers, timeout_s)
