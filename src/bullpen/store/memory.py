@@ -24,7 +24,6 @@ from bullpen.protocol.changes import (
     PutMember,
     PutTask,
     PutTeam,
-    RemoveMember,
 )
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
@@ -47,6 +46,7 @@ from bullpen.store.base import (
 )
 from bullpen.store.checks import check_change, check_config, no_team, with_fields
 from bullpen.store.clock import Clock, now_ms
+from bullpen.store.concerns import concern_of
 from bullpen.store.fold import Folded, apply
 from bullpen.store.history import check_history
 
@@ -57,21 +57,6 @@ _RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archi
 
 def _is_unread(state: DeliveryState) -> bool:
     return _RANK[state] < _RANK["seen"]
-
-
-_NO_AGENT = ""
-"""Stands for changes that are about no single agent, and none waits for."""
-
-
-def _concern_of(change: Change) -> str | None:
-    """Which agent a change is about; None if it is about all of them."""
-    match change:
-        case Deliver(to=agent) | MarkMail(agent=agent):
-            return agent
-        case PutMember() | RemoveMember() | PutTeam():
-            return _NO_AGENT
-        case _:
-            return None
 
 
 def _load(kind: type[W], text: bytes) -> W:
@@ -96,6 +81,10 @@ class _Held:
         members = [jsontext.loads(row) for row in self.state.members.values()]
         header = jsontext.loads(jsontext.dumps_line(self.state.team))
         return TeamConfig.parse({**header, "members": members})
+
+    @property
+    def seq(self) -> int:
+        return self.state.seq
 
     def task(self, task_id: str) -> Task | None:
         text = self.state.tasks.get(task_id)
@@ -128,7 +117,7 @@ class _Held:
         apply(self.state, event, keep=jsontext.dumps_line)
         for change in event.changes:
             self._follow(change)
-            self.touched[_concern_of(change)] = event.seq
+            self.touched[concern_of(change)] = event.seq
         self.log.append(line)
         self.wake()
 
