@@ -36,7 +36,8 @@ def play(
     """
     folder = Path(tempfile.mkdtemp(prefix="bullpen-demo-"))
     project, home = folder / "project", folder / "home"
-    at_home = replace(settings, home=home, team=None)
+    # Its team is nobody else's business: in a folder of its own, whatever store is set.
+    at_home = replace(settings, home=home, team=None, store=None)
     try:
         prepare(project)
         outcome = watched(

@@ -229,10 +229,12 @@ class Seat:
         )
         self.team_name = folder
         await self.arrive()
-        path = Path(self.office.settings.home, "teams", folder, "config.json")
+        settings = self.office.settings
+        path = Path(settings.home, "teams", folder, "config.json")
         return {
             "team_name": folder,
-            "team_file_path": str(path),
+            # Where the teams are no files, there is nothing better to name than their store.
+            "team_file_path": settings.store or str(path),
             "lead_agent_id": config.lead_agent_id or names.agent_id(LEAD, folder),
         }
 
