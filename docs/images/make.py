@@ -1,6 +1,8 @@
 """Makes the pictures in this folder: real runs in a real terminal, as they looked.
 
-python docs/images/make.py
+python docs/images/make.py [NAME...]
+
+The one of two machines needs root, for their networks, and goose on the PATH.
 """
 
 from __future__ import annotations
@@ -74,11 +76,16 @@ SVG = """\
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A command, and a text that the screen shows when its picture is taken."""
+    """A command, and a text that the screen shows when its picture is taken.
+
+    `example` is the folder of the examples in which it is typed, and what it is for Python if it
+    is no command of Bullpen.
+    """
 
     name: str
     command: tuple[str, ...]
     telling: str
+    example: str | None = None
 
 
 SHOTS = (
@@ -100,6 +107,7 @@ SHOTS = (
         ),
         "waits for you",
     ),
+    Shot("two-machines", ("play.py",), "gus is ready again", example="two-machines"),
 )
 
 
@@ -160,8 +168,12 @@ def take(shot: Shot) -> None:
     """Make the two pictures of a command: at work, and at its end."""
     with terminal() as (opened, folder):
         shutil.copy(ROOT / "examples" / "scripted-team.toml", folder)
-        said = shlex.quote(f"$ {shlex.join(('bullpen', *shot.command))}\n")
-        run = shlex.join((sys.executable, "-m", "bullpen", *shot.command))
+        typed = "bullpen" if shot.example is None else "python"
+        said = shlex.quote(f"$ {shlex.join((typed, *shot.command))}\n")
+        words = ("-m", "bullpen", *shot.command)
+        if shot.example is not None:
+            words = (str(ROOT / "examples" / shot.example / shot.command[0]), *shot.command[1:])
+        run = shlex.join((sys.executable, *words))
         env = {
             "BULLPEN_HOME": str(folder / "home"),
             "TMUX_TMPDIR": str(folder),
@@ -203,4 +215,5 @@ def draw(name: str, screen: str) -> None:
 
 if __name__ == "__main__":
     for each in SHOTS:
-        take(each)
+        if each.name in sys.argv[1:] or not sys.argv[1:]:
+            take(each)

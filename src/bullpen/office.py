@@ -27,6 +27,7 @@ from bullpen.agents.drivers.native.choice import choose
 from bullpen.agents.drivers.programs import COMMAND
 from bullpen.agents.gate import surroundings
 from bullpen.agents.hosts.base import ON, RESPAWN, Hosts
+from bullpen.agents.hosts.records import wanted_labels
 from bullpen.agents.launching import agent_folder
 from bullpen.agents.policy.decide import rights_of
 from bullpen.agents.policy.effective import Effective, effective
@@ -69,7 +70,9 @@ class Office:
         pace: Pace | None = None,
         store: Store | None = None,
         hosts: Hosts | None = None,
+        inside: bool = True,
     ) -> None:
+        """With `inside`, agents may share the process of whoever has this."""
         store = store or open_store(settings)
         self.settings = settings
         self.teams = Teams(store)
@@ -78,7 +81,7 @@ class Office:
         # Every heartbeat goes over the network where the teams are not files.
         self._pace = pace or (Pace(beat_s=15.0, beat_ttl_s=45.0) if settings.store else Pace())
         self._backends: dict[str, Backend] = {
-            "in-process": InProcess(self._work_inside),
+            **({"in-process": InProcess(self._work_inside)} if inside else {}),
             "subprocess": Detached(),
             "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
         }
@@ -387,6 +390,8 @@ class Office:
             command=parent.options.get(COMMAND) if wanted.driver in (None, parent.driver) else None,
             mode=wanted.mode,
             env=extra,
+            on=None if wanted.on is None else wanted_labels(wanted.on),
+            respawn=wanted.on is not None and bool(parent.options.get(RESPAWN)),
         )
         options = {key: parent.options[key] for key in ("context_window",) if key in parent.options}
         return spec.evolve(options={**options, **spec.options})

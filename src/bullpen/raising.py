@@ -118,7 +118,8 @@ async def _pursuit(team: Team, supervisor: Supervisor, wish: Wish, watch: Watch)
         watch,
         seen=len(await team.events()),
         keep=False,
-        members=[member.name for member in wish.file.teammates],
+        # Whoever may go on elsewhere is seen to by the hosts, with or without somebody watching.
+        members=[member.name for member in wish.file.teammates if not member.respawn],
     )
 
 
@@ -147,6 +148,8 @@ async def _spec(office: Office, wish: Wish, member: MemberTable) -> AgentSpec:
         policy=member.policy(file.folder),
         claims=not leads,
         env=member.env,
+        on=member.labels,
+        respawn=member.respawn,
     )
     if not wish.attended and member.approver is None:
         spec = unattended(spec, plans=member.plan_approver is None)

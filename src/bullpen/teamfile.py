@@ -30,6 +30,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bullpen.agents.drivers.choice import DRIVERS
+from bullpen.agents.hosts.records import wanted_labels
 from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.names import LEAD, check_new_name
 from bullpen.protocol.policy import Mode, Policy
@@ -87,6 +88,9 @@ class MemberTable(_Table):
     command: list[str] | None = Field(default=None, min_length=1)
     env: list[str] = Field(default_factory=list)
     script: str | None = None
+    # The labels of the machines that may run it; without them it runs where the team is brought up.
+    on: str | None = None
+    respawn: bool = False
     rules: RulesTable = RulesTable()
 
     @field_validator("driver")
@@ -95,6 +99,21 @@ class MemberTable(_Table):
         if driver not in DRIVERS:
             raise ValueError(f"there is no driver {driver!r}{_nearest(driver, DRIVERS)}")
         return driver
+
+    @field_validator("on")
+    @classmethod
+    def _is_a_list_of_labels(cls, on: str | None) -> str | None:
+        try:
+            if on is not None:
+                wanted_labels(on)
+        except Invalid as error:
+            raise ValueError(f"{error.message} {error.remedy}".rstrip(".")) from None
+        return on
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """What a machine must have to run it; None if it runs where the team is brought up."""
+        return None if self.on is None else wanted_labels(self.on)
 
     def policy(self, folder: Path) -> Policy | None:
         """What it may do beside its mode, as it is stored; None if the file says nothing of it."""
@@ -269,6 +288,12 @@ def _check_names(file: _File) -> None:
             raise Invalid(f"{here}: script: a scripted member needs one.")
         if member.driver == "acp" and member.command is None:
             raise Invalid(f"{here}: command: the driver 'acp' needs the words of the program.")
+        if member.respawn and member.on is None:
+            raise Invalid(f"{here}: respawn: say with `on` which machines may run it.")
+        if member.on is not None and member.backend == "in-process":
+            raise Invalid(
+                f"{here}: on: an agent inside this process cannot run on another machine."
+            )
     members = [LEAD, *(member.name for member in file.member)]
     ids = [task.id for task in file.task]
     for number, task in enumerate(file.task, 1):

@@ -22,7 +22,8 @@ _ENDLESS = {"--follow", "--watch", "-f"}
 # They start agents, or show what runs: not for words that nobody should trust.
 _RUNS_AGENTS = {
     ("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume"),
-    ("up",), ("join",), ("bridge",), ("mcp",),
+    ("up",), ("join",), ("bridge",), ("mcp",), ("server", "start"), ("host", "run"),
+    ("team", "mirror"),
 }  # fmt: skip
 _NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion"}
 _SPAWNED_EVERY = 50

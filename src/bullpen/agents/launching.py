@@ -19,6 +19,7 @@ from bullpen.agents.drivers.programs import ready_within
 from bullpen.agents.environment import environment
 from bullpen.agents.hosts.base import ON, Hosts, OneMachine
 from bullpen.agents.rollcall import RollCall
+from bullpen.agents.token_shapes import without_tokens
 from bullpen.errors import (
     BullpenError,
     Conflict,
@@ -176,10 +177,10 @@ class Launching:
         try:
             await self._checked(agent.asked, seconds)
         except BullpenError as error:
-            await self._agents.withdraw(name, by=by, nonce=nonce, cause=error.message)
+            await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
             raise
         deadline = anyio.current_time() + seconds
-        place = await self._launch(member, agent, by=by, deadline=deadline)
+        place = await self._launch(member, agent, by=by, deadline=deadline, for_other=True)
         return _spawned(name, agent, place, fresh=True)
 
     async def _bring_up(
@@ -193,11 +194,12 @@ class Launching:
             await self.ask_for_a_machine(name, agent, by=by)
             return await self._handshake(name, nonce, None, deadline)
         except BaseException as error:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), suppress(NotFound):
                 cause = error.message if isinstance(error, BullpenError) else "it was broken off"
                 await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
             if isinstance(error, Unavailable):
-                raise _start_failed(name, error, "") from error
+                screen = error.screen if isinstance(error, StartFailed) else ""
+                raise _start_failed(name, error, screen) from error
             raise
 
     async def ask_for_a_machine(self, name: str, agent: AgentFacts, *, by: str) -> None:
@@ -206,9 +208,18 @@ class Launching:
         await self._hosts.place(self._team.name, name, agent.nonce, labels, by=by)
 
     async def _launch(
-        self, member: Member, agent: AgentFacts, *, by: str, deadline: float
+        self,
+        member: Member,
+        agent: AgentFacts,
+        *,
+        by: str,
+        deadline: float,
+        for_other: bool = False,
     ) -> ProcessRecord | None:
-        """Start a launch that is registered, and see that it gets ready, or undo it."""
+        """Start a launch that is registered, and see that it gets ready, or undo it.
+
+        With `for_other`, whoever asked for it is elsewhere and has to find there why it failed.
+        """
         name, nonce = member.name, agent.nonce
         backend = self._backend(agent.asked.backend)
         place: ProcessRecord | None = None
@@ -221,7 +232,14 @@ class Launching:
             with anyio.CancelScope(shield=True):
                 if not isinstance(error, Exception) and await self._is_shared(name, nonce):
                     raise
-                screen = await self._undo(name, nonce, place, backend, by=by, why=error)
+                screen = await self._end_failed(name, nonce, place, backend)
+                cause = _cause_of(error)
+                with suppress(NotFound):
+                    if for_other:
+                        told = without_tokens(f"{cause}\n{_last_lines(screen)}".rstrip())
+                        await self._agents.end(name, "failed", by=by, nonce=nonce, cause=told)
+                    else:
+                        await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
             if isinstance(error, BullpenError | TimeoutError):
                 raise _start_failed(name, error, screen) from error
             raise
@@ -234,24 +252,15 @@ class Launching:
             return False
         return agent.nonce == nonce and agent.key is not None and agent.phase == "running"
 
-    async def _undo(
-        self,
-        name: str,
-        nonce: str,
-        place: ProcessRecord | None,
-        backend: Backend,
-        *,
-        by: str,
-        why: BaseException,
+    async def _end_failed(
+        self, name: str, nonce: str, place: ProcessRecord | None, backend: Backend
     ) -> str:
-        """Leave nothing of a failed start behind; returns the last screen."""
+        """Leave nothing running of a failed start; returns the last screen."""
         screen = ""
-        cause = why.message if isinstance(why, BullpenError) else "its start was broken off"
         if place is not None:
             with anyio.move_on_after(_SCREEN_S):
                 screen = await backend.screen(place)
         await self._end_place(name, place, nonce, grace_s=1.0)
-        await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
         return screen
 
     async def _handshake(
@@ -270,7 +279,11 @@ class Launching:
             if agent.phase == "running":
                 return agent.place
             if agent.phase == "ended":
-                raise Unavailable(agent.cause or "It ended at once.")
+                cause = agent.cause or "It ended at once."
+                if started is not None:
+                    raise Unavailable(cause)
+                why, _, screen = cause.partition("\n")
+                raise StartFailed(why, screen=screen)
             if started is not None and not await started[1].alive(started[0]):
                 raise Unavailable("It ended before it was ready.")
             taken = agent.place is not None
@@ -382,11 +395,19 @@ def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh
     return Spawned(name, fresh, spec.backend, spec.driver, place)
 
 
+def _cause_of(error: BaseException) -> str:
+    return error.message if isinstance(error, BullpenError) else "its start was broken off"
+
+
+def _last_lines(screen: str) -> str:
+    return "\n".join(screen.strip().splitlines()[-_SCREEN_LINES:])
+
+
 def _start_failed(name: str, error: BaseException, screen: str) -> StartFailed:
     why = error.message if isinstance(error, BullpenError) else "It was not started in time."
     remedy = error.remedy if isinstance(error, BullpenError) else ""
     return StartFailed(
         f"{name!r} could not be started: {why}",
-        screen="\n".join(screen.strip().splitlines()[-_SCREEN_LINES:]),
+        screen=_last_lines(screen),
         remedy=remedy or "Mend the cause and spawn it again; nothing of it is left.",
     )

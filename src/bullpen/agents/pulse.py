@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from bullpen.agents.desk import RunnerDesk
-from bullpen.errors import BullpenError, Conflict, NotFound
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.presence import Presence
 from bullpen.store.clock import Clock
+
+UNKNOWN_TOKEN = "unknown_token"  # noqa: S105 (a reason)
+"""Why a host refuses an agent that may no longer act: it was given up, or its launch is over."""
 
 
 class Pulse:
@@ -49,6 +52,8 @@ class Pulse:
             except (NotFound, Conflict):
                 raise
             except BullpenError as error:
+                if isinstance(error, Refused) and error.reason == UNKNOWN_TOKEN:
+                    raise Conflict(error.message, remedy="Nothing to do: it ends.") from None
                 self._desk.record("trouble", text=str(error))
             with anyio.move_on_after(self._every_s):
                 await self._shown.wait()

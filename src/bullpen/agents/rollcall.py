@@ -12,6 +12,7 @@ from bullpen.agents.hosts.base import ON
 from bullpen.protocol.agent import AgentFacts, ProcessRecord, Usage
 from bullpen.protocol.presence import AgentState, Presence
 from bullpen.store.clock import Clock, now_ms
+from bullpen.team.move_rules import mark_of
 from bullpen.team.snapshot import MemberState, MemberView, Snapshot
 from bullpen.team.team import Team
 
@@ -135,6 +136,8 @@ class RollCall:
         another machine is given up when it has been silent for several times as long as it
         promised to be at most.
         """
+        if mark_of(await self._agents.config()) is not None:
+            return []  # The team has moved: nothing ends in what is left of it here.
         if self._clock() - self._expired_ms >= _EXPIRE_MS:
             self._expired_ms = self._clock()
             await self._team.tasks.expire(by=by)

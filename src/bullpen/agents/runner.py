@@ -469,8 +469,8 @@ class Runner:
                 desk.enter("failed" if ended.end in ("failed", "lost") else "stopped", ended.cause)
                 await self._pulse.beat()
                 await desk.hooks.ended(ended.cause)
-            except NotFound:
-                # The team is gone, and with it everything that could be told.
+            except (NotFound, Refused):
+                # The team is gone, or this launch is nobody in it any more: nobody can be told.
                 pass
         desk.record("ended", end=ended.end, cause=ended.cause)
         return ended

@@ -37,6 +37,7 @@ _SHAPES = (
     _shape(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
     _shape(("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}"),
     _shape(("glpat-",), rf"glpat-{_CHAR}{{16,}}"),
+    _shape(("bph_",), rf"bph_{_CHAR}{{20,}}"),
     _shape(("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     _shape(("xapp-",), r"xapp-[A-Za-z0-9-]{20,}"),
     _shape(("AKIA", "ASIA"), r"A(?:KI|SI)A[A-Z0-9]{16}(?![A-Za-z0-9])"),

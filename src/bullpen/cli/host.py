@@ -89,11 +89,10 @@ def hosts(session: Session) -> None:
     rows = []
     for host in found:
         record, beat = host.record, host.beat
-        state = "lost" if beat is None else "draining" if beat.draining else "ready"
         age = "" if beat is None else f"{max(0, now_ms() - beat.beat_ms) / 1000:.0f} s ago"
         full = f"{0 if beat is None else beat.agents}/{record.agents_max}"
         free = "" if beat is None or beat.memory_mb_free is None else f"{beat.memory_mb_free} MB"
-        rows.append((record.name, state, full, free, age, shown_labels(record.labels)))
+        rows.append((record.name, host.state, full, free, age, shown_labels(record.labels)))
     session.page.table(("HOST", "STATE", "AGENTS", "FREE", "HEARD", "LABELS"), rows)
 
 
@@ -111,7 +110,7 @@ async def _hosts(settings: Settings) -> list[KnownHost]:
 
 def _as_json(host: KnownHost) -> dict[str, object]:
     beat = None if host.beat is None else host.beat.raw
-    return {**host.record.raw, "alive": host.beat is not None, "beat": beat}
+    return {**host.record.raw, "state": host.state, "alive": host.beat is not None, "beat": beat}
 
 
 def forget(

@@ -131,6 +131,15 @@ def _told(error: Exception) -> tuple[dict[str, str], int]:
         if isinstance(error, StartFailed):
             told["screen"] = error.screen
         return told, code
+    if isinstance(error, OSError) and error.filename is not None:
+        # What the system says of a path is about the path, wherever it was found out.
+        name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename)
+        told = {
+            "kind": "unavailable",
+            "message": f"{name} cannot be used: {error.strerror}.",
+            "remedy": "Name another file or directory, or mend that one.",
+        }
+        return told, next(code for cls, _, code in EXITS if cls is Unavailable)
     if isinstance(error, typer.TyperException):
         context: typer.Context | None = getattr(error, "ctx", None)
         path = context.command_path if context is not None else PROGRAM

@@ -77,12 +77,13 @@ async def _run(
     from contextlib import aclosing
     from pathlib import Path
 
+    from bullpen.app import open_store
     from bullpen.fleet.bridge.mirror import TeamMirror
     from bullpen.fleet.bridge.running import Running
     from bullpen.store.files.store import FileStore
 
     home = Path(where)
-    async with aclosing(FileStore(home)) as near, aclosing(FileStore(office.settings.home)) as far:
+    async with aclosing(FileStore(home)) as near, aclosing(open_store(office.settings)) as far:
         work = TeamMirror(near, far, team, home=home, members=members)
         await Running(work, near, far, tell=tell).run()
 

@@ -130,9 +130,9 @@ def labels_of(text: str | None) -> dict[str, str] | None:
     """The labels that `--on` asks for; `any` asks for none."""
     if text is None:
         return None
-    from bullpen.agents.hosts.records import parse_labels
+    from bullpen.agents.hosts.records import wanted_labels
 
-    return {} if text == "any" else parse_labels(text)
+    return wanted_labels(text)
 
 
 def words_of(command: str | None) -> list[str] | None:

@@ -29,8 +29,8 @@ from bullpen.team.fingerprint import Fingerprint, log_digest
 from bullpen.team.ids import NewId, new_id
 from bullpen.team.move_rules import Mark, mark_of
 
-SLICE = 1_000
-"""Events that are read at once."""
+SLICE = 10_000
+"""Events that are read at once. Every time, files are looked through for changes of others."""
 
 Stage = Literal["closed", "copied", "restored", "compared", "opened", "removed"]
 Progress = Callable[[Stage, int], None]

@@ -110,6 +110,8 @@ class Wanted:
     backend: str | None = None
     cwd: str | None = None
     mode: str | None = None
+    # The labels of the machine that is to run it; without them it is the agent's own.
+    on: str | None = None
 
 
 class Colleagues(Protocol):

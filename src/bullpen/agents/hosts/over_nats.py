@@ -27,6 +27,13 @@ class KnownHost:
     record: HostRecord
     beat: HostBeat | None
 
+    @property
+    def state(self) -> str:
+        """How it is, in a word."""
+        if self.beat is not None:
+            return "draining" if self.beat.draining else "ready"
+        return "lost" if self.record.drained_ms is None else "drained"
+
 
 def record_key(host: str) -> str:
     """Where a host says what it is."""
@@ -60,6 +67,18 @@ async def known_hosts(link: Connection) -> list[KnownHost]:
     }
     found = [HostRecord.parse(jsontext.loads(row.data)) for row in records if row.data]
     return [KnownHost(host, last.get(host.name)) for host in sorted(found, key=lambda h: h.name)]
+
+
+async def is_silent(link: Connection, host: str) -> bool:
+    """Whether the leader itself knows no heartbeat of a host; a replica may only be behind.
+
+    Raises:
+        NoAnswer: nobody can say it now.
+    """
+    client = await link.client()
+    ask = {"last_by_subj": beat_key(host)}
+    row = await wire.leader_row(client, BEATS, ask, timeout_s=_TRY_S)
+    return row is None or not row.data
 
 
 class NatsHosts:
@@ -131,7 +150,7 @@ class NatsHosts:
         """The hosts there are."""
         hosts = await known_hosts(self.link)
         shown = [
-            host.record.name if host.beat is not None else f"{host.record.name} (lost)"
+            host.record.name if host.state == "ready" else f"{host.record.name} ({host.state})"
             for host in hosts
         ]
         return ", ".join(shown) or "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -11,9 +12,29 @@ from pydantic import Field
 from bullpen.errors import Invalid
 from bullpen.protocol.wire import Wire
 
-BEAT_EVERY_S = 5.0
-BEAT_TTL_S = 30.0
-"""How long after its last heartbeat a host is lost. The bucket of heartbeats forgets it then."""
+
+@dataclass(frozen=True, slots=True)
+class HostPace:
+    """The times hosts live by. All follow from one that the servers keep: when they forget a
+    heartbeat, which is when a host is lost.
+    """
+
+    ttl_s: float = 30.0
+
+    @property
+    def beat_s(self) -> float:
+        """How often a host says that it is there, and looks who else is."""
+        return self.ttl_s / 6
+
+    @property
+    def tend_s(self) -> float:
+        """How often it looks whether its agents live."""
+        return self.ttl_s / 3
+
+    @property
+    def turn_s(self) -> float:
+        """How long the next host waits before it does what the one before should have done."""
+        return self.ttl_s / 2
 
 
 class HostRecord(Wire):
@@ -27,9 +48,9 @@ class HostRecord(Wire):
     started_ms: int
     pid: int | None = None
     version: str | None = None
-    # Its teams, so that others can see to them when it is gone; and since when it is.
+    # Its teams, so that others can see to them when it is gone; and when it was drained.
     teams: list[str] = Field(default_factory=list)
-    lost_ms: int | None = None
+    drained_ms: int | None = None
 
 
 class HostBeat(Wire):
@@ -67,8 +88,13 @@ ANY = ""
 """The value of a label that is asked for by its name alone."""
 
 
+def wanted_labels(text: str) -> dict[str, str]:
+    """The labels that `os=linux,gpu` asks for; `any` asks for none. Raises as `parse_labels`."""
+    return {} if text == "any" else parse_labels(text)
+
+
 def parse_labels(text: str) -> dict[str, str]:
-    """What `os=linux,gpu` asks for.
+    """The labels that `os=linux,gpu` names.
 
     Raises:
         Invalid: it is no list of labels.

@@ -267,6 +267,11 @@ class SpawnTeammateInput(ToolInput):
     backend: str | None = Field(None, description="Where it runs: in-process, subprocess, tmux")
     cwd: str | None = Field(None, description="Its working directory; yours if left out")
     mode: str | None = Field(None, description="Its permission mode, for example plan")
+    on: str | None = Field(
+        None,
+        description="Labels of the machine to run it on, such as os=linux,gpu, or any; yours "
+        "if left out",
+    )
 
 
 class StopTeammateInput(ToolInput):
@@ -318,6 +323,7 @@ async def _spawn(given: SpawnTeammateInput, desk: Desk) -> str:
         backend=given.backend,
         cwd=given.cwd,
         mode=given.mode,
+        on=given.on,
     )
     return await _colleagues(desk).spawn(wanted)
 

@@ -6,7 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from bullpen.fleet.bridge.origin import Origin
-from bullpen.protocol.changes import Deliver, Event, PutMember, RemoveMember
+from bullpen.protocol.changes import (
+    DeleteTask,
+    Deliver,
+    Event,
+    PutMember,
+    PutTask,
+    RemoveMember,
+)
 from bullpen.store.fold import Folded, apply
 
 
@@ -20,6 +27,8 @@ class Remembered:
         self.delivered: dict[str, set[str]] = {}
         # The members that joined here.
         self.born: set[str] = set()
+        # Done tasks that another program took off its list. The team keeps them.
+        self.dismissed: set[str] = set()
         # How far the home is with the other store's log, as far as this log tells.
         self.taken = 0
 
@@ -44,9 +53,22 @@ class Remembered:
                     self.born.add(member.name)
                 case RemoveMember(name):
                     self.born.discard(name)
+                case PutTask(task):
+                    self.dismissed.discard(task.id)
+                case DeleteTask(task_id) if self.dismisses(event, task_id):
+                    self.dismissed.add(task_id)
                 case _:
                     pass
         apply(self.folded, event, keep=lambda raw: raw)
+
+    def dismisses(self, event: Event, task_id: str) -> bool:
+        """Whether the next event, in which a task is deleted, only takes it off a list.
+
+        Claude Code deletes all tasks when all are done, so that its screen is empty again.
+        """
+        if not event.observed or self._origin.is_ours(event):
+            return False
+        return bool(self.folded.tasks.get(task_id, {}).get("status") == "completed")
 
     def knows(self, agent: str, message_id: str) -> bool:
         """Whether a message ever was in a mailbox."""

@@ -187,9 +187,10 @@ class Sending:
         before = {task.id: Task.parse(known[task.id]) for task in after if task.id in known}
         tasks = TaskChanges(ahead, self.residents, self.now_ms, trusted=not self.event.observed)
         tasks.carry(before, after)
-        for change in self.event.changes:
-            if isinstance(change, DeleteTask):
-                tasks.delete(change.task_id)
+        deleted = [each.task_id for each in self.event.changes if isinstance(each, DeleteTask)]
+        for task_id in deleted:
+            if not self.remembered.dismisses(self.event, task_id):
+                tasks.delete(task_id)
         owners = {task.id: owner_of(task, ahead.team.name) for task in after}
         for task_id, why in tasks.refused:
             owner = owners.get(task_id)

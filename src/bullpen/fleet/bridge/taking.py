@@ -61,16 +61,31 @@ class Taking:
         return changes
 
     def _tasks(self, view: View) -> list[Change]:
-        here, wanted = view.tasks(), self.state.tasks
+        here, wanted, dismissed = view.tasks(), self.state.tasks, self._dismissed()
         changes: list[Change] = []
         for task_id in (*wanted, *(task_id for task_id in here if task_id not in wanted)):
             task = here.get(task_id)
             now = None if task is None else task.raw
             logged = self.remembered.folded.tasks.get(task_id)
-            if task == wanted.get(task_id) or _unsent(now, logged):
+            if task == wanted.get(task_id) or _unsent(now, logged) or task_id in dismissed:
                 continue
             changes.append(PutTask(wanted[task_id]) if task_id in wanted else DeleteTask(task_id))
         return changes
+
+    def _dismissed(self) -> set[str]:
+        """The tasks that the home was given, has done with, and need not see again.
+
+        A task that waits for one of them does not begin in a program that cannot see that one.
+        """
+        tasks = self.state.tasks
+        done = {task_id for task_id, task in tasks.items() if task.status == "completed"}
+        waited_for = {
+            blocker
+            for task_id, task in tasks.items()
+            if task_id not in done
+            for blocker in task.blocked_by
+        }
+        return (self.remembered.dismissed & done) - waited_for
 
     def _requests(self, view: View) -> list[Change]:
         changes: list[Change] = []

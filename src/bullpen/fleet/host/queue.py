@@ -21,6 +21,7 @@ ACK_WAIT_S = 60
 _TRY_S = 5.0
 _S = 1_000_000_000
 _EMPTY = ("404", "408", "409")
+_LATER = b'-NAK {"delay": %d}' % (5 * _S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class SpawnQueue:
             request,
             done=lambda: answer(b"+ACK"),
             still_at_it=lambda: answer(b"+WPI"),
-            give_back=lambda: answer(b"-NAK"),
+            give_back=lambda: answer(_LATER),
         )
 
     async def _prepare(self, client: Client, pool: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,17 @@ _log = logging.getLogger(__name__)
 
 _NO_RESPONDERS = "503"
 
+_DENIED = re.compile(r'permissions violation for publish to "([^"]+)"', re.IGNORECASE)
+
 Take = Callable[[Msg], None]
+
+
+class Denied(Exception):
+    """The credentials do not allow to speak to a subject. The server says so beside the answer."""
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        super().__init__(subject)
 
 
 class _Ear(asyncio.Future[Msg]):
@@ -51,11 +62,19 @@ class _Asking:
         self._prefix = nc.new_inbox()
         self._count = 0
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._asked: dict[str, str] = {}
 
     def _take(self, message: Msg) -> None:
         future = self._waiting.get(message.subject)
         if future is not None and not future.done():
             future.set_result(message)
+
+    def deny(self, subject: str) -> None:
+        """Let those know who wait for an answer from a subject they may not speak to."""
+        for reply, asked in self._asked.items():
+            future = self._waiting[reply]
+            if asked == subject and not future.done():
+                future.set_exception(Denied(subject))
 
     async def ask(
         self, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
@@ -67,14 +86,14 @@ class _Asking:
         reply = f"{self._prefix}.{self._count}"
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
-        self._waiting[reply] = future
+        self._waiting[reply], self._asked[reply] = future, subject
         timer = loop.call_later(timeout_s, _expire, future)
         try:
             await self._nc.publish(subject, data, reply=reply, headers=headers)
             answer = await future
         finally:
             timer.cancel()
-            del self._waiting[reply]
+            del self._waiting[reply], self._asked[reply]
         if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
             raise nats_errors.NoRespondersError
         return answer
@@ -83,6 +102,13 @@ class _Asking:
 def _expire(future: asyncio.Future[Msg]) -> None:
     if not future.done():
         future.set_exception(TimeoutError())
+
+
+def complaint(nc: Client, error: Exception) -> None:
+    """Take in what the server complains of: whoever waits in vain is told."""
+    found = _DENIED.search(str(error))
+    if found is not None and nc in _asking:
+        _asking[nc].deny(found[1])
 
 
 _asking: WeakKeyDictionary[Client, _Asking] = WeakKeyDictionary()
@@ -95,6 +121,7 @@ async def ask(
 
     Raises:
         TimeoutError: none came in time.
+        Denied: the credentials do not allow to ask this.
         nats.errors.Error: nobody is there to answer, or it could not be asked.
     """
     asking = _asking.get(nc)

@@ -37,7 +37,9 @@ class Beats:
         before = ours.get(beat.agent)
         ours[beat.agent] = beat
         is_news = before is None or (before.state, before.nonce) != (beat.state, beat.nonce)
-        if is_news or time.monotonic() - self._written.get(address, 0.0) > self._every_s:
+        # Three times in the time that a heartbeat is believed: writing costs the servers most.
+        every_s = max(self._every_s, beat.ttl_ms / 3000)
+        if is_news or time.monotonic() - self._written.get(address, 0.0) > every_s:
             await self._write(address)
 
     async def _write(self, address: Address) -> None:

@@ -69,7 +69,8 @@ class BoundReader:
                 # What it delivered meanwhile is no longer pending.
                 known = int(made["num_pending"]) + int(made["delivered"]["consumer_seq"])
                 while len(rows) < known:
-                    message = await asyncio.wait_for(arrived.get(), timeout_s)
+                    async with asyncio.timeout(timeout_s):
+                        message = await arrived.get()
                     sequence = int(message.reply.split(".")[_SEQUENCE_TOKEN])
                     rows.append(Row(sequence, message.subject, message.data))
                 return rows

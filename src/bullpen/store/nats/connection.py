@@ -18,10 +18,14 @@ from nats.aio.client import Client
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import jsontext
+from bullpen.store.nats.asking import complaint
 from bullpen.store.nats.bound import BoundReader
 from bullpen.store.nats.wire import Reader
 
 _log = logging.getLogger(__name__)
+
+_NOBODY_S = 1.0
+"""How long a server is waited for where nobody listens: it may just be starting."""
 
 SCHEMES = ("nats://", "tls://")
 
@@ -79,6 +83,11 @@ class Bearer:
         """Whether they are for certain teams only, whose subjects must be named in each call."""
         return bool(self.teams)
 
+    @property
+    def asks_leaders(self) -> bool:
+        """Whether they allow what names its subject only inside, such as a leader's last word."""
+        return not self.is_bound and not self.reads_only
+
 
 def bearer_of(creds: Path | None) -> Bearer:
     """Whose credentials are in a file.
@@ -102,6 +111,19 @@ def bearer_of(creds: Path | None) -> Bearer:
         ) from None
     teams = tuple(tag.removeprefix("team:") for tag in tags if tag.startswith("team:"))
     return Bearer(name, teams, "role:read-only" in tags)
+
+
+class _TlsClient(Client):
+    """A client that speaks no word in the clear.
+
+    The library would, to a server that does not ask for TLS, whatever its address says.
+    """
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is None or writer.get_extra_info("ssl_object") is None:
+            raise nats_errors.SecureConnRequiredError
 
 
 class Connection:
@@ -152,22 +174,43 @@ class Connection:
         return time.monotonic() - self._led.get(stream, 0.0) < _LED_S
 
     async def _connect(self) -> Client:
-        client = Client()
+        client = _TlsClient() if self._wants_tls else Client()
+        refusals: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            refusals.append(error)
+            # The library's own way is to print a traceback to the terminal.
+            _log.info("nats: %s", error)
+            complaint(client, error)
+
+        # A task of its own: the library can swallow that it is cancelled, and look on for ever.
+        options = {**self._options(), "error_cb": note}
+        connecting = asyncio.create_task(client.connect(**options))
+        deadline = time.monotonic() + self._connect_s
         try:
-            await asyncio.wait_for(client.connect(**self._options()), self._connect_s)
+            while not connecting.done() and time.monotonic() < deadline:
+                await asyncio.wait({connecting}, timeout=0.05)
+                if _is_hopeless(refusals, self._connect_s - (deadline - time.monotonic())):
+                    break
+            if connecting.done():
+                connecting.result()
+                return client
+            raise self._unreachable(refusals[-1] if refusals else TimeoutError())
         except (nats_errors.Error, OSError, TimeoutError, ValueError) as error:
-            await _abandon(client)
             raise self._unreachable(error) from None
-        except BaseException:
-            await _abandon(client)
-            raise
-        return client
+        finally:
+            if not client.is_connected:
+                await _abandon(client)
+                await _end(connecting)
+
+    @property
+    def _wants_tls(self) -> bool:
+        return self.endpoint.ca is not None or self.endpoint.servers[0].startswith("tls://")
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
             "servers": list(self.endpoint.servers),
             "name": f"bullpen {os.getpid()}",
-            "error_cb": _complain,
             "disconnected_cb": self._went_down,
             "reconnected_cb": self._came_up,
             "closed_cb": self._was_given_up,
@@ -182,7 +225,7 @@ class Connection:
             options["user_credentials"] = str(self.endpoint.creds)
         if self.bearer.name is not None:
             options["inbox_prefix"] = f"_INBOX_{self.bearer.name}"
-        if self.endpoint.ca is not None or self.endpoint.servers[0].startswith("tls://"):
+        if self._wants_tls:
             try:
                 options["tls"] = ssl.create_default_context(cafile=self.endpoint.ca)
             except OSError as error:
@@ -223,12 +266,31 @@ class Connection:
 
 
 async def _abandon(client: Client) -> None:
+    closing = asyncio.create_task(client.close())
     try:
-        await asyncio.wait_for(client.close(), 2.0)
-    except (nats_errors.Error, OSError, TimeoutError, ValueError) as error:
+        await asyncio.wait({closing}, timeout=2.0)
+    finally:
+        closing.cancel()
+    # While it looks for a server, the library cancels its own closing: nobody cancelled us.
+    if closing.done() and not closing.cancelled() and (error := closing.exception()) is not None:
         _log.debug("closing a connection failed: %s", error)
 
 
-async def _complain(error: Exception) -> None:
-    """The library's own way is to print a traceback to the terminal."""
-    _log.warning("nats: %s", error)
+def _is_hopeless(refusals: list[Exception], waited_s: float) -> bool:
+    """Whether there is no use in waiting for a connection any longer."""
+    if any("authorization" in str(error).lower() for error in refusals):
+        return True
+    if any(isinstance(error, nats_errors.SecureConnRequiredError) for error in refusals):
+        return True
+    nobody = all(isinstance(error, ConnectionRefusedError) for error in refusals)
+    return nobody and bool(refusals) and waited_s > _NOBODY_S
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    for _ in range(20):
+        if task.done():
+            break
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.1)
+    if task.done() and not task.cancelled():
+        task.exception()  # Known: whoever waited for it has been told.

@@ -49,7 +49,7 @@ class Directory:
     async def _look(self, key: str, *, look_twice: bool = False) -> Row | None:
         client = await self._link.client()
         stream = subjects.DIRECTORY_STREAM
-        if not self._link.bearer.is_bound:
+        if self._link.bearer.asks_leaders:
             ask = {"last_by_subj": key}
             return await wire.leader_row(client, stream, ask, timeout_s=_TRY_S)
         row = await wire.last_row(client, stream, key, timeout_s=_TRY_S)
@@ -141,7 +141,9 @@ class Directory:
     async def _names(self, deadline: float) -> list[str]:
         client, reader = await self._link.client(), await self._link.reader()
         stream, keys = subjects.DIRECTORY_STREAM, subjects.TEAM_KEYS
-        last = await wire.leader_row(client, stream, {"last_by_subj": keys}, timeout_s=_TRY_S)
+        last = None
+        if self._link.bearer.asks_leaders:
+            last = await wire.leader_row(client, stream, {"last_by_subj": keys}, timeout_s=_TRY_S)
         while True:
             rows = await reader.rows(stream, keys, 1, timeout_s=_TRY_S)
             reached = rows[-1].seq if rows else 0

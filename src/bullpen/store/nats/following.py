@@ -84,6 +84,7 @@ class Following:
 
             self._subscriptions[log] = await listen(client, log.address.news, take)
             self._heard_on[log] = client
+            log.is_followed = True
             if self._task is None:
                 self._task = asyncio.create_task(self._catch_up())
         with suppress(nats_errors.Error, TimeoutError):
@@ -92,6 +93,7 @@ class Following:
     async def _unsubscribe(self, log: TeamLog) -> None:
         subscription = self._subscriptions.pop(log, None)
         self._heard_on.pop(log, None)
+        log.is_followed = False
         self._behind.discard(log)
         if subscription is not None:
             with suppress(nats_errors.Error, OSError):
@@ -102,7 +104,9 @@ class Following:
         next_sweep = time.monotonic() + self._sweep_s * random.uniform(0.5, 1.0)
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), max(0.0, next_sweep - time.monotonic()))
+                # `wait_for` would now and then take a cancellation for an answer, and go on.
+                async with asyncio.timeout(max(0.0, next_sweep - time.monotonic())):
+                    await self._wanted.wait()
             self._wanted.clear()
             if self._sweep_now or time.monotonic() >= next_sweep:
                 self._sweep_now = False

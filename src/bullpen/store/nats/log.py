@@ -12,61 +12,35 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import jsontext
 from bullpen.protocol.changes import Event
 from bullpen.store.base import Problem, StoreLimits
-from bullpen.store.nats import wire
+from bullpen.store.nats import heads, wire
 from bullpen.store.nats.connection import Connection
 from bullpen.store.nats.history import History, slices
 from bullpen.store.nats.kept import Kept
 from bullpen.store.nats.streams import PAYLOAD_MAX
 from bullpen.store.nats.subjects import Address
+from bullpen.store.nats.tail import EVENTS_KEPT, Line, Tail
 from bullpen.store.nats.wire import ApiError, HeadMoved, NoAnswer, Row
 
 _TRY_S = 2.0
 """How long one request may take. An election takes up to nine seconds, several tries."""
 
 _CONFIRM_S = 3.0
-EVENTS_KEPT = 64
-"""How many events a log has at least before a snapshot takes their place."""
-
-_TAIL_BYTES_MAX = 256 * 1024
+_HEAR_S = 0.02
+_STAND_BACK_S = 0.008
+_SNAPSHOT_TRIES = 4
 _TOO_LONG = 10054
 _LOOKS_AT_REPLICAS = 6
 
 
 class Gone(Exception):
     """A life of the team is over: it was deleted, and perhaps made again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One message of a log: an event, or the snapshot of everything up to one."""
-
-    raw: dict[str, Any]
-
-    @classmethod
-    def parse(cls, data: bytes) -> Line:
-        """Raises ValueError."""
-        raw = jsontext.loads_line(data)
-        if not isinstance(raw, dict) or raw.get("v") != 1:
-            raise ValueError("it is of a form that this version does not know")
-        return cls(raw)
-
-    @property
-    def snapshot(self) -> dict[str, Any] | None:
-        """The snapshot, if it is one."""
-        return self.raw.get("snapshot")
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the team was deleted with it."""
-        return self.raw.get("gone") is True
 
 
 class TeamLog:
@@ -88,13 +62,12 @@ class TeamLog:
         self.confirmed = 0.0
         self.in_doubt = False
         self._limits = limits
-        self._events_kept = events_kept
         self._lock = asyncio.Lock()
-        # The events since the last snapshot as they are stored, the last of them is `kept.seq`.
-        self._tail: list[bytes] = []
-        self._tail_bytes = 0
-        self._snapshot_bytes = 0
-        self._ids: dict[int, str] = {}
+        # What the server repeats, if somebody listens; kept while somebody has the turn.
+        self.is_followed = False
+        self._heard: list[Row] = []
+        self._hears = asyncio.Event()
+        self._tail = Tail(events_kept)
         self.history = History(link, address)
 
     # Taking turns
@@ -119,6 +92,7 @@ class TeamLog:
             yield deadline
         finally:
             self._lock.release()
+            self._take_heard()
 
     def _wake(self) -> None:
         self.changed.set()
@@ -178,9 +152,15 @@ class TeamLog:
 
     async def _read_to_the_end(self, deadline: float) -> None:
         """Read on until a server that most others follow has nothing more."""
+        if not self.head:
+            # Most probably a replica has all of it, and then one question is enough.
+            with suppress(Unavailable):
+                self._take(await self._rows(1, self._try_s(deadline)))
         moved_to = 0
         while True:
-            head, is_sure = await self._leaders_head(self._try_s(deadline))
+            head, is_sure = await heads.ask(
+                self.link, self.address, self.head, timeout_s=self._try_s(deadline)
+            )
             if head == 0:
                 self.kept.gone = True
                 self._wake()
@@ -193,6 +173,7 @@ class TeamLog:
 
     async def _read_up_to(self, at_least: int, deadline: float) -> None:
         looks, has_hole = 0, False
+        await self._hear(at_least)
         while self.head < at_least:
             looks += 1
             rows = await self._rows(looks, self._try_s(deadline))
@@ -211,7 +192,7 @@ class TeamLog:
 
     async def _rows(self, looks: int, timeout_s: float) -> list[Row]:
         client = await self.link.client()
-        if looks < _LOOKS_AT_REPLICAS or self.link.bearer.is_bound:
+        if looks < _LOOKS_AT_REPLICAS or not self.link.bearer.asks_leaders:
             reader = await self.link.reader()
             log = self.address.log
             return await reader.rows(self.address.stream, log, self.head + 1, timeout_s=timeout_s)
@@ -219,63 +200,25 @@ class TeamLog:
         row = await wire.leader_row(client, self.address.stream, ask, timeout_s=timeout_s)
         return [] if row is None else [row]
 
-    async def _leaders_head(self, timeout_s: float) -> tuple[int, bool]:
-        """The last message by the word of the leader; and whether it certainly is the leader.
-
-        One that was cut off from the others takes itself for the leader for ten seconds more, and
-        would call a log unchanged that has gone on elsewhere.
-        """
-        client = await self.link.client()
-        bearer, stream = self.link.bearer, self.address.stream
-        if bearer.reads_only:
-            row = await wire.last_row(client, stream, self.address.log, timeout_s=timeout_s)
-            return (0 if row is None else row.seq), True
-        if bearer.is_bound or not self.link.is_led(stream):
-            return await self._ask_all(timeout_s)
-        ask = {"last_by_subj": self.address.log}
-        row = await wire.leader_row(client, stream, ask, timeout_s=timeout_s)
-        return (0 if row is None else row.seq), self.link.is_led(stream)
-
-    async def _ask_all(self, timeout_s: float) -> tuple[int, bool]:
-        """Have most of the servers agree that the log is where it is known to be."""
-        client, asked = await self.link.client(), time.monotonic()
-        try:
-            await wire.append(
-                client,
-                self.address.sync,
-                b"",
-                expect=self.head,
-                expect_on=self.address.log,
-                rollup=True,
-                timeout_s=timeout_s,
-            )
-        except HeadMoved as moved:
-            if moved.head is None or 0 < moved.head < self.head:
-                raise NoAnswer("the head is in doubt") from None
-            return moved.head, False
-        except ApiError as error:
-            raise NoAnswer(str(error)) from None
-        self.link.was_led(self.address.stream, asked)
-        return self.head, True
-
     def _take(self, rows: Sequence[Row]) -> None:
         """Fold messages in, oldest first."""
-        for row in rows:
-            if row.seq > self.head:
-                self._take_one(row)
-        self._wake()
+        fresh = [row for row in rows if row.seq > self.head]
+        for row in fresh:
+            self._take_one(row)
+        if fresh:
+            self._wake()
 
     def _take_one(self, row: Row) -> None:
         try:
             line = Line.parse(row.data)
             if line.snapshot is not None:
-                self._take_snapshot(line.snapshot, len(row.data))
+                self._take_snapshot(line.snapshot, line.tail, len(row.data))
             else:
                 event = Event.decode(line.raw)
                 if self.kept.seq and line.raw.get("prev") != self.head:
                     raise ValueError(f"it does not follow message {self.head}")
                 self.kept.apply(event)
-                self._keep_line(event.seq, str(line.raw.get("eid")), row.data)
+                self._tail.add(event.seq, str(line.raw.get("eid")), row.data)
                 self.kept.gone = line.is_last
         except ValueError as error:
             raise Unavailable(
@@ -285,7 +228,7 @@ class TeamLog:
             ) from None
         self.head = row.seq
 
-    def _take_snapshot(self, snapshot: dict[str, Any], size: int) -> None:
+    def _take_snapshot(self, snapshot: dict[str, Any], tail: list[bytes], size: int) -> None:
         found = Kept.of_snapshot(snapshot)
         if found.seq > self.kept.seq:
             self.kept = found
@@ -293,26 +236,41 @@ class TeamLog:
             self.kept.chunks = found.chunks
         else:
             raise ValueError(f"a snapshot of event {found.seq} after event {self.kept.seq}")
-        self._tail, self._tail_bytes, self._snapshot_bytes = [], 0, size
-
-    def _keep_line(self, number: int, eid: str, data: bytes) -> None:
-        self._tail.append(data)
-        self._tail_bytes += len(data)
-        self._ids[number] = eid
-        self._ids.pop(number - 256, None)
+        self._tail.shortened(tail, found.seq, size)
 
     def news(self, row: Row) -> bool:
         """Take in a message that the server repeated, if it is the next; False if one is lacking.
 
-        Nothing is taken while somebody has the team for himself: he will find it.
+        Who has the team for himself takes it when he reads on, or when he is through.
         """
         if row.seq <= self.head:
             return True
-        if self._lock.locked() or row.before != self.head or not self.head:
+        last_heard = self._heard[-1].seq if self._heard else 0
+        if not self.head or row.before != max(self.head, last_heard):
             return False
-        self._take([row])
-        self._confirm(time.monotonic())
+        self._heard.append(row)
+        if self._lock.locked():
+            self._hears.set()
+        else:
+            self._take_heard()
+            self._confirm(time.monotonic())
         return True
+
+    def _take_heard(self) -> None:
+        rows, self._heard = self._heard, []
+        # What is wrong with one shows when it is read.
+        with suppress(Unavailable):
+            self._take(rows)
+
+    async def _hear(self, at_least: int) -> None:
+        """Wait a moment for what the server is about to repeat: sooner than it can be read."""
+        self._take_heard()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEAR_S if self.is_followed else 0):
+                while self.head < at_least:
+                    self._hears.clear()
+                    await self._hears.wait()
+                    self._take_heard()
 
     # Appending
 
@@ -345,7 +303,7 @@ class TeamLog:
             except HeadMoved as moved:
                 head = moved.head or None  # A subject without messages: the leader says more.
                 if await self._is_taken(event.seq, eid, head, deadline, maybe=maybe):
-                    return self._ids.get(event.seq) == eid
+                    return self._tail.id_of(event.seq) == eid
                 # Right after an own message the server may be wrong about the head for a moment.
                 await self._pause(tries, deadline, NoAnswer("the head is in doubt"))
             except NoAnswer as error:
@@ -372,7 +330,7 @@ class TeamLog:
 
     def _append_taken(self, event: Event, eid: str, seq: int, data: bytes, *, last: bool) -> None:
         self.kept.apply(event)
-        self._keep_line(event.seq, eid, data)
+        self._tail.add(event.seq, eid, data)
         self.head = seq
         self._confirm(time.monotonic())
         self.kept.gone = last
@@ -382,7 +340,9 @@ class TeamLog:
         self, number: int, eid: str, head: int | None, deadline: float, *, maybe: bool
     ) -> bool:
         """Whether the place of an event is taken, be it by itself; False if it is still free."""
-        while True:
+        if head is None:
+            await self._hear(self.head + 1)
+        while self.kept.seq < number:
             try:
                 await self._read_on(head, deadline)
                 break
@@ -390,13 +350,19 @@ class TeamLog:
                 await self._pause(1, deadline, error)
         if self.kept.seq < number:
             return False
-        if maybe and number not in self._ids:
+        found = self._tail.id_of(number)
+        if maybe and found is None:
             # So much happened since that a snapshot came between.
-            (found,) = await self.history.lines(self.kept.chunks, number - 1, 1)
-            self._ids[number] = str(jsontext.loads_line(found).get("eid"))
-        if self._ids.get(number) != eid:
+            (line,) = await self.history.lines(self.kept.chunks, number - 1, 1)
+            found = self._tail.learned(number, line)
+        if found != eid:
             self._refuse_gone()
         return True
+
+    async def stand_back(self, attempts: int) -> None:
+        """Leave the log to others for a moment, who then need not race with us."""
+        await asyncio.sleep(random.uniform(0, _STAND_BACK_S * min(attempts, 4)))
+        self._take_heard()
 
     async def _pause(self, tries: int, deadline: float, error: NoAnswer) -> None:
         if time.monotonic() >= deadline:
@@ -431,9 +397,7 @@ class TeamLog:
     @property
     def is_long(self) -> bool:
         """Whether it is time for a snapshot."""
-        if self._tail_bytes > _TAIL_BYTES_MAX:
-            return self._tail_bytes * 4 > self._snapshot_bytes
-        return len(self._tail) >= self._events_kept and self._tail_bytes * 2 > self._snapshot_bytes
+        return self._tail.is_long
 
     async def shorten(self, deadline: float) -> None:
         """Move the events to the history and put a snapshot in their place.
@@ -443,14 +407,38 @@ class TeamLog:
         """
         if self.kept.gone:
             return
-        client = await self.link.client()
         try:
             await self._store_history(deadline)
-            snapshot = {"v": 1, "snapshot": self.kept.snapshot()}
-            data = jsontext.dumps_line(snapshot)
-            if len(data) > PAYLOAD_MAX:
-                return
-            seq = await wire.append(
+            for _ in range(_SNAPSHOT_TRIES):
+                if await self._put_snapshot(deadline):
+                    return
+            self._tail.put_off()
+        except (Gone, NoAnswer, ApiError, Unavailable):
+            return
+
+    async def _store_history(self, deadline: float) -> None:
+        while lines := self._tail.not_in_history:
+            first = self.kept.seq - len(lines) + 1
+            part = next(slices(lines))
+            stored = await self.history.store(first, part, timeout_s=self._try_s(deadline))
+            if first not in self.kept.chunks:
+                bisect.insort(self.kept.chunks, first)
+            self._tail.in_history += stored
+
+    async def _put_snapshot(self, deadline: float) -> bool:
+        """Put a snapshot at the head; False if others wrote meanwhile, and it may be tried again.
+
+        What they wrote since the history was stored it brings with it.
+        """
+        self._take_heard()
+        tail = self._tail.not_in_history
+        raw = {"v": 1, "snapshot": self.kept.snapshot(), "tail": [line.decode() for line in tail]}
+        data = jsontext.dumps_line(raw)
+        if len(data) > PAYLOAD_MAX:
+            return True
+        client = await self.link.client()
+        try:
+            self.head = await wire.append(
                 client,
                 self.address.log,
                 data,
@@ -458,28 +446,20 @@ class TeamLog:
                 rollup=True,
                 timeout_s=self._try_s(deadline),
             )
-        except (HeadMoved, NoAnswer, ApiError):
-            return
-        self.head = seq
-        self._tail, self._tail_bytes, self._snapshot_bytes = [], 0, len(data)
-
-    async def _store_history(self, deadline: float) -> None:
-        first = self.kept.seq - len(self._tail) + 1
-        lines = self._tail
-        while lines:
-            part = next(slices(lines))
-            stored = await self.history.store(first, part, timeout_s=self._try_s(deadline))
-            if first not in self.kept.chunks:
-                bisect.insort(self.kept.chunks, first)
-            first, lines = first + stored, lines[stored:]
+        except HeadMoved as moved:
+            await self._read_on(moved.head or None, deadline)
+            # Perhaps by the snapshot of somebody else.
+            return not self._tail.is_long
+        self._tail.shortened(tail, self.kept.seq, len(data))
+        return True
 
     async def lines(self, after: int, limit: int | None) -> list[bytes]:
         """The events past a number, as they are stored."""
-        first_here = self.kept.seq - len(self._tail) + 1
+        first_here = self.kept.seq - len(self._tail.lines) + 1
         wanted = self.kept.seq - after if limit is None else min(limit, self.kept.seq - after)
         if wanted <= 0:
             return []
-        tail = list(self._tail)
+        tail = list(self._tail.lines)
         found: list[bytes] = []
         if after + 1 < first_here:
             old = min(wanted, first_here - 1 - after)

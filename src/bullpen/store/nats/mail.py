@@ -72,7 +72,9 @@ async def _bodies(log: TeamLog, agent: str, wanted: Iterable[str]) -> dict[str, 
     kept = log.kept
     cached = kept.bodies.setdefault(agent, {})
     numbers = dict(kept.numbers.get(agent, {}))
-    lacking = sorted({numbers[key] for key in wanted if key not in cached})
+    # Taken out now: while the rest is read, others may archive some of these.
+    bodies = {key: cached[key] for key in wanted if key in cached}
+    lacking = sorted({numbers[key] for key in wanted if key not in bodies})
     while lacking:
         first = lacking[0]
         # One part of the history holds many: ask for all up to the last that is near.
@@ -83,10 +85,13 @@ async def _bodies(log: TeamLog, agent: str, wanted: Iterable[str]) -> dict[str, 
                     key = change.message.id
                     if numbers.get(key) == event.seq:
                         seen = not is_unread(kept.box(agent).get(key, "seen"))
-                        cached[key] = change.message.evolve(read=True) if seen else change.message
+                        message = change.message.evolve(read=True) if seen else change.message
+                        bodies[key] = message
+                        if key in kept.numbers.get(agent, {}):
+                            cached[key] = message
         lacking = lacking[len(near) :]
     try:
-        return {key: cached[key] for key in wanted}
+        return {key: bodies[key] for key in wanted}
     except KeyError as error:
         raise Unavailable(
             f"The text of message {error} to {agent!r} is not in the history of team"

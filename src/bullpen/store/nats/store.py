@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 import secrets
 import socket
 import time
@@ -40,8 +38,9 @@ from bullpen.store.nats.connection import Connection, Endpoint
 from bullpen.store.nats.directory import Directory
 from bullpen.store.nats.following import Following
 from bullpen.store.nats.kept import Kept
-from bullpen.store.nats.log import EVENTS_KEPT, Gone, TeamLog
+from bullpen.store.nats.log import Gone, TeamLog
 from bullpen.store.nats.subjects import Address
+from bullpen.store.nats.tail import EVENTS_KEPT
 
 Plan = Callable[[Kept], Sequence[Change]]
 
@@ -105,7 +104,7 @@ class NatsStore(Store):
             with suppress(NotFound):
                 await self._open(team)
                 raise _taken(team)
-        address = await self._directory.place(team, secrets.token_hex(6))
+        address = await self._directory.place(team, secrets.token_hex(16))
         return self._log(address)
 
     def _log(self, address: Address) -> TeamLog:
@@ -216,9 +215,13 @@ class NatsStore(Store):
         try:
             await log.confirm(within_s=self._limits.lock_wait_s)
         except Gone:
-            # Whoever deleted it was killed before its entry was gone.
-            await self._directory.remove(team, found.revision)
             self._drop(team, log)
+            if log.head:
+                # Whoever deleted it was killed before its entry was gone.
+                await self._directory.remove(team, found.revision)
+            elif await self._directory.find(team) == found:
+                # No deletion leaves an entry without a log: the servers lost it.
+                raise _lost(team, log.address) from None
             raise no_team(team) from None
         return log
 
@@ -258,10 +261,12 @@ class NatsStore(Store):
     async def _decide(
         self, log: TeamLog, plan: Plan, actor: str, op: str, deadline: float
     ) -> Committed:
-        sure = False
-        for attempt in range(self._limits.attempts_max):
-            if attempt > 1:
-                await asyncio.sleep(random.uniform(0, 0.004 * attempt))
+        sure, attempts = False, 0
+        # However often others are faster: somebody always is through, and in time so is this one.
+        while not attempts or time.monotonic() < deadline:
+            if attempts > 1:
+                await log.stand_back(attempts)
+            attempts += 1
             try:
                 changes = await self._effective(log, plan(log.kept))
             except Exception:
@@ -283,8 +288,8 @@ class NatsStore(Store):
                 continue
             sure = False
         raise Unavailable(
-            f"Team {log.address.team!r} changed {self._limits.attempts_max} times while a change"
-            " to it was being made.",
+            f"Team {log.address.team!r} changed {attempts} times while a change to it was being"
+            " made.",
             remedy="Try again.",
         )
 
@@ -399,6 +404,13 @@ class NatsStore(Store):
         """Let go of the connection."""
         await self._following.aclose()
         await self.link.aclose()
+
+
+def _lost(team: str, address: Address) -> Unavailable:
+    return Unavailable(
+        f"The servers know team {team!r} and have nothing of it in {address.stream}: it was lost.",
+        remedy="Restore a backup of the servers, or delete the team.",
+    )
 
 
 def _taken(team: str) -> Conflict:

@@ -16,7 +16,7 @@ from nats import errors as nats_errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from bullpen.errors import Unavailable
+from bullpen.errors import Refused, Unavailable
 from bullpen.protocol import jsontext
 from bullpen.store.nats import asking
 
@@ -63,13 +63,19 @@ class Row:
 async def request(
     nc: Client, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
 ) -> Msg:
-    """Ask and wait for the answer. Raises NoAnswer."""
+    """Ask and wait for the answer. Raises NoAnswer, and Refused for want of rights."""
     try:
         return await asking.ask(nc, subject, data, headers=headers, timeout_s=timeout_s)
     except (nats_errors.Error, OSError, asyncio.InvalidStateError) as error:
         raise NoAnswer(type(error).__name__) from None
     except TimeoutError:
         raise NoAnswer("TimeoutError") from None
+    except asking.Denied:
+        raise Refused(
+            f"Your credentials do not allow to write to {subject}.",
+            reason="not_permitted",
+            remedy="Ask for others: bullpen auth mint. Nothing was changed.",
+        ) from None
 
 
 async def api(nc: Client, call: str, body: object, *, timeout_s: float) -> dict[str, Any]:
@@ -194,6 +200,14 @@ def row_of(message: Msg) -> Row:
         raise NoAnswer("a message without its sequence") from None
 
 
+@dataclass(slots=True)
+class _Answer:
+    """What came so far of an answer in many messages, and the message that ends it."""
+
+    messages: list[Msg]
+    end: asyncio.Future[Msg]
+
+
 class Reader:
     """Reads many messages with one request, over one subscription of its own."""
 
@@ -201,13 +215,16 @@ class Reader:
         self._nc = nc
         self._prefix = nc.new_inbox()
         self._count = 0
-        self._waiting: dict[str, asyncio.Queue[Msg]] = {}
-        self._subscribed = False
+        self._waiting: dict[str, _Answer] = {}
 
-    async def _take(self, message: Msg) -> None:
-        queue = self._waiting.get(message.subject)
-        if queue is not None:
-            queue.put_nowait(message)
+    def _take(self, message: Msg) -> None:
+        answer = self._waiting.get(message.subject)
+        if answer is None:
+            return
+        if "Status" not in (message.headers or {}):
+            answer.messages.append(message)
+        elif not answer.end.done():
+            answer.end.set_result(message)
 
     async def rows(self, stream: str, subject: str, first: int, *, timeout_s: float) -> list[Row]:
         """All messages that match a subject from a sequence on, as some replica has them.
@@ -230,30 +247,35 @@ class Reader:
     async def _ask(
         self, stream: str, ask: Mapping[str, object], timeout_s: float
     ) -> tuple[list[Row], int]:
-        if not self._subscribed:
-            self._subscribed = True
-            await self._nc.subscribe(f"{self._prefix}.*", cb=self._take)
         self._count += 1
         reply = f"{self._prefix}.{self._count}"
-        queue: asyncio.Queue[Msg] = asyncio.Queue()
-        self._waiting[reply] = queue
-        rows: list[Row] = []
+        answer = self._waiting[reply] = _Answer([], asyncio.get_running_loop().create_future())
         try:
+            if self._count == 1:
+                await asking.listen(self._nc, f"{self._prefix}.*", self._take)
             call = f"$JS.API.DIRECT.GET.{stream}"
             await self._nc.publish(call, jsontext.dumps_line(ask), reply=reply)
-            while True:
-                message = await asyncio.wait_for(queue.get(), timeout_s)
-                headers = message.headers or {}
-                match headers.get("Status"):
-                    case None:
-                        rows.append(row_of(message))
-                    case "204":
-                        return rows, int(headers.get("Nats-Num-Pending") or 0)
-                    case "404":
-                        return rows, 0
-                    case status:
-                        raise NoAnswer(f"status {status}")
-        except (nats_errors.Error, OSError, TimeoutError) as error:
+            end = await self._end_of(answer, timeout_s)
+        except (nats_errors.Error, OSError) as error:
             raise NoAnswer(type(error).__name__) from None
         finally:
             del self._waiting[reply]
+        rows = [row_of(message) for message in answer.messages]
+        headers = end.headers or {}
+        match headers.get("Status"):
+            case "204":
+                return rows, int(headers.get("Nats-Num-Pending") or 0)
+            case "404":
+                return rows, 0
+            case status:
+                raise NoAnswer(f"status {status}")
+
+    async def _end_of(self, answer: _Answer, timeout_s: float) -> Msg:
+        """Wait for the end as long as there is something new in time."""
+        count = -1
+        while not answer.end.done() and len(answer.messages) > count:
+            count = len(answer.messages)
+            await asyncio.wait([answer.end], timeout=timeout_s)
+        if not answer.end.done():
+            raise NoAnswer("TimeoutError")
+        return answer.end.result()
