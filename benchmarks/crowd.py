@@ -32,12 +32,12 @@ _PATIENCE_S = 120.0
 context = multiprocessing.get_context("forkserver")
 
 
-def prepare() -> None:
+def prepare(modules: Sequence[str] = _PRELOAD) -> None:
     """Start the server that children are forked from, with everything imported."""
     here = str(Path(__file__).parent)
     # The server is a new interpreter, and does not look where this script was started from.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-    context.set_forkserver_preload(_PRELOAD)
+    context.set_forkserver_preload(list(modules))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
 
-Unit = Literal["ms", "s", "/s", "% of a core", "per million", "x", ""]
+Unit = Literal["ms", "s", "/s", "us/s", "KB", "% of a core", "per million", "x", ""]
 Verdict = Literal["PASS", "FAIL", "-"]
 
 _COLUMNS = ("ours", "peer approach", "rewrite done right", "bare system calls")

@@ -78,8 +78,7 @@ SVG = """\
 class Shot:
     """A command, and a text that the screen shows when its picture is taken.
 
-    `example` is the folder of the examples in which it is typed, and what it is for Python if it
-    is no command of Bullpen.
+    With `example` it is no command of Bullpen but a program in that folder of the examples.
     """
 
     name: str
@@ -107,7 +106,7 @@ SHOTS = (
         ),
         "waits for you",
     ),
-    Shot("two-machines", ("play.py",), "gus is ready again", example="two-machines"),
+    Shot("two-machines", ("play.py",), "ann is ready again", example="two-machines"),
 )
 
 

@@ -18,7 +18,7 @@ from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Supervisor
 from bullpen.agents.transcript import rows
 from bullpen.app import Settings
-from bullpen.errors import BullpenError, Invalid, NotFound, one_error
+from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, one_error
 from bullpen.office import Office, open_office, unattended
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Usage
 from bullpen.protocol.names import LEAD
@@ -270,7 +270,9 @@ class Pursuit:
             if agent.phase == "ended":
                 if not self._may_start_again(LEAD, agent):
                     return agent
-                await self._supervisor.resume(by=LEAD, names=[LEAD])
+                with suppress(Conflict):
+                    # A host may have been faster.
+                    await self._supervisor.resume(by=LEAD, names=[LEAD])
             await self._replace_the_lost()
             await anyio.sleep(_LOOK_S)
 

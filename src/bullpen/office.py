@@ -79,7 +79,7 @@ class Office:
         self.hosts = hosts or open_hosts(store, settings)
         self._environ = environ
         # Every heartbeat goes over the network where the teams are not files.
-        self._pace = pace or (Pace(beat_s=15.0, beat_ttl_s=45.0) if settings.store else Pace())
+        self._pace = pace or (Pace(beat_s=20.0, beat_ttl_s=60.0) if settings.store else Pace())
         self._backends: dict[str, Backend] = {
             **({"in-process": InProcess(self._work_inside)} if inside else {}),
             "subprocess": Detached(),
@@ -199,7 +199,8 @@ class Office:
             Refused: it would be wider than its parent (wider_than_parent), the project has files
                 that count and is not trusted (not_trusted), or they forbid it (mode_disabled).
         """
-        wanted = environment.check_names(env, self._environ)
+        # Of an agent for another machine, that machine has the variables.
+        wanted = list(env) if on is not None else environment.check_names(env, self._environ)
         options: dict[str, Any] = {} if project_settings else {NO_PROJECT_SETTINGS: True}
         if command is not None:
             options[COMMAND] = list(command)

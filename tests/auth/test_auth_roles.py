@@ -105,7 +105,7 @@ def test_nothing_that_writes_is_shared_with_readers() -> None:
 def test_the_tables_know_the_subjects_of_the_store() -> None:
     place = subjects.Address("alpha", 3, "u")
     for rights in (FOR_ALL_TEAMS[Role.HOST], FOR_OWN_TEAMS[Role.HOST]):
-        for subject in (place.log, place.sync, place.chunk(64), subjects.team_key("alpha")):
+        for subject in (place.log, place.sync, place.history, subjects.team_key("alpha")):
             assert may(rights.publish, subject), subject
         assert may(rights.publish, place.presence_of("me", "s1"))
         assert not may(rights.publish, place.presence_of("you", "s1"))

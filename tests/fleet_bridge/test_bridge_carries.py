@@ -227,6 +227,52 @@ async def test_a_task_deleted_in_the_home_is_gone_and_nobody_waits_for_it(
     await assert_same(home)
 
 
+async def test_a_done_task_that_the_program_took_off_its_list_stays_in_the_team(
+    home: Home, team: Team
+) -> None:
+    """Claude Code deletes all tasks when all are done."""
+    await team.tasks.add("Done elsewhere", by=LEAD)
+    await team.tasks.claim("1", by="bob")
+    await team.tasks.done("1", by="bob", report="It took an hour.")
+    await settle(home)
+    home.program.delete("1")
+    await settle(home)
+    await team.tasks.add("Next", by=LEAD)
+    await settle(home)
+    (home.path / ".bullpen" / "mirrors" / f"{TEAM}.json").unlink()
+    await settle(home.again())
+    assert (await team.tasks.get("1")).facts.report == "It took an hour."
+    assert [path.stem for path in home.program.tasks.glob("*.json")] == ["2"]
+
+
+async def test_a_task_that_was_taken_off_the_list_comes_back_when_one_waits_for_it(
+    home: Home, team: Team
+) -> None:
+    """For the program, a task that it cannot see is one that is not done."""
+    await team.tasks.add("First", by=LEAD)
+    await team.tasks.claim("1", by="bob")
+    await team.tasks.done("1", by="bob")
+    await settle(home)
+    home.program.delete("1")
+    await settle(home)
+    await team.tasks.add("Second", by=LEAD, blocked_by=["1"])
+    await settle(home)
+    assert home.program.task("1")["status"] == "completed"
+    await assert_same(home)
+
+
+async def test_a_done_task_that_one_of_us_deletes_in_the_home_is_gone(
+    home: Home, team: Team
+) -> None:
+    await team.tasks.add("Done", by=LEAD)
+    await team.tasks.claim("1", by="bob")
+    await team.tasks.done("1", by="bob")
+    await settle(home)
+    await Team(home.store, TEAM).tasks.delete("1", by=LEAD)
+    await settle(home)
+    assert (await team.tasks.list()).tasks == []
+
+
 async def test_a_member_joins_and_leaves_by_the_home(home: Home, team: Team) -> None:
     home.program.join("carl", color="green")
     await settle(home)

@@ -93,6 +93,12 @@ async def test_two_homes_and_the_team_end_up_the_same(
     kind: str, changes: int, tmp_path: Path
 ) -> None:
     far: Store = MemoryStore() if kind == "memory" else FileStore(tmp_path / "far", fsync=False)
+    await end_up_the_same(far, tmp_path, changes)
+    await far.aclose()
+
+
+async def end_up_the_same(far: Store, tmp_path: Path, changes: int) -> None:
+    """Change a team at three places at once, let the mirrors come to rest, and compare."""
     team = await new_team(far)
     homes = [Home(tmp_path / name, far) for name in ("one", "two")]
     await settle(*homes)
@@ -115,4 +121,3 @@ async def test_two_homes_and_the_team_end_up_the_same(
     assert sum([len(await delivered(far, name)) for name in NAMES]) == chaos.sent
     for home in homes:
         await home.aclose()
-    await far.aclose()

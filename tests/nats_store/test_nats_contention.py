@@ -80,7 +80,7 @@ async def test_a_snapshot_that_always_comes_too_late_costs_few_parts_of_history(
     log._put_snapshot = too_late  # type: ignore[method-assign]
     for _ in range(2):
         await write(store)
-    assert 1 <= len(log.kept.chunks) <= 2 * COMMITS_EACH // EVENTS_KEPT
+    assert 1 <= len(log.kept.parts) <= 2 * COMMITS_EACH // EVENTS_KEPT
     again = await fresh(cluster)
     assert len(await again.events("alpha")) == 2 * COMMITS_EACH + 1
     await again.aclose()
@@ -102,7 +102,7 @@ async def test_a_snapshot_brings_what_was_written_while_it_was_made(
     store = await fresh(cluster)
     assert [event.op for event in await store.events("alpha")][-1] == "meanwhile"
     assert [event.seq for event in await store.events("alpha")] == [1, 2, 3, 4, 5]
-    assert store._logs["alpha"].kept.chunks == [1]
+    assert store._logs["alpha"].kept.parts[0].first == 1
     await store.aclose()
 
 

@@ -78,6 +78,19 @@ def test_paths_in_rules_are_relative_to_the_file(tmp_path: Path) -> None:
     assert "approver" not in policy.model_fields_set, "what is not said is left to settings"
 
 
+def test_a_member_says_which_machines_may_run_it(tmp_path: Path) -> None:
+    members = (
+        '[[member]]\nname = "ann"\n'
+        '[[member]]\nname = "bob"\non = "os=linux,gpu"\nrespawn = true\n'
+        '[[member]]\nname = "cid"\non = "any"\n'
+    )
+    ann, bob, cid = read(tmp_path, TEAM + members).teammates
+
+    assert (ann.labels, ann.respawn) == (None, False)
+    assert (bob.labels, bob.respawn) == ({"os": "linux", "gpu": ""}, True)
+    assert (cid.labels, cid.respawn) == ({}, False)
+
+
 def test_two_files_that_say_the_same_are_the_same(tmp_path: Path) -> None:
     one = read(tmp_path, TEAM + MEMBERS)
     other = read(tmp_path, "# with a comment\n" + TEAM + "\n\n" + MEMBERS)
@@ -117,6 +130,13 @@ WRONG = [
     (
         TEAM + '[[member]]\nname = "ann"\ndriver = "scripted"\n',
         "member 1 (ann): script: a scripted",
+    ),
+    (TEAM + MEMBERS + 'on = "a b"\n', "member 2 (bob): on: 'a b' is no list of labels"),
+    (TEAM + MEMBERS + 'on = ""\n', "member 2 (bob): on: '' is no list of labels"),
+    (TEAM + MEMBERS + "respawn = true\n", "member 2 (bob): respawn: say with `on` which machines"),
+    (
+        TEAM + MEMBERS + 'on = "gpu"\nbackend = "in-process"\n',
+        "member 2 (bob): on: an agent inside this process",
     ),
     (TEAM + TASKS, "task 2 (manual): owner: there is no member 'ann' (there are these: team-lead)"),
     (

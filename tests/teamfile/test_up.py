@@ -18,7 +18,7 @@ from offices import Place
 
 from bullpen.agents import processes
 from bullpen.app import Settings
-from bullpen.errors import BullpenError, Conflict, Invalid, StartFailed
+from bullpen.errors import BullpenError, Conflict, Invalid, Refused, StartFailed
 from bullpen.goal import Outcome, Progress
 from bullpen.office import Office
 from bullpen.protocol.names import LEAD
@@ -194,6 +194,19 @@ async def test_what_cannot_be_had_is_told_with_file_and_member(folder: Path) -> 
     assert refused.value.message.startswith(f"{written.path}: member 'team-lead': ")
     async with written.opened() as (office, _):
         assert await office.teams.names() == []
+
+
+async def test_a_member_for_other_machines_is_told_where_there_are_none(folder: Path) -> None:
+    text = team_text(backend="subprocess")
+    written = Written(folder, text.replace('name = "bob"\n', 'name = "bob"\non = "gpu"\n'), SCRIPT)
+    with pytest.raises(Refused) as refused:
+        await written.up()
+
+    assert refused.value.reason == "one_machine"
+    assert refused.value.message.startswith(f"{written.path}: member 'bob': ")
+    async with written.opened() as (office, _):
+        assert await office.teams.names() == []
+        assert Place(office, folder, "none").processes() == []
 
 
 async def test_a_member_that_is_killed_is_started_again_and_the_lead_is_told(

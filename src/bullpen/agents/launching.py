@@ -170,9 +170,8 @@ class Launching:
             Conflict: it does not wait any more, or somebody else has it.
             StartFailed: it did not get ready; nothing of it is left.
         """
-        member, agent = await self._agents.get(name)
-        if agent.nonce != nonce or agent.phase != "starting" or agent.place is not None:
-            raise Conflict(f"{name!r} does not wait for a machine any more.")
+        waiting = await self._agents.waiting(name, nonce=nonce)
+        member, agent = waiting.member, waiting.agent
         seconds = ready_within(agent.asked.driver)
         try:
             await self._checked(agent.asked, seconds)
@@ -230,7 +229,8 @@ class Launching:
             return await self._handshake(name, nonce, (place, backend), deadline)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
-                if not isinstance(error, Exception) and await self._is_shared(name, nonce):
+                broken_off = not isinstance(error, Exception)
+                if broken_off and await self._is_others(name, nonce, for_other=for_other):
                     raise
                 screen = await self._end_failed(name, nonce, place, backend)
                 cause = _cause_of(error)
@@ -244,13 +244,17 @@ class Launching:
                 raise _start_failed(name, error, screen) from error
             raise
 
-    async def _is_shared(self, name: str, nonce: str) -> bool:
-        """Whether an agent is ready under a key: other calls with that key may have it by now."""
+    async def _is_others(self, name: str, nonce: str, *, for_other: bool) -> bool:
+        """Whether an agent is ready, and others than this call may have it by now.
+
+        That is whoever asked for it from elsewhere, and other calls with its key.
+        """
         try:
             _, agent = await self._agents.get(name)
         except BullpenError:
             return False
-        return agent.nonce == nonce and agent.key is not None and agent.phase == "running"
+        shared = for_other or agent.key is not None
+        return agent.nonce == nonce and shared and agent.phase == "running"
 
     async def _end_failed(
         self, name: str, nonce: str, place: ProcessRecord | None, backend: Backend

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bullpen.agents.frame import one_line
+from bullpen.agents.hosts.base import ON
 from bullpen.agents.policy.call import Call
 from bullpen.protocol.changes import (
     Change,
@@ -143,7 +144,10 @@ def _member(event: Event, member: Member) -> Iterator[str]:
         case "agent.ready":
             spec = agent.asked
             again = " again" if agent.launch > 1 else ""
-            yield f"{member.name} is ready{again} ({spec.driver}, {spec.backend})"
+            place = agent.place
+            # Where any machine might run it, which one does is news.
+            where = f" on {place.host}" if place is not None and ON in spec.options else ""
+            yield f"{member.name} is ready{again}{where} ({spec.driver}, {spec.backend})"
         case _ if member.is_lead and agent.end == "finished":
             # That the team has finished was told.
             return

@@ -36,6 +36,7 @@ _ANNOUNCE_S = 0.5
 # Many are started one after another, on a machine that has just come up.
 _RESUME_S = 60.0
 _ROUNDS_MAX = 5
+_LAUNCHES_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +135,16 @@ class Supervisor(Launching):
     async def go_on_elsewhere(self, name: str, *, by: str) -> bool:
         """Have an agent that ended with its machine started on another; False if it is not to.
 
+        One that has been started many times already is left to people: it may be what ends them.
+
         Raises:
             Unavailable: no machine could be asked.
         """
         _, agent = await self._agents.get(name)
         options = agent.asked.options
         if agent.phase != "ended" or ON not in options or not options.get(RESPAWN):
+            return False
+        if agent.launch >= _LAUNCHES_MAX:
             return False
         with suppress(Conflict):
             made = await self._agents.relaunch(name, by=by, nonce=self._nonce(), expect=agent.nonce)

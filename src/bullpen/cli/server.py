@@ -124,6 +124,40 @@ def start(
     )
 
 
+@command(
+    noun.commands,
+    "prepare",
+    examples=("bullpen server prepare --replicas 3 --partitions 8",),
+)
+def prepare(
+    session: Session,
+    *,
+    where: Where = None,
+    replicas: Annotated[
+        int, typer.Option(metavar="1|3", min=1, max=5, help="Copies of each stream.")
+    ] = 1,
+    partitions: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Streams that share the teams.")
+    ] = 1,
+) -> None:
+    """Make the streams that teams need on servers that run already.
+
+    Needs the credentials of an administrator where the servers ask for any. Doing it again is fine.
+    """
+    session.refuse_agents("prepare servers")
+
+    async def make(nc: Client) -> None:
+        from bullpen.store.nats import streams
+
+        await streams.prepare(nc, partitions=partitions, replicas=replicas)
+
+    _with_servers(session, where, make)
+    session.page.result(
+        {"replicas": replicas, "partitions": partitions},
+        f"The servers are ready for teams: {partitions} partitions, {replicas} copies of each.",
+    )
+
+
 @command(noun.commands, "stop", examples=("bullpen server stop",))
 def stop(session: Session, *, where: Where = None) -> None:
     """Stop the servers that `start` started. Their data stays."""

@@ -189,6 +189,14 @@ def current(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts
     return member, agent
 
 
+def waiting(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts]:
+    """The same, if it waits for a machine that starts it. Raises Conflict also if not."""
+    member, agent = current(team, name, nonce)
+    if agent.phase != "starting" or agent.place is not None:
+        raise Conflict(f"{name!r} does not wait for a machine any more.")
+    return member, agent
+
+
 def living_launch(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts] | None:
     """The member and its facts, if this launch is its newest and has not ended."""
     member = team.member(name)

@@ -32,7 +32,7 @@ from bullpen.store.base import View
 from bullpen.team import agent_rules, budget_rules, rules
 from bullpen.team.budget_rules import OverBudget, Reached
 from bullpen.team.decision import Part
-from bullpen.team.lookup import forgiving, leads, member_of, owner_of
+from bullpen.team.lookup import in_hand, leads, member_of
 from bullpen.team.notices import notice, prompt
 from bullpen.team.roster import leaving, new_member
 
@@ -172,6 +172,14 @@ class Agents(Part):
 
         await self._settle(decide, by=by, op="agent.withdraw")
 
+    async def waiting(self, name: str, *, nonce: str) -> Registration:
+        """A launch that waits for a machine, by no older word. Raises Conflict, NotFound."""
+
+        def decide(view: View) -> tuple[Registration, list[Change]]:
+            return Registration(*agent_rules.waiting(view.team, name, nonce), fresh=False), []
+
+        return await self._settle(decide, by=name, op="agent.waiting")
+
     async def placed(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
         """Record where a launch runs. Raises Conflict if it may no longer act."""
 
@@ -217,7 +225,7 @@ class Agents(Part):
 
         def decide(view: View) -> tuple[Turn, list[Change]]:
             member, agent = agent_rules.current(view.team, name, nonce)
-            own = _in_hand(view, name, task)
+            own = in_hand(view, name, task)
             reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
             if reached is not None:
                 raise OverBudget(reached)
@@ -246,7 +254,7 @@ class Agents(Part):
             member, agent = agent_rules.current(view.team, name, nonce)
             after = budget_rules.reported(agent, reports)
             row = member.evolve(bullpen=after.raw)
-            own = _in_hand(view, name, task)
+            own = in_hand(view, name, task)
             reached = budget_rules.met(
                 view.team.with_member(row), name, after, own, now_ms=now, turn=False
             )
@@ -490,11 +498,3 @@ class Agents(Part):
             return after, [] if after == before else [PutTeam({"bullpen": after.raw})]
 
         return await self._settle(decide, by=by, op=op)
-
-
-def _in_hand(view: View, name: str, task_id: str | None) -> Task | None:
-    """The task, if the agent has it in progress."""
-    task = forgiving(view)(task_id) if task_id is not None else None
-    if task is None or task.status != "in_progress":
-        return None
-    return task if owner_of(task, view.team.name) == name else None

@@ -108,3 +108,11 @@ class Actor:
     def owns(self, task: Task) -> bool:
         """Whether a task is this actor's."""
         return owner_of(task, self.team) == self.name
+
+
+def in_hand(view: View, name: str, task_id: str | None) -> Task | None:
+    """The task, if the agent has it in progress."""
+    task = forgiving(view)(task_id) if task_id is not None else None
+    if task is None or task.status != "in_progress":
+        return None
+    return task if owner_of(task, view.team.name) == name else None

@@ -166,6 +166,8 @@ class Host:
                 remedy="See `bullpen server status`.",
             )
         await self._launches.look(self._teams)
+        # Again, now that it is known who is here.
+        await self._heart.beat()
         path = self._folder / "operator.token"
         path.touch(mode=0o600)
         path.write_text(self._identities.mint(OPERATOR), encoding="ascii")

@@ -112,7 +112,8 @@ async def _pulled(client: Client, call: str) -> Msg:
     try:
         await client.subscribe(inbox, future=arrived, max_msgs=1)
         await client.publish(call, b'{"batch":1,"no_wait":true}', reply=inbox)
-        return await asyncio.wait_for(arrived, _TRY_S)
+        async with asyncio.timeout(_TRY_S):
+            return await arrived
     except (nats_errors.Error, OSError, TimeoutError) as error:
         raise NoAnswer(type(error).__name__) from None
 

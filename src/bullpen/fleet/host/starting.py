@@ -108,13 +108,14 @@ class Starting:
 
     async def _still_waits(self, asked: SpawnRequest) -> bool:
         """Whether an agent is as it was before: the servers did not answer, for example."""
+        agents = self._office.teams.open(asked.team).agents
         try:
-            _, agent = await self._office.teams.open(asked.team).agents.get(asked.agent)
-        except NotFound:
+            await agents.waiting(asked.agent, nonce=asked.nonce)
+        except (NotFound, Conflict):
             return False
         except BullpenError:
             return True
-        return agent.nonce == asked.nonce and agent.phase == "starting" and agent.place is None
+        return True
 
     async def _hold(self, taken: Taken) -> None:
         """Keep a request from being given to others while its agent is being started."""

@@ -100,7 +100,8 @@ async def _received(
     size, digest = 0, hashlib.sha256()
     while True:
         try:
-            chunk = await asyncio.wait_for(chunks.get(), _NEXT_CHUNK_S)
+            async with asyncio.timeout(_NEXT_CHUNK_S):
+                chunk = await chunks.get()
         except TimeoutError:
             raise _broke_off(stream, f"nothing came for {_NEXT_CHUNK_S:g} s") from None
         if not chunk.data:

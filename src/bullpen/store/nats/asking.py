@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import weakref
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
@@ -58,7 +59,8 @@ class _Asking:
     """The requests of one connection, over one subscription."""
 
     def __init__(self, nc: Client) -> None:
-        self._nc = nc
+        # The other way round it is found by its client, and goes with it.
+        self._client = weakref.ref(nc)
         self._prefix = nc.new_inbox()
         self._count = 0
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
@@ -80,16 +82,19 @@ class _Asking:
         self, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
     ) -> Msg:
         """Publish and wait for the first answer."""
+        nc = self._client()
+        if nc is None:
+            raise nats_errors.ConnectionClosedError
         self._count += 1
         if self._count == 1:
-            await listen(self._nc, f"{self._prefix}.*", self._take)
+            await listen(nc, f"{self._prefix}.*", self._take)
         reply = f"{self._prefix}.{self._count}"
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         self._waiting[reply], self._asked[reply] = future, subject
         timer = loop.call_later(timeout_s, _expire, future)
         try:
-            await self._nc.publish(subject, data, reply=reply, headers=headers)
+            await nc.publish(subject, data, reply=reply, headers=headers)
             answer = await future
         finally:
             timer.cancel()

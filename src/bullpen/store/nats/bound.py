@@ -28,10 +28,18 @@ class BoundReader:
     def __init__(self, nc: Client) -> None:
         self._nc = nc
 
-    async def rows(self, stream: str, subject: str, first: int, *, timeout_s: float) -> list[Row]:
-        """All messages that match a subject from a sequence on. Raises NoAnswer."""
+    async def rows(
+        self,
+        stream: str,
+        subject: str,
+        first: int,
+        *,
+        timeout_s: float,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """The messages that match a subject from a sequence on. Raises NoAnswer."""
         start = {"deliver_policy": "by_start_sequence", "opt_start_seq": max(first, 1)}
-        return await self._read(stream, subject, start, timeout_s)
+        return await self._read(stream, subject, start, timeout_s, limit)
 
     async def last_rows(self, stream: str, wanted: Sequence[str], *, timeout_s: float) -> list[Row]:
         """The last message of every subject that matches. Raises NoAnswer."""
@@ -41,7 +49,12 @@ class BoundReader:
         ]
 
     async def _read(
-        self, stream: str, subject: str, start: dict[str, Any], timeout_s: float
+        self,
+        stream: str,
+        subject: str,
+        start: dict[str, Any],
+        timeout_s: float,
+        limit: int | None = None,
     ) -> list[Row]:
         name, inbox = f"r{secrets.token_hex(8)}", self._nc.new_inbox()
         config = {
@@ -68,7 +81,7 @@ class BoundReader:
                 rows: list[Row] = []
                 # What it delivered meanwhile is no longer pending.
                 known = int(made["num_pending"]) + int(made["delivered"]["consumer_seq"])
-                while len(rows) < known:
+                while len(rows) < (known if limit is None else min(known, limit)):
                     async with asyncio.timeout(timeout_s):
                         message = await arrived.get()
                     sequence = int(message.reply.split(".")[_SEQUENCE_TOKEN])

@@ -24,6 +24,15 @@ from bullpen.store.nats.wire import Reader
 
 _log = logging.getLogger(__name__)
 
+
+class _NoTalkOfTls(logging.Filter):
+    """asyncio warns of the library's way to end a TLS connection, on people's terminals."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "eof_received() has no effect" not in str(record.msg)
+
+
+_NO_TALK = _NoTalkOfTls()
 _NOBODY_S = 1.0
 """How long a server is waited for where nobody listens: it may just be starting."""
 
@@ -174,6 +183,8 @@ class Connection:
         return time.monotonic() - self._led.get(stream, 0.0) < _LED_S
 
     async def _connect(self) -> Client:
+        if self._wants_tls:
+            logging.getLogger("asyncio").addFilter(_NO_TALK)
         client = _TlsClient() if self._wants_tls else Client()
         refusals: list[Exception] = []
 

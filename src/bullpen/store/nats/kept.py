@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bullpen.protocol import names
 from bullpen.protocol.changes import (
@@ -41,6 +41,13 @@ def _same(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
+class Part(NamedTuple):
+    """A part of the history: the number of its first event, and the message that holds it."""
+
+    first: int
+    seq: int
+
+
 @dataclass(slots=True)
 class Kept:
     """What the log says so far. It is the `View` that decisions are made on.
@@ -54,7 +61,7 @@ class Kept:
     archived: dict[str, int] = field(default_factory=dict)
     archived_up_to: dict[str, int] = field(default_factory=dict)
     highest_task_id: int = 0
-    chunks: list[int] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     gone: bool = False
     bodies: dict[str, dict[str, Message]] = field(default_factory=dict)
     touched: dict[str | None, int] = field(default_factory=dict)
@@ -213,7 +220,7 @@ class Kept:
                 agent: [count, self.archived_up_to[agent]] for agent, count in self.archived.items()
             },
             "highestTaskId": self.highest_task_id,
-            "chunks": self.chunks,
+            "parts": [[part.first, part.seq] for part in self.parts],
         }
 
     @classmethod
@@ -230,7 +237,7 @@ class Kept:
                 archived={agent: int(row[0]) for agent, row in raw["archived"].items()},
                 archived_up_to={agent: int(row[1]) for agent, row in raw["archived"].items()},
                 highest_task_id=int(raw["highestTaskId"]),
-                chunks=[int(first) for first in raw["chunks"]],
+                parts=[Part(int(first), int(seq)) for first, seq in raw["parts"]],
             )
             kept.folded = Folded(
                 seq=int(raw["seq"]),

@@ -7,7 +7,6 @@ for one another instead, and only other hosts can be faster.
 from __future__ import annotations
 
 import asyncio
-import bisect
 import random
 import secrets
 import time
@@ -63,6 +62,7 @@ class TeamLog:
         self.in_doubt = False
         self._limits = limits
         self._lock = asyncio.Lock()
+        self._waiting = 0
         # What the server repeats, if somebody listens; kept while somebody has the turn.
         self.is_followed = False
         self._heard: list[Row] = []
@@ -80,6 +80,19 @@ class TeamLog:
             Unavailable: somebody else has it for too long.
         """
         deadline = time.monotonic() + self._limits.lock_wait_s
+        if self._lock.locked() or self._waiting:
+            await self._wait_for_turn()
+        else:
+            # At once, and so without a timer.
+            await self._lock.acquire()
+        try:
+            yield deadline
+        finally:
+            self._lock.release()
+            self._take_heard()
+
+    async def _wait_for_turn(self) -> None:
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.lock_wait_s):
                 await self._lock.acquire()
@@ -88,11 +101,8 @@ class TeamLog:
                 f"Team {self.address.team!r} is busy: others wait for {self.link.endpoint}.",
                 remedy="Try again.",
             ) from None
-        try:
-            yield deadline
         finally:
-            self._lock.release()
-            self._take_heard()
+            self._waiting -= 1
 
     def _wake(self) -> None:
         self.changed.set()
@@ -233,7 +243,7 @@ class TeamLog:
         if found.seq > self.kept.seq:
             self.kept = found
         elif found.seq == self.kept.seq:
-            self.kept.chunks = found.chunks
+            self.kept.parts = found.parts
         else:
             raise ValueError(f"a snapshot of event {found.seq} after event {self.kept.seq}")
         self._tail.shortened(tail, found.seq, size)
@@ -353,7 +363,7 @@ class TeamLog:
         found = self._tail.id_of(number)
         if maybe and found is None:
             # So much happened since that a snapshot came between.
-            (line,) = await self.history.lines(self.kept.chunks, number - 1, 1)
+            (line,) = await self.history.lines(self.kept.parts, number - 1, 1)
             found = self._tail.learned(number, line)
         if found != eid:
             self._refuse_gone()
@@ -420,10 +430,9 @@ class TeamLog:
         while lines := self._tail.not_in_history:
             first = self.kept.seq - len(lines) + 1
             part = next(slices(lines))
-            stored = await self.history.store(first, part, timeout_s=self._try_s(deadline))
-            if first not in self.kept.chunks:
-                bisect.insort(self.kept.chunks, first)
-            self._tail.in_history += stored
+            self._tail.in_history += await self.history.store(
+                self.kept.parts, first, part, timeout_s=self._try_s(deadline)
+            )
 
     async def _put_snapshot(self, deadline: float) -> bool:
         """Put a snapshot at the head; False if others wrote meanwhile, and it may be tried again.
@@ -463,6 +472,6 @@ class TeamLog:
         found: list[bytes] = []
         if after + 1 < first_here:
             old = min(wanted, first_here - 1 - after)
-            found = await self.history.lines(self.kept.chunks, after, old)
+            found = await self.history.lines(self.kept.parts, after, old)
         start = max(0, after + 1 - first_here)
         return found + tail[start : start + wanted - len(found)]

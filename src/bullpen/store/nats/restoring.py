@@ -33,8 +33,7 @@ async def store(log: TeamLog, events: Sequence[Event]) -> None:
     try:
         first = 1
         for part in slices(lines):
-            first += await log.history.store(first, part, timeout_s=_TRY_S)
-            kept.chunks.append(first - len(part))
+            first += await log.history.store(kept.parts, first, part, timeout_s=_TRY_S)
         data = jsontext.dumps_line({"v": 1, "snapshot": kept.snapshot()})
         client = await log.link.client()
         await wire.append(client, log.address.log, data, expect=0, timeout_s=_TRY_S)

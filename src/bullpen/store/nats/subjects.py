@@ -92,9 +92,10 @@ class Address:
         """Where the server repeats what was stored in the log."""
         return f"w.{self._within}.log"
 
-    def chunk(self, first: int) -> str:
-        """The subject of the part of its history that begins with an event."""
-        return f"t.{self._within}.h.{first}"
+    @property
+    def history(self) -> str:
+        """The subject of the parts of its history, one after another."""
+        return f"t.{self._within}.history"
 
     @property
     def presence(self) -> str:

@@ -226,17 +226,26 @@ class Reader:
         elif not answer.end.done():
             answer.end.set_result(message)
 
-    async def rows(self, stream: str, subject: str, first: int, *, timeout_s: float) -> list[Row]:
-        """All messages that match a subject from a sequence on, as some replica has them.
+    async def rows(
+        self,
+        stream: str,
+        subject: str,
+        first: int,
+        *,
+        timeout_s: float,
+        limit: int | None = None,
+    ) -> list[Row]:
+        """The messages that match a subject from a sequence on, as some replica has them.
 
         Raises NoAnswer.
         """
         rows: list[Row] = []
         while True:
-            ask = {"seq": max(first, 1), "next_by_subj": subject, "batch": _BATCH}
+            batch = _BATCH if limit is None else min(_BATCH, limit - len(rows))
+            ask = {"seq": max(first, 1), "next_by_subj": subject, "batch": batch}
             found, pending = await self._ask(stream, ask, timeout_s)
             rows += found
-            if not found or not pending:
+            if not found or not pending or len(rows) == limit:
                 return rows
             first = found[-1].seq + 1
 

@@ -1,0 +1,119 @@
+"""How much each measurement of the fleet does: full, quick, and just enough to see that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCounts:
+    """How often, how many, how long. Names end in their unit where they have one."""
+
+    name: str
+    # a
+    rounds: int
+    round_s: float
+    writers: int
+    # b
+    mail_teams: int
+    mail_agents: int
+    mail_per_s: int
+    mail_s: float
+    bare_mail_s: float
+    # c
+    claim_hosts: int
+    claim_workers: int
+    claim_tasks: int
+    claim_races: int
+    # d
+    loads: int
+    loaded_tasks: int
+    loaded_events: int
+    # e
+    idle_teams: int
+    idle_agents: int
+    idle_hosts: int
+    idle_s: float
+    beat_s: float
+    # How often one of those who work writes.
+    commit_every_s: float
+    outage_s: float
+
+
+FULL = FleetCounts(
+    name="full",
+    rounds=7,
+    round_s=3.0,
+    writers=64,
+    mail_teams=200,
+    mail_agents=10,
+    mail_per_s=200,
+    mail_s=20.0,
+    bare_mail_s=5.0,
+    claim_hosts=4,
+    claim_workers=16,
+    claim_tasks=1_000,
+    claim_races=3,
+    loads=100,
+    loaded_tasks=50,
+    loaded_events=300,
+    idle_teams=2_000,
+    idle_agents=10,
+    idle_hosts=4,
+    idle_s=60.0,
+    beat_s=20.0,
+    commit_every_s=15.0,
+    outage_s=12.0,
+)
+
+QUICK = FleetCounts(
+    name="quick",
+    rounds=3,
+    round_s=1.0,
+    writers=64,
+    mail_teams=50,
+    mail_agents=10,
+    mail_per_s=200,
+    mail_s=4.0,
+    bare_mail_s=2.0,
+    claim_hosts=4,
+    claim_workers=16,
+    claim_tasks=300,
+    claim_races=1,
+    loads=30,
+    loaded_tasks=50,
+    loaded_events=300,
+    idle_teams=200,
+    idle_agents=10,
+    idle_hosts=2,
+    idle_s=20.0,
+    beat_s=20.0,
+    commit_every_s=15.0,
+    outage_s=12.0,
+)
+
+SMOKE = FleetCounts(
+    name="smoke",
+    rounds=1,
+    round_s=0.2,
+    writers=4,
+    mail_teams=3,
+    mail_agents=2,
+    mail_per_s=20,
+    mail_s=1.0,
+    bare_mail_s=0.5,
+    claim_hosts=2,
+    claim_workers=2,
+    claim_tasks=8,
+    claim_races=1,
+    loads=2,
+    loaded_tasks=3,
+    loaded_events=8,
+    idle_teams=6,
+    idle_agents=2,
+    idle_hosts=2,
+    idle_s=1.0,
+    beat_s=0.5,
+    commit_every_s=0.5,
+    outage_s=0.0,
+)

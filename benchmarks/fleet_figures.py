@@ -1,0 +1,74 @@
+"""What was measured of the fleet: one line each, beside the bare client where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from figures import NO_GOAL, Figure, Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table. `load` is how busy the machine was when it had been measured."""
+
+    row: str
+    work: str
+    ours: Figure
+    goal: Goal = NO_GOAL
+    bare: Figure | None = None
+    note: str = ""
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    def encode(self) -> dict[str, Any]:
+        """The line as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Costs:
+    """What single things cost, for the plan of a whole cell. None where it was not measured."""
+
+    commit_client_us: float | None = None
+    commit_servers_us: float | None = None
+    disk_bytes_per_commit: float | None = None
+    message_servers_us: float | None = None
+    idle_host_kb: float | None = None
+    idle_servers_kb: float | None = None
+    idle_host_us_per_s: float | None = None
+    idle_servers_us_per_s: float | None = None
+
+
+def ratio_of(ours: Figure, bare: Figure) -> str:
+    """Ours as so many times the bare client's."""
+    return f"{ours.value / bare.value:.2f} x bare"
+
+
+def beside(goal: Goal, bare: str) -> Goal:
+    """A goal of its own, with the ratio to the bare client told."""
+    return Goal(goal.target, f"{goal.ratio}, {bare}" if goal.ratio != "-" else bare, goal.verdict)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that so many of a hundred stay below."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def table(lines: Sequence[Line]) -> str:
+    """The lines as a Markdown table."""
+    head = ("#", "work", "ours", "bare client", "target", "ratio", "verdict", "load")
+    rows = [" | ".join(head), " | ".join("---" for _ in head)]
+    for line in lines:
+        bare = "-" if line.bare is None else line.bare.text
+        goal = (line.goal.target, line.goal.ratio, line.goal.verdict)
+        cells = (line.row, line.work, line.ours.text, bare, *goal, f"{line.load:.1f}")
+        rows.append(" | ".join(cells))
+    return "\n".join(f"| {row} |" for row in rows)
+
+
+def notes(lines: Sequence[Line]) -> str:
+    """What the lines say besides their figures."""
+    return "\n".join(f"- {line.row}, {line.work}: {line.note}" for line in lines if line.note)
