@@ -16,6 +16,7 @@ from bullpen.store.nats.connection import Endpoint
 from bullpen.store.nats.store import NatsStore
 from bullpen.store.nats.subjects import Address
 from bullpen.team.drafts import Draft
+from bullpen.team.rules import ready
 from bullpen.team.tasks import Tasks
 from bullpen.team.teams import Teams
 from figures import Figure, at_least, none_at_all
@@ -150,10 +151,12 @@ class News:
         """Until everything is done."""
         async with aclosing(self._store.watch(self._team, every_s=_LOOK_AGAIN_S)) as changes:
             async for _ in changes:
-                tasks = (await self._store.read(self._team)).tasks.values()
-                self.all_done = all(task.status == "completed" for task in tasks)
-                self._changed.set()
-                self._changed = anyio.Event()
+                tasks = (await self._store.read(self._team)).tasks
+                self.all_done = all(task.status == "completed" for task in tasks.values())
+                # A host looks once for all its workers whether there is anything to claim.
+                if self.all_done or any(ready(tasks, team=self._team)):
+                    self._changed.set()
+                    self._changed = anyio.Event()
                 if self.all_done:
                     return
 

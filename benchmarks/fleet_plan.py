@@ -25,7 +25,6 @@ ACTIVE = AGENTS // 10
 COMMITS_PER_MINUTE = 3 + 0.5
 PEAK = 4
 BEATS_WRITTEN_EVERY_S = 20.0
-EVENTS_PER_PART = 64
 CORES = 24
 
 # What one of these costs a server, from the probes before the store was written.
@@ -59,10 +58,8 @@ def needs(costs: Costs) -> list[Need]:
 
 def _counted() -> list[Need]:
     """What follows from the layout alone."""
-    lasting = TEAMS * (2 + HOSTS_PER_TEAM)
-    parts = commits_per_s() * _DAY_S / EVENTS_PER_PART
+    lasting = TEAMS * (4 + HOSTS_PER_TEAM)
     subscriptions, connections = TEAMS * HOSTS_PER_TEAM, HOSTS / NODES
-    least, most = (parts * each / _GB_KB for each in SUBJECT_KB)
     return [
         Need(
             "commits a second, average and peak",
@@ -70,14 +67,9 @@ def _counted() -> list[Need]:
             f"{commits_per_s():,.0f} and {commits_per_s() * PEAK:,.0f}",
         ),
         Need(
-            "subjects: logs, directory, heartbeats",
+            "subjects: logs, histories, directory, heartbeats",
             "525,000, with inboxes and cursors",
             f"{lasting:,}, {lasting * SUBJECT_KB[1] / _GB_KB:.2f} GB a node",
-        ),
-        Need(
-            "subjects: parts of the history, a day",
-            "-",
-            f"{parts:,.0f}, {least:.1f} to {most:.1f} GB more a node, for ever",
         ),
         Need(
             "subscriptions",

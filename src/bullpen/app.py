@@ -145,6 +145,7 @@ def open_store_at(url: str, settings: Settings) -> Store:
     if url.startswith(THROUGH_HOST) and url != THROUGH_HOST:
         # Only those who use it pay for its import, here and below.
         from bullpen.store.hosted.client import HostedStore
+        from bullpen.store.hosted.place import operator_token
 
         path = url.removeprefix(THROUGH_HOST)
         return HostedStore(path, settings.host_token or operator_token(path))
@@ -163,22 +164,6 @@ def open_store_at(url: str, settings: Settings) -> Store:
         ) from None
     endpoint = Endpoint.parse(url, creds=settings.creds, ca=settings.ca)
     return NatsStore(endpoint, host=host_name())
-
-
-def operator_token(socket: str) -> str:
-    """The secret by which the user of this machine is known to its host process.
-
-    Raises:
-        Unavailable: no host process has left one beside its socket.
-    """
-    path = Path(socket).parent / "operator.token"
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        raise Unavailable(
-            f"There is no {path}: no host process of yours runs there.",
-            remedy="Start one with `bullpen host run`, or correct BULLPEN_STORE.",
-        ) from None
 
 
 def store_variables(settings: Settings) -> dict[str, str]:
@@ -232,7 +217,7 @@ def open_hosts(store: Store, settings: Settings) -> Hosts:
         from bullpen.store.nats.store import NatsStore
 
         assert isinstance(store, NatsStore)
-        return NatsHosts(store.link, variables)
+        return NatsHosts(store.link, variables, home=settings.home)
     return OneMachine(variables)
 
 

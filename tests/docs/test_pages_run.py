@@ -25,7 +25,18 @@ SCRIPTS = "docs/reference/scripts.md"
 GOVERN_AGENTS = "docs/howto/govern-agents.md"
 CONNECT = "docs/howto/connect-by-mcp.md"
 OTHER_PROGRAMS = "docs/howto/drive-other-programs.md"
-PAGES = ["README.md", "docs/quickstart.md", RUN_AGENTS, GOVERN_AGENTS, CONNECT, OTHER_PROGRAMS]
+SPAN = "docs/howto/span-machines.md"
+OPERATE = "docs/howto/operate-a-cell.md"
+PAGES = [
+    "README.md",
+    "docs/quickstart.md",
+    RUN_AGENTS,
+    GOVERN_AGENTS,
+    CONNECT,
+    OTHER_PROGRAMS,
+    SPAN,
+    OPERATE,
+]
 EXAMPLES = sorted((ROOT / "examples").glob("*.sh")) + sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#([^)]+))?")
 LINKED = [
@@ -86,6 +97,7 @@ def newcomer(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(tmp_path, env)
     finally:
         end_agents(tmp_path)
+        end_hosts_and_servers(tmp_path)
         if shutil.which("tmux"):
             subprocess.run(
                 ["tmux", "-L", socket, "kill-server"], env=env, capture_output=True, timeout=60
@@ -100,6 +112,15 @@ def end_agents(home: Path) -> None:
             for pid in processes.carriers(nonce):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def end_hosts_and_servers(home: Path) -> None:
+    """Kill what a page started for the reader and, because it failed, did not end."""
+    wanted = f"HOME={home}".encode()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if wanted in environ.read_bytes().split(b"\0"):
+                os.kill(int(environ.parent.name), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -15,7 +15,6 @@ from bullpen.store.base import Store
 from bullpen.store.nats.connection import Bearer
 from bullpen.testing.store_contract import StoreContract
 
-
 TEAMS = ("alpha", "beta", "gamma", "_5aeta")
 
 

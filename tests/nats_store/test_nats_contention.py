@@ -140,6 +140,6 @@ async def test_a_change_that_is_refused_often_waits_for_its_time_not_for_a_count
         return await original(*args, **options) if lost > 60 else False  # type: ignore[arg-type]
 
     log.append = lose  # type: ignore[method-assign]
-    log.stand_back = lambda attempts: checkpoint()  # type: ignore[method-assign]
+    log.stand_back = lambda times_lost: checkpoint()  # type: ignore[method-assign]
     await here.commit("alpha", plan, actor=LEAD, op="late")
     assert (await there.events("alpha"))[-1].op == "late"

@@ -38,8 +38,10 @@ _POLL_S = 0.05
 _SCREEN_LINES = 20
 _SCREEN_S = 5.0
 
-AGENT_PROGRAM = (sys.executable, "-m", "bullpen", "agent", "run")
-"""What a backend starts. Which agent it is, it learns from its environment."""
+AGENT_PROGRAM = (sys.executable, "-P", "-m", "bullpen", "agent", "run")
+"""What a backend starts, never a `bullpen.py` that lies where it works.
+
+Which agent it is, it learns from its environment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ def host_name() -> str:
     return os.environ.get("BULLPEN_HOST") or socket.gethostname()
 
 
+def is_elsewhere(place: ProcessRecord | None) -> bool:
+    """Whether something runs, or ran, on another machine."""
+    return place is not None and place.host != host_name()
+
+
 def look(pid: int) -> Process | None:
     """What the system says about a pid now; None if it says that there is none."""
     if pid <= 0:

@@ -109,7 +109,7 @@ class Supervisor(Launching):
         was_alive = (
             place is not None
             and agent.phase != "ended"
-            and (_is_elsewhere(place) or await self._backend(place.backend).alive(place))
+            and (processes.is_elsewhere(place) or await self._backend(place.backend).alive(place))
         )
         if place is not None and was_alive and place.pid != os.getpid() and _is_inside(place):
             # It shares a process with others: only its runner can end it.
@@ -128,7 +128,7 @@ class Supervisor(Launching):
         """
         _, agent = await self._agents.get(name)
         if agent.nonce == nonce:
-            if _is_elsewhere(agent.place):
+            if processes.is_elsewhere(agent.place):
                 raise Unavailable(f"{name!r} does not run here.", remedy="Look at `bullpen ps`.")
             await self._end_place(name, agent.place, nonce, grace_s=grace_s)
 
@@ -245,7 +245,7 @@ class Supervisor(Launching):
             agent = member.agent
             if agent is None or agent.phase != "ended" or agent.place is None:
                 continue
-            if not _is_elsewhere(agent.place) and not _is_inside(agent.place):
+            if not processes.is_elsewhere(agent.place) and not _is_inside(agent.place):
                 await self._end_place(member.name, agent.place, agent.nonce, grace_s=1.0)
 
     async def order(self, name: str, action: str, *, by: str, reason: str | None = None) -> None:
@@ -292,7 +292,7 @@ class Supervisor(Launching):
                 await self._checked(agent.asked, within)
             # Nothing of the launch before may still hold files. On a machine that is lost it
             # may run on; its nonce is no longer the newest, so that it cannot act.
-            with suppress(*([Unavailable] if _is_elsewhere(agent.place) else [])):
+            with suppress(*([Unavailable] if processes.is_elsewhere(agent.place) else [])):
                 await self._end_place(member.name, agent.place, agent.nonce, grace_s=1.0)
             deadline = anyio.current_time() + within
             spawned.append(await self._start_again(member.name, agent, by=by, deadline=deadline))
@@ -316,10 +316,6 @@ class Supervisor(Launching):
         """The transcript of an agent; there need not be one yet. Raises NotFound."""
         config = await self._agents.config()
         return agent_folder(self._home, config, member_of(config, name).name) / TRANSCRIPT
-
-
-def _is_elsewhere(place: ProcessRecord | None) -> bool:
-    return place is not None and place.host != processes.host_name()
 
 
 def _is_inside(place: ProcessRecord) -> bool:

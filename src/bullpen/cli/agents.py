@@ -212,8 +212,7 @@ def logs(
             session.page.value(tail.last(lines) if tail.begun else [])
             return
         if not tail.begun:
-            why = "it has not begun to work" if view.driver else "no agent was started as it"
-            session.page.warn(f"{name} has no transcript yet: {why}.")
+            session.page.warn(_no_transcript(view))
         else:
             count = _FOLLOWED_ROWS if follow and lines is None else lines
             session.show_transcript.rows(tail.last(count))
@@ -255,6 +254,15 @@ def attach(session: Session, name: Name) -> None:
             remedy=f"Read what it does: bullpen logs {name} -f",
         )
     os.execvp(words[0], words)  # noqa: S606
+
+
+def _no_transcript(view: AgentView) -> str:
+    from bullpen.agents.processes import is_elsewhere
+
+    if view.place is not None and is_elsewhere(view.place):
+        return f"{view.name} runs on {view.place.host}, and its transcript is there."
+    why = "it has not begun to work" if view.driver else "no agent was started as it"
+    return f"{view.name} has no transcript yet: {why}."
 
 
 async def _agent(office: Office, team: str, name: str) -> AgentView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bullpen.agents import processes
 from bullpen.agents.news import THE_RUN_IS_OVER
 from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Draw, Page, Row
@@ -166,7 +167,9 @@ def place_of(view: AgentView | Spawned) -> str:
         return ""
     # In other backends it is a mark of their own.
     pane = f"pane {place.pane}" if place.pane and place.backend == "tmux" else ""
-    return ", ".join(part for part in (pane, f"pid {place.pid}" if place.pid else "") if part)
+    pid = f"pid {place.pid}" if place.pid else ""
+    host = f"on {place.host}" if processes.is_elsewhere(place) else ""
+    return ", ".join(part for part in (host, pane, pid) if part)
 
 
 def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:

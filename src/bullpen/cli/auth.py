@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bullpen.cli.command import Noun, command
+from bullpen.cli.people import refuse_agents
 from bullpen.cli.session import Session, directory
-from bullpen.errors import Invalid, Refused, Unavailable
+from bullpen.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
     from bullpen.fleet.auth.records import Key
@@ -68,7 +68,7 @@ def init(
     The operator's seed is in operator.seed. Only tenants and revocations need it, so it can be
     kept elsewhere at other times.
     """
-    _refuse_agents("make keys")
+    refuse_agents("make keys")
     from bullpen.fleet.auth.records import check_name
 
     vault = _vault(session, where)
@@ -86,7 +86,7 @@ def init(
 @command(tenants.commands, "add", examples=("bullpen auth tenant add acme",))
 def add_tenant(session: Session, name: TenantName, *, where: Where = None) -> None:
     """Add a tenant with an administrator."""
-    _refuse_agents("make keys")
+    refuse_agents("make keys")
     vault = _vault(session, where)
     creds = vault.add_tenant(name)
     told = _told(session, vault)
@@ -114,7 +114,7 @@ def remove_tenant(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let no key of a tenant count any more. Its streams stay on the servers."""
-    _refuse_agents("remove tenants")
+    refuse_agents("remove tenants")
     vault = _vault(session, where)
     vault.tenant(name)
     session.confirm(f"Lock everybody out of tenant {name}?", yes=yes)
@@ -172,7 +172,7 @@ def mint(
 
     A bound key stops mistakes and curiosity. From somebody hostile only another tenant protects.
     """
-    _refuse_agents("make keys")
+    refuse_agents("make keys")
     from bullpen.fleet.auth.records import seconds_of
     from bullpen.fleet.auth.roles import Role
 
@@ -218,7 +218,7 @@ def revoke(
     where: Where = None,
 ) -> None:
     """Let a key count no more. Servers that are told cut off whoever uses it."""
-    _refuse_agents("revoke keys")
+    refuse_agents("revoke keys")
     vault = _vault(session, where)
     key = vault.revoke(tenant, name)
     told = _told(session, vault)
@@ -236,7 +236,7 @@ def rotate(
     where: Where = None,
 ) -> None:
     """Make a key anew with the same rights, and let the old one count no more."""
-    _refuse_agents("make keys")
+    refuse_agents("make keys")
     vault = _vault(session, where)
     key, path = vault.rotate(tenant, name)
     told = _told(session, vault)
@@ -252,7 +252,7 @@ def rotate(
 )
 def push(session: Session, *, where: Where = None) -> None:
     """Tell running servers what counts: tenants, roles, revocations."""
-    _refuse_agents("tell servers which keys count")
+    refuse_agents("tell servers which keys count")
     vault = _vault(session, where)
     vault.sign_again()
     told = _told(session, vault)
@@ -317,7 +317,7 @@ def tls(
     Clients name the authority's certificate in BULLPEN_CA. Real servers should have certificates
     of a real authority.
     """
-    _refuse_agents("make certificates")
+    refuse_agents("make certificates")
     from bullpen.fleet.auth.tls import check_host, issue
 
     folder = _vault(session, where).directory
@@ -333,16 +333,6 @@ def tls(
         f"The authority, for BULLPEN_CA: {made[0].ca}",
         *(str(each.certificate) for each in made),
     )
-
-
-def _refuse_agents(what: str) -> None:
-    """Refuse what only people may do, without the store: keys are made before there is one."""
-    from bullpen.agents.speaker import is_of_an_agent
-
-    if is_of_an_agent((), os.environ):
-        raise Refused(
-            f"An agent cannot {what}.", reason="not_a_person", remedy="Ask a person to do it."
-        )
 
 
 def _vault(session: Session, where: str | None) -> Vault:

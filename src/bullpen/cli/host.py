@@ -135,9 +135,11 @@ def _run(session: Session, operation: Callable[[Settings], Awaitable[T]]) -> T:
 
 
 def _on_nats(settings: Settings) -> Settings:
+    from bullpen.app import place_of
+
     if not (settings.store or "").startswith(("nats://", "tls://")):
         raise Refused(
-            "Hosts are for teams on NATS; these teams are files on this machine.",
+            f"Hosts are for teams on NATS; these teams are in {place_of(settings)}.",
             reason="one_machine",
             remedy="Set BULLPEN_STORE=nats://HOST:4222, or use --store.",
         )

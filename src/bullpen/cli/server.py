@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bullpen.cli.command import Noun, command
+from bullpen.cli.people import refuse_agents
 from bullpen.cli.session import Session, directory
 from bullpen.errors import NotFound
 
@@ -87,7 +88,7 @@ def start(
     Whoever has an account on this machine can reach them: they are for development, and for teams
     on one machine. Started again, they go on with their data.
     """
-    session.refuse_agents("start servers")
+    refuse_agents("start servers")
     import anyio
 
     from bullpen.fleet.servers import detached
@@ -144,7 +145,7 @@ def prepare(
 
     Needs the credentials of an administrator where the servers ask for any. Doing it again is fine.
     """
-    session.refuse_agents("prepare servers")
+    refuse_agents("prepare servers")
 
     async def make(nc: Client) -> None:
         from bullpen.store.nats import streams
@@ -161,7 +162,7 @@ def prepare(
 @command(noun.commands, "stop", examples=("bullpen server stop",))
 def stop(session: Session, *, where: Where = None) -> None:
     """Stop the servers that `start` started. Their data stays."""
-    session.refuse_agents("stop servers")
+    refuse_agents("stop servers")
     import anyio
 
     from bullpen.fleet.servers import detached
@@ -280,7 +281,7 @@ def backup(
     The servers are those of --store, else those that `start` started. Each stream is as it
     was at one moment.
     """
-    session.refuse_agents("back up servers")
+    refuse_agents("back up servers")
     from pathlib import Path
 
     from bullpen.cli.server_view import backup_json, backup_lines
@@ -318,7 +319,7 @@ def restore(
     Every file is checked before anything is written. The servers are those of BULLPEN_STORE, else
     those that `start` started.
     """
-    session.refuse_agents("restore servers")
+    refuse_agents("restore servers")
     from pathlib import Path
 
     from bullpen.cli.server_view import backup_json, restored_line

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from bullpen.agents.hosts.records import HostBeat, HostOrder, HostRecord, SpawnRequest, pool_of
-from bullpen.errors import Unavailable
+from bullpen.errors import Refused, Unavailable
 from bullpen.protocol import jsontext
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.store.clock import Clock, now_ms
+from bullpen.store.hosted.client import HostedStore
+from bullpen.store.hosted.place import operator_token, socket_in
 from bullpen.store.nats import wire
 from bullpen.store.nats.connection import Connection
 from bullpen.store.nats.subjects import token
@@ -81,18 +84,46 @@ async def is_silent(link: Connection, host: str) -> bool:
     return row is None or not row.data
 
 
+async def _admitted(store: HostedStore, team: str, agent: str) -> dict[str, str]:
+    admitted: dict[str, str] = await store.ask("admit", team=team, agent=agent)
+    return admitted
+
+
 class NatsHosts:
     """The machines of a cell, for who has a connection of his own."""
 
     def __init__(
-        self, link: Connection, variables: Mapping[str, str], *, clock: Clock = now_ms
+        self,
+        link: Connection,
+        variables: Mapping[str, str],
+        *,
+        home: Path | None = None,
+        clock: Clock = now_ms,
     ) -> None:
         self.link = link
         self.variables = variables
+        self._home = home
         self._clock = clock
 
     async def admit(self, team: str, agent: str) -> Mapping[str, str]:
-        """Agents that are started beside a host connect as their starter did."""
+        """Agents go through the host process of this home, if there is one.
+
+        Raises:
+            Refused: there is none, and they would have a person's credentials (no_host).
+        """
+        socket = None if self._home is None else socket_in(self._home)
+        if socket is not None and socket.exists():
+            store = HostedStore(str(socket), operator_token(str(socket)))
+            try:
+                return await _admitted(store, team, agent)
+            finally:
+                await store.aclose()
+        if self.link.endpoint.creds is not None:
+            raise Refused(
+                f"{agent!r} would get your credentials, which are good for more than its work.",
+                reason="no_host",
+                remedy="Start the host process of this machine: bullpen host run",
+            )
         return self.variables
 
     async def place(

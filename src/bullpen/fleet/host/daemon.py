@@ -36,6 +36,7 @@ from bullpen.protocol import jsontext
 from bullpen.protocol.names import LEAD
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.hosted.identities import OPERATOR, Identities
+from bullpen.store.hosted.place import socket_in
 from bullpen.store.hosted.server import HostDoor
 from bullpen.store.nats import wire
 from bullpen.store.nats.connection import Endpoint
@@ -50,16 +51,6 @@ _TRY_S = 5.0
 _DRAIN_S = 10.0
 _NOT_FOR_AGENTS = frozenset({STORE, CREDS, CA, HOST_TOKEN})
 """What agents must not get from the environment of their host, whoever asks for it."""
-
-
-def host_folder(home: Path) -> Path:
-    """Where the host process of a home keeps its socket and its secrets."""
-    return home / "host"
-
-
-def socket_path(home: Path) -> str:
-    """The socket by which local agents reach the host process of a home."""
-    return str(host_folder(home) / "socket")
 
 
 class Host:
@@ -80,7 +71,7 @@ class Host:
         self.name = processes.host_name()
         self._clock = clock
         self._tell = tell
-        self._folder = host_folder(settings.home)
+        self._folder = socket_in(settings.home).parent
         self._store = NatsStore(endpoint, host=self.name, believe_s=_BELIEVE_S)
         self._link = self._store.link
         self._record = HostRecord.new(
@@ -95,7 +86,7 @@ class Host:
         self._teams: set[str] = set()
         self._draining = False
         self._heart = Heart(self._link, self.name, self._beat_now)
-        socket = socket_path(settings.home)
+        socket = str(socket_in(settings.home))
         self._hosts = HostsOfDaemon(self._link, socket)
         self._office = Office(
             replace(settings, agent=LEAD),

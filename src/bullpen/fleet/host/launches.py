@@ -135,7 +135,10 @@ class Launches:
         }
         for nonce, launch in self._here.get(team, {}).items():
             if nonce not in here:
-                self._over[nonce] = launch, passed_s()
+                last = agents.get(launch.agent)
+                spoke = last is not None and last.nonce == nonce and last.end != "lost"
+                # Whoever was given up, or replaced, has nothing left to say.
+                self._over[nonce] = launch, passed_s() + (_LINGER_S if spoke else 0.0)
         self._here[team] = here
         for who in self._identities.all():
             if who.team == team and not self._is_let_in(who, agents.get(who.agent or "")):
@@ -155,10 +158,10 @@ class Launches:
 
     async def end_what_is_over(self) -> None:
         """End processes of launches that are over and do not end by themselves."""
-        for nonce, (launch, since) in list(self._over.items()):
+        for nonce, (launch, until) in list(self._over.items()):
             place = launch.place
             if await anyio.to_thread.run_sync(processes.runs, place):
-                if passed_s() - since < _LINGER_S:
+                if passed_s() < until:
                     continue
                 with suppress(Unavailable):
                     await processes.end(place.pid, place.start, place.group, nonce, _GRACE_S)

@@ -8,6 +8,7 @@ import socket
 import stat
 import struct
 from contextlib import suppress
+from pathlib import Path
 
 from bullpen.errors import Conflict, Refused, Unavailable
 
@@ -91,3 +92,24 @@ def is_own_process(peer: socket.socket) -> bool:
         return True
     _, uid, _ = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, option, _UCRED.size))
     return bool(uid == os.getuid())
+
+
+def socket_in(home: Path) -> Path:
+    """Where the host process of a home listens. Its secrets are beside it."""
+    return home / "host" / "socket"
+
+
+def operator_token(socket: str) -> str:
+    """The secret by which the user of this machine is known to its host process.
+
+    Raises:
+        Unavailable: no host process has left one beside its socket.
+    """
+    path = Path(socket).parent / "operator.token"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        raise Unavailable(
+            f"There is no {path}: no host process of yours runs there.",
+            remedy="Start one with `bullpen host run`, or correct BULLPEN_STORE.",
+        ) from None

@@ -63,6 +63,7 @@ class _Asking:
         self._client = weakref.ref(nc)
         self._prefix = nc.new_inbox()
         self._count = 0
+        self._listens = False
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._asked: dict[str, str] = {}
 
@@ -86,9 +87,10 @@ class _Asking:
         if nc is None:
             raise nats_errors.ConnectionClosedError
         self._count += 1
-        if self._count == 1:
-            await listen(nc, f"{self._prefix}.*", self._take)
         reply = f"{self._prefix}.{self._count}"
+        if not self._listens:
+            self._listens = True
+            await listen(nc, f"{self._prefix}.*", self._take)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         self._waiting[reply], self._asked[reply] = future, subject

@@ -248,10 +248,13 @@ class Connection:
 
     def _unreachable(self, error: BaseException) -> Unavailable:
         why = str(error) or type(error).__name__
-        return Unavailable(
-            f"No NATS server answers at {self.endpoint}: {why}.",
-            remedy="Start one with `bullpen server start`, or correct BULLPEN_STORE.",
-        )
+        remedy = "Start one with `bullpen server start`, or correct BULLPEN_STORE."
+        if "authorization" in why.lower() or isinstance(
+            error, ConnectionResetError | BrokenPipeError
+        ):
+            # Some servers hang up on a stranger before they have said why.
+            remedy = "It may want other credentials (BULLPEN_CREDS), or TLS (tls://, BULLPEN_CA)."
+        return Unavailable(f"No NATS server answers at {self.endpoint}: {why}.", remedy=remedy)
 
     async def _went_down(self) -> None:
         if self.down_since is None:

@@ -16,6 +16,7 @@ from bullpen.store.nats.wire import ApiError, HeadMoved, NoAnswer, Row
 _TRY_S = 2.0
 _PATIENCE_S = 12.0
 _SECOND_LOOK_S = 0.3
+_NO_STREAM = "10059"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ class Directory:
                 f"No answer from {self._link.endpoint} about its teams ({error}).",
                 remedy="See `bullpen server status`, then try again.",
             ) from None
+        if _NO_STREAM in str(error):
+            raise self._not_prepared() from None
         if "NoResponders" in str(error) and time.monotonic() > deadline - _PATIENCE_S + 1.0:
             raise self._not_prepared() from None
         await asyncio.sleep(0.1)

@@ -20,6 +20,7 @@ from bullpen.protocol.changes import Event
 from bullpen.store.base import Problem, StoreLimits
 from bullpen.store.nats import heads, wire
 from bullpen.store.nats.connection import Connection
+from bullpen.store.nats.contention import Contention
 from bullpen.store.nats.history import History, slices
 from bullpen.store.nats.kept import Kept
 from bullpen.store.nats.streams import PAYLOAD_MAX
@@ -32,7 +33,6 @@ _TRY_S = 2.0
 
 _CONFIRM_S = 3.0
 _HEAR_S = 0.02
-_STAND_BACK_S = 0.008
 _SNAPSHOT_TRIES = 4
 _TOO_LONG = 10054
 _LOOKS_AT_REPLICAS = 6
@@ -59,6 +59,8 @@ class TeamLog:
         self.head = 0
         self.changed = asyncio.Event()
         self.confirmed = 0.0
+        # At some moment not before this one, this was exactly where the log was.
+        self.certain = 0.0
         self.in_doubt = False
         self._limits = limits
         self._lock = asyncio.Lock()
@@ -68,6 +70,7 @@ class TeamLog:
         self._heard: list[Row] = []
         self._hears = asyncio.Event()
         self._tail = Tail(events_kept)
+        self._contention = Contention()
         self.history = History(link, address)
 
     # Taking turns
@@ -159,6 +162,7 @@ class TeamLog:
         else:
             await self._read_up_to(at_least, deadline)
         self._confirm(max(self.confirmed, asked))
+        self.certain = asked
 
     async def _read_to_the_end(self, deadline: float) -> None:
         """Read on until a server that most others follow has nothing more."""
@@ -237,6 +241,7 @@ class TeamLog:
                 remedy="A replica may have lost messages: run `bullpen server check`.",
             ) from None
         self.head = row.seq
+        self._contention.lost()
 
     def _take_snapshot(self, snapshot: dict[str, Any], tail: list[bytes], size: int) -> None:
         found = Kept.of_snapshot(snapshot)
@@ -324,6 +329,7 @@ class TeamLog:
                 maybe = True
             else:
                 self.link.was_led(self.address.stream, asked)
+                self.certain = asked
                 self._append_taken(event, eid, seq, data, last=last)
                 return True
 
@@ -342,6 +348,7 @@ class TeamLog:
         self.kept.apply(event)
         self._tail.add(event.seq, eid, data)
         self.head = seq
+        self._contention.won()
         self._confirm(time.monotonic())
         self.kept.gone = last
         self._wake()
@@ -369,10 +376,18 @@ class TeamLog:
             self._refuse_gone()
         return True
 
-    async def stand_back(self, attempts: int) -> None:
-        """Leave the log to others for a moment, who then need not race with us."""
-        await asyncio.sleep(random.uniform(0, _STAND_BACK_S * min(attempts, 4)))
+    async def stand_back(self, times_lost: int) -> None:
+        """Leave the log to other hosts until they pause."""
+        await self._contention.silence(times_lost, self._hears, self._heard_head)
+
+    async def let_others(self) -> None:
+        """Leave the log to other hosts for a moment, if it is time to."""
+        await self._contention.let_others()
         self._take_heard()
+
+    def _heard_head(self) -> int:
+        self._take_heard()
+        return self.head
 
     async def _pause(self, tries: int, deadline: float, error: NoAnswer) -> None:
         if time.monotonic() >= deadline:

@@ -242,11 +242,12 @@ class NatsStore(Store):
         return await self._commit(team, plan, actor=actor, op=op)
 
     async def _commit(self, team: str, plan: Plan, *, actor: str, op: str) -> Committed:
+        began = time.monotonic()
         for _ in range(2):
             log = await self._known(team)
             try:
                 async with log.turn() as deadline:
-                    return await self._decide(log, plan, actor, op, deadline)
+                    return await self._decide(log, plan, actor, op, (began, deadline))
             except Gone:
                 self._drop(team, log)
         raise no_team(team)
@@ -259,21 +260,18 @@ class NatsStore(Store):
         return log
 
     async def _decide(
-        self, log: TeamLog, plan: Plan, actor: str, op: str, deadline: float
+        self, log: TeamLog, plan: Plan, actor: str, op: str, times: tuple[float, float]
     ) -> Committed:
-        sure, attempts = False, 0
+        (began, deadline), lost = times, 0
+        await log.let_others()
         # However often others are faster: somebody always is through, and in time so is this one.
-        while not attempts or time.monotonic() < deadline:
-            if attempts > 1:
-                await log.stand_back(attempts)
-            attempts += 1
+        while not lost or time.monotonic() < deadline:
             try:
                 changes = await self._effective(log, plan(log.kept))
             except Exception:
-                # A refusal counts only if it is about how the team is now.
-                if sure or not await log.confirm_in_turn(deadline):
+                # A refusal counts only if it is about how the team was since this was asked for.
+                if log.certain >= began or not await log.confirm_in_turn(deadline):
                     raise
-                sure = True
                 continue
             if changes:
                 event = self._event(log, changes, actor, op)
@@ -281,15 +279,12 @@ class NatsStore(Store):
                     if log.is_long:
                         await log.shorten(deadline)
                     return Committed(event.seq, tuple(changes))
-            elif sure or not await log.confirm_in_turn(deadline):
+                lost += 1
+                await log.stand_back(lost)
+            elif log.certain >= began or not await log.confirm_in_turn(deadline):
                 return Committed(log.kept.seq, ())
-            else:
-                sure = True
-                continue
-            sure = False
         raise Unavailable(
-            f"Team {log.address.team!r} changed {attempts} times while a change to it was being"
-            " made.",
+            f"Team {log.address.team!r} changed {lost} times while a change to it was being made.",
             remedy="Try again.",
         )
 

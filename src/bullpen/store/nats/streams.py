@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from bullpen.errors import Conflict, Invalid, Unavailable
 from bullpen.protocol import jsontext
 from bullpen.store.nats import subjects
-from bullpen.store.nats.wire import ApiError, api
+from bullpen.store.nats.wire import ApiError, NoAnswer, api, leader_row
 
 PAYLOAD_MAX = 8 * 1024 * 1024 - 64 * 1024
 """The longest message that is stored; servers take 8 MB with headers."""
@@ -27,7 +27,8 @@ async def prepare(
 ) -> None:
     """Make what teams, presence, hosts and spawn requests need. Doing it again is fine.
 
-    A host is lost when nothing was heard of it for `beats_ttl_s`.
+    There are never fewer partitions than before: teams are in them. A host is lost when nothing
+    was heard of it for `beats_ttl_s`.
 
     Raises:
         Conflict: a stream is there with another form.
@@ -38,6 +39,7 @@ async def prepare(
             f"A cell cannot have {partitions} partitions.",
             remedy=f"Choose 1 to {subjects.PARTITIONS_MAX}.",
         )
+    partitions = max(partitions, await _partitions_before(nc))
     for config in [
         *(_team_stream(partition, replicas) for partition in range(partitions)),
         _directory(replicas),
@@ -49,6 +51,16 @@ async def prepare(
         await _ensure(nc, config)
     cell = jsontext.dumps_line({"v": 1, "partitions": partitions, "replicas": replicas})
     await nc.request(subjects.CELL_KEY, cell, timeout=10)
+
+
+async def _partitions_before(nc: Client) -> int:
+    try:
+        ask = {"last_by_subj": subjects.CELL_KEY}
+        row = await leader_row(nc, subjects.DIRECTORY_STREAM, ask, timeout_s=4.0)
+    except NoAnswer:
+        # Most probably there is no such stream yet.
+        return 0
+    return 0 if row is None else int(jsontext.loads(row.data)["partitions"])
 
 
 async def _ensure(nc: Client, config: dict[str, Any]) -> None:
