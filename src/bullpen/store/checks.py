@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bullpen.errors import Invalid, NotFound
+from bullpen.errors import Conflict, Invalid, NotFound
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import (
     Change,
@@ -29,6 +29,14 @@ from bullpen.store.base import StoreLimits
 def no_team(team: str) -> NotFound:
     """What every operation on a team that is not there raises."""
     return NotFound(f"There is no team {team!r}.", remedy="List the teams: bullpen team list")
+
+
+def team_taken(team: str) -> Conflict:
+    """What making a team raises whose name another one has."""
+    return Conflict(
+        f"There is a team {team!r} already.",
+        remedy=f"Choose another name, or delete it: bullpen team delete {team}",
+    )
 
 
 def check_change(change: Change, limits: StoreLimits) -> None:

@@ -6,7 +6,6 @@ changing what was put in or handed out. One event loop only.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -14,7 +13,7 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
-from bullpen.errors import Conflict, NotFound
+from bullpen.errors import NotFound
 from bullpen.protocol import jsontext, names
 from bullpen.protocol.changes import (
     Change,
@@ -44,19 +43,14 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_change, check_config, no_team, with_fields
+from bullpen.store.checks import check_change, check_config, no_team, team_taken, with_fields
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.concerns import concern_of
 from bullpen.store.fold import Folded, apply
 from bullpen.store.history import check_history
+from bullpen.store.mail_states import ahead_of, forward, is_unread, too_old
 
 W = TypeVar("W", bound=Wire)
-
-_RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
-
-
-def _is_unread(state: DeliveryState) -> bool:
-    return _RANK[state] < _RANK["seen"]
 
 
 def _load(kind: type[W], text: bytes) -> W:
@@ -183,9 +177,7 @@ class MemoryStore(Store):
 
     def _refuse_taken(self, team: str) -> None:
         if team in self._teams:
-            raise Conflict(
-                f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
-            )
+            raise team_taken(team)
 
     async def delete(self, team: str, *, actor: str) -> bool:
         names.check_component(team, kind="team name")
@@ -223,8 +215,7 @@ class MemoryStore(Store):
         changes = self._effective(held, [Deliver(to, message)])
         if changes:
             self._record(held, changes, actor=actor, op="message")
-        before = itertools.takewhile(lambda item: item[0] != message.id, held.box(to).items())
-        ahead = sum(_is_unread(state) for _, state in before)
+        ahead = ahead_of(held.box(to), message.id)
         return Stored(message.id, held.state.seq, ahead, duplicate=not changes)
 
     async def mailbox(
@@ -249,7 +240,7 @@ class MemoryStore(Store):
                 Entry(
                     message_id,
                     _load(Message, bodies[message_id]),
-                    box[message_id] if _is_unread(box[message_id]) else "seen",
+                    box[message_id] if is_unread(box[message_id]) else "seen",
                 )
                 for message_id in ids
             )
@@ -260,25 +251,14 @@ class MemoryStore(Store):
     ) -> int:
         held = await self._open(team)
         names.check_component(agent, kind="member name")
-        wanted = set(ids)
-        forward = tuple(
-            message_id
-            for message_id, reached in held.box(agent).items()
-            if message_id in wanted and _RANK[reached] < _RANK[state]
-        )
-        if forward:
-            changes: list[Change] = [MarkMail(agent, forward, state)]
-            old = self._too_old(held.box(agent), forward) if state == "seen" else ()
+        moved = forward(held.box(agent), ids, state)
+        if moved:
+            changes: list[Change] = [MarkMail(agent, moved, state)]
+            kept = self._limits.seen_kept
+            old = too_old(held.box(agent), moved, kept) if state == "seen" else ()
             changes += [MarkMail(agent, old, "archived")] if old else []
             self._record(held, changes, actor=actor, op=f"mail.{state}")
-        return len(forward)
-
-    def _too_old(self, box: dict[str, DeliveryState], seen_now: Iterable[str]) -> tuple[str, ...]:
-        """The oldest seen messages, once there are more than twice as many as are kept."""
-        fresh = set(seen_now)
-        seen = tuple(key for key, state in box.items() if state == "seen" or key in fresh)
-        kept = self._limits.seen_kept
-        return seen[: len(seen) - kept] if len(seen) > 2 * kept else ()
+        return len(moved)
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         held = await self._open(team)

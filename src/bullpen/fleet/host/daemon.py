@@ -162,8 +162,8 @@ class Host:
         path = self._folder / "operator.token"
         path.touch(mode=0o600)
         path.write_text(self._identities.mint(OPERATOR), encoding="ascii")
-        if self._launches.count:
-            self._tell(f"{self._launches.count} agents run here already.")
+        if count := self._launches.count:
+            self._tell(f"{count} {'agent runs' if count == 1 else 'agents run'} here already.")
 
     async def _go_on(self, group: TaskGroup) -> None:
         """Do everything that a host does, from now on."""
@@ -272,6 +272,9 @@ class Host:
         return client
 
     async def _ordered(self, message: Msg) -> None:
+        if not message.reply.startswith("_INBOX"):
+            # An answer to anywhere else would say something there in this host's name.
+            return
         answer: dict[str, object] = {"ok": True}
         try:
             order = HostOrder.parse(jsontext.loads(message.data))

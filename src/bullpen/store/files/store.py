@@ -29,7 +29,7 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_config, check_message, no_team
+from bullpen.store.checks import check_config, check_message, no_team, team_taken
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.files import checkup, log, mailbox, restore, watching
 from bullpen.store.files.boxes import Boxes
@@ -107,7 +107,7 @@ class FileStore:
             except (FileExistsError, NotADirectoryError, OSError) as error:
                 remove_tree(staging, Disk(fsync=False))
                 if os.path.lexists(paths.root):
-                    raise _exists(team) from error
+                    raise team_taken(team) from error
                 raise
             disk.sync_dir(paths.teams)
             disk.sync_dir(paths.task_lists)
@@ -117,7 +117,7 @@ class FileStore:
         if os.path.lexists(paths.deleting):
             self._finish_deletion(paths.name)
         if os.path.lexists(paths.root) and os.listdir(paths.root):
-            raise _exists(paths.name)
+            raise team_taken(paths.name)
         _refuse_leftover_tasks(paths)
         for folder in (paths.teams, paths.task_lists):
             self._disk.ensure_dir(folder)
@@ -171,7 +171,7 @@ class FileStore:
             self._make_room(paths)
             wait_s = self._limits.lock_wait_s
             if not restore.place(paths, self._disk, events, folded, wait_s=wait_s):
-                raise _exists(team)
+                raise team_taken(team)
 
     async def delete(self, team: str, *, actor: str) -> bool:
         """Remove a team. A damaged one can be removed too."""
@@ -367,13 +367,6 @@ async def _in_thread(work: Callable[[], T]) -> T:
             f" ({error.filename or 'unknown file'}).",
             remedy="Mend the cause and try again.",
         ) from error
-
-
-def _exists(team: str) -> Conflict:
-    return Conflict(
-        f"There is a team {team!r} already.",
-        remedy="Choose another name, or delete it: bullpen team delete " + team,
-    )
 
 
 def _refuse_leftover_tasks(paths: TeamPaths) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,14 +27,7 @@ from bullpen.store.base import TeamState
 from bullpen.store.concerns import concern_of
 from bullpen.store.fold import Folded, apply
 
-_RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
-
 SNAPSHOT_VERSION = 1
-
-
-def is_unread(state: DeliveryState) -> bool:
-    """Whether a message in this state was in no successful model request yet."""
-    return _RANK[state] < _RANK["seen"]
 
 
 def _same(raw: dict[str, Any]) -> dict[str, Any]:
@@ -124,32 +117,6 @@ class Kept:
     def box(self, agent: str) -> dict[str, DeliveryState]:
         """The states of an agent's mail that is not archived, oldest first."""
         return self.folded.mail.get(agent, {})
-
-    def ahead_of(self, agent: str, message_id: str) -> int:
-        """How many unread messages are before one, or in all if it is not there."""
-        count = 0
-        for key, state in self.box(agent).items():
-            if key == message_id:
-                break
-            count += is_unread(state)
-        return count
-
-    def forward(self, agent: str, ids: Sequence[str], state: DeliveryState) -> tuple[str, ...]:
-        """Those of some messages that have not reached a state yet."""
-        wanted = set(ids)
-        return tuple(
-            key
-            for key, reached in self.box(agent).items()
-            if key in wanted and _RANK[reached] < _RANK[state]
-        )
-
-    def too_old(self, agent: str, seen_now: Iterable[str], kept: int) -> tuple[str, ...]:
-        """The oldest seen messages, once there are more than twice as many as are kept."""
-        fresh = set(seen_now)
-        seen = tuple(
-            key for key, state in self.box(agent).items() if state == "seen" or key in fresh
-        )
-        return seen[: len(seen) - kept] if len(seen) > 2 * kept else ()
 
     def concerns(self, agent: str | None) -> tuple[int, ...]:
         """The last events that concern an agent; None stands for who wants to know of all."""

@@ -10,7 +10,7 @@ from bullpen.protocol.changes import Deliver, Event
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.base import Entry, Mailbox
 from bullpen.store.fold import fold
-from bullpen.store.nats.kept import is_unread
+from bullpen.store.mail_states import is_unread
 from bullpen.store.nats.log import TeamLog
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import anyio
 
-from bullpen.errors import Conflict, NotFound, Unavailable
+from bullpen.errors import NotFound, Unavailable
 from bullpen.protocol import names
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutMember, PutTeam
 from bullpen.protocol.message import Message
@@ -29,9 +29,10 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_change, check_config, no_team, with_fields
+from bullpen.store.checks import check_change, check_config, no_team, team_taken, with_fields
 from bullpen.store.clock import Clock, now_ms
 from bullpen.store.history import check_history
+from bullpen.store.mail_states import ahead_of, forward, too_old
 from bullpen.store.nats import examining, mail, restoring
 from bullpen.store.nats.beats import Beats
 from bullpen.store.nats.connection import Connection, Endpoint
@@ -103,7 +104,7 @@ class NatsStore(Store):
         if found.address is not None:
             with suppress(NotFound):
                 await self._open(team)
-                raise _taken(team)
+                raise team_taken(team)
         address = await self._directory.place(team, secrets.token_hex(16))
         return self._log(address)
 
@@ -117,7 +118,7 @@ class NatsStore(Store):
             log.address, found.revision
         ):
             await self._purge(log)
-            raise _taken(team)
+            raise team_taken(team)
         self._logs[team] = log
 
     async def delete(self, team: str, *, actor: str) -> bool:
@@ -333,7 +334,7 @@ class NatsStore(Store):
         change = Deliver(to, message, fresh)
         committed = await self.commit(team, lambda view: [change], actor=actor, op="message")
         log = self._logs.get(team)
-        ahead = 0 if log is None else log.kept.ahead_of(to, message.id)
+        ahead = 0 if log is None else ahead_of(log.kept.box(to), message.id)
         return Stored(message.id, committed.seq, ahead, duplicate=not committed.changes)
 
     async def acknowledge(
@@ -343,12 +344,12 @@ class NatsStore(Store):
         names.check_component(agent, kind="member name")
 
         def mark(kept: Kept) -> Sequence[Change]:
-            forward = kept.forward(agent, ids, state)
-            if not forward:
+            moved = forward(kept.box(agent), ids, state)
+            if not moved:
                 return []
-            changes: list[Change] = [MarkMail(agent, forward, state)]
+            changes: list[Change] = [MarkMail(agent, moved, state)]
             kept_back = self._limits.seen_kept
-            old = kept.too_old(agent, forward, kept_back) if state == "seen" else ()
+            old = too_old(kept.box(agent), moved, kept_back) if state == "seen" else ()
             return [*changes, MarkMail(agent, old, "archived")] if old else changes
 
         committed = await self._commit(team, mark, actor=actor, op=f"mail.{state}")
@@ -405,10 +406,4 @@ def _lost(team: str, address: Address) -> Unavailable:
     return Unavailable(
         f"The servers know team {team!r} and have nothing of it in {address.stream}: it was lost.",
         remedy="Restore a backup of the servers, or delete the team.",
-    )
-
-
-def _taken(team: str) -> Conflict:
-    return Conflict(
-        f"There is a team {team!r} already.", remedy="Choose another name, or delete it."
     )
