@@ -244,8 +244,8 @@ class Play:
     def _make_streams(self, machine: Machine) -> None:
         """Servers that have just met take a while until they can."""
         env = {**machine.env, "BULLPEN_CREDS": self._creds("admin")}
-        given = (str(len(SERVERS)), str(self._lost_after_s))
-        words = machine.words(sys.executable, str(HERE / "streams.py"), *given)
+        given = ("--replicas", str(len(SERVERS)), "--lost-after", str(self._lost_after_s))
+        words = machine.words(*BULLPEN, "server", "prepare", *given)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bullpen.agents.launching import Spawned
 from bullpen.agents.news import THE_RUN_IS_OVER
+from bullpen.agents.processes import host_name
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Stopped
 from bullpen.cli import agents_view as words
@@ -51,7 +52,7 @@ def agent(name: str, state: str = "idle", *, ago_s: int = 3, **facts: Any) -> Ag
         "tasks": (),
         "unread": 0,
         "usage": Usage.new(turns=3, input_tokens=12_345, output_tokens=210, cost_usd=0.0213),
-        "place": ProcessRecord.new(backend="subprocess", host="here", pid=4242),
+        "place": ProcessRecord.new(backend="subprocess", host=host_name(), pid=4242),
         "end": None,
         "cause": None,
         "launch": 1,
@@ -365,7 +366,7 @@ def test_a_team_without_agents_says_how_to_start_one(capsys: pytest.CaptureFixtu
 
 
 def _spawned(*, fresh: bool = True, backend: str = "subprocess") -> Spawned:
-    place = ProcessRecord.new(backend=backend, host="here", pid=7, pane="%3")
+    place = ProcessRecord.new(backend=backend, host=host_name(), pid=7, pane="%3")
     return Spawned("alice", fresh, backend, "native", place)
 
 

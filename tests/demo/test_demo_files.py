@@ -60,7 +60,7 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
 
 
 def test_there_are_pictures_at_work_and_at_the_end() -> None:
-    shown = ("demo", "run", "asks")
+    shown = ("demo", "run", "asks", "two-machines")
     assert {path.stem for path in PICTURES} == {*shown, *(f"{name}-end" for name in shown)}
 
 

@@ -50,7 +50,8 @@ def test_processes_that_join_at_the_same_moment_are_all_members(home: Path, coun
     assert [member.color for member in teammates] == [COLORS[n % 8] for n in range(count)]
     notes = Diary.read_all(home)
     assert len(notes) == count
-    assert notes[-1]["at"] - notes[0]["at"] < 5
+    # Far more than it takes, also on a machine that runs other tests beside it.
+    assert notes[-1]["at"] - notes[0]["at"] < 20
 
 
 def test_every_acknowledged_message_arrives_once_though_senders_are_killed(home: Path) -> None:

@@ -140,6 +140,10 @@ def prepare(
     partitions: Annotated[
         int, typer.Option(metavar="N", min=1, max=64, help="Streams that share the teams.")
     ] = 1,
+    lost_after: Annotated[
+        int,
+        typer.Option(metavar="S", min=3, help="A host is lost after so many seconds of silence."),
+    ] = 30,
 ) -> None:
     """Make the streams that teams need on servers that run already.
 
@@ -150,7 +154,7 @@ def prepare(
     async def make(nc: Client) -> None:
         from bullpen.store.nats import streams
 
-        await streams.prepare(nc, partitions=partitions, replicas=replicas)
+        await streams.prepare(nc, partitions=partitions, replicas=replicas, beats_ttl_s=lost_after)
 
     _with_servers(session, where, make)
     session.page.result(
