@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from host_parts import Machine, Stage, cell_of, desk_settings, staged, until
 
+from bullpen.agents.hosts.over_nats import NatsHosts
 from bullpen.errors import Invalid, Refused
 from bullpen.fleet.host.daemon import Host
 from bullpen.fleet.servers.process import Cluster
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.store.hosted.client import HostedStore
+from bullpen.store.nats.connection import Connection, Endpoint
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,30 @@ async def test_an_agent_is_given_the_socket_and_neither_servers_nor_credentials(
     assert env["BULLPEN_STORE"] == f"host:{host.socket}"
     assert not [name for name, value in env.items() if "nats://" in value]
     assert not {"BULLPEN_CREDS", "BULLPEN_CA"} & set(env)
+
+
+async def test_an_agent_that_is_started_beside_a_host_goes_through_it_too(stage: Stage) -> None:
+    await stage.team()
+    host = await stage.host("only")
+    script = stage.folder / "beside.toml"
+    script.write_text("[agents.alice]\n", encoding="utf-8")
+    words = ("--driver", "scripted", "--script", str(script), "--mode", "dontAsk")
+    spawned = await host.run("spawn", "alice", "-t", "crew", *words)
+    assert spawned.returncode == 0, spawned.stderr
+    (pid,) = host.agents()
+    env = environment_of(pid)
+    assert env["BULLPEN_STORE"] == f"host:{host.socket}"
+    assert not [name for name, value in env.items() if "nats://" in value]
+
+
+async def test_with_a_persons_key_and_no_host_no_agent_is_started(tmp_path: Path) -> None:
+    link = Connection(Endpoint(("nats://127.0.0.1:1",)))
+    hosts = NatsHosts(link, {"BULLPEN_STORE": "nats://127.0.0.1:1"}, home=tmp_path)
+    assert await hosts.admit("crew", "alice") == {"BULLPEN_STORE": "nats://127.0.0.1:1"}
+    link.endpoint = replace(link.endpoint, creds=tmp_path / "ann.creds")
+    with pytest.raises(Refused) as refused:
+        await hosts.admit("crew", "alice")
+    assert refused.value.reason == "no_host"
 
 
 async def test_an_agent_reaches_its_own_team_in_its_own_name_alone(stage: Stage) -> None:
