@@ -214,6 +214,9 @@ def _refuse_other(kept: Kept, state: Mapping[str, Any]) -> None:
     if kept.messages == 0 and not state.get("messages"):
         # An empty stream counts its first message differently before and after.
         return
+    if int(state.get("last_seq") or 0) > int(kept.state.get("last_seq") or 0):
+        # It was written to while it was being backed up: the counts are of a moment before.
+        return
     for what in _COUNTED:
         if state.get(what) != kept.state.get(what):
             raise Unavailable(
