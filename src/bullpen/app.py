@@ -149,7 +149,7 @@ def open_store_at(url: str, settings: Settings) -> Store:
 
         path = url.removeprefix(THROUGH_HOST)
         return HostedStore(path, settings.host_token or operator_token(path))
-    if not url.startswith(("nats://", "tls://")):
+    if not is_nats(url):
         raise Invalid(
             f"{url!r} names no store.",
             remedy="Write nats://HOST:4222, tls://HOST:4222, host:SOCKET or files:DIR.",
@@ -164,6 +164,11 @@ def open_store_at(url: str, settings: Settings) -> Store:
         ) from None
     endpoint = Endpoint.parse(url, creds=settings.creds, ca=settings.ca)
     return NatsStore(endpoint, host=host_name())
+
+
+def is_nats(url: str | None) -> bool:
+    """Whether a store is on NATS servers."""
+    return (url or "").startswith(("nats://", "tls://"))
 
 
 def store_variables(settings: Settings) -> dict[str, str]:
@@ -212,7 +217,7 @@ def open_hosts(store: Store, settings: Settings) -> Hosts:
 
         assert isinstance(store, HostedStore)
         return ThroughHost(store, variables)
-    if url.startswith(("nats://", "tls://")):
+    if is_nats(url):
         from bullpen.agents.hosts.over_nats import NatsHosts
         from bullpen.store.nats.store import NatsStore
 

@@ -98,14 +98,11 @@ def hosts(session: Session) -> None:
 
 async def _hosts(settings: Settings) -> list[KnownHost]:
     from bullpen.agents.hosts.over_nats import known_hosts
-    from bullpen.store.nats.connection import Connection, Endpoint
+    from bullpen.fleet.servers.connecting import linked
 
     settings = _on_nats(settings)
-    link = Connection(Endpoint.parse(settings.store or "", creds=settings.creds, ca=settings.ca))
-    try:
+    async with linked(settings.store or "", creds=settings.creds, ca=settings.ca) as link:
         return await known_hosts(link)
-    finally:
-        await link.aclose()
 
 
 def _as_json(host: KnownHost) -> dict[str, object]:
@@ -135,9 +132,9 @@ def _run(session: Session, operation: Callable[[Settings], Awaitable[T]]) -> T:
 
 
 def _on_nats(settings: Settings) -> Settings:
-    from bullpen.app import place_of
+    from bullpen.app import is_nats, place_of
 
-    if not (settings.store or "").startswith(("nats://", "tls://")):
+    if not is_nats(settings.store):
         raise Refused(
             f"Hosts are for teams on NATS; these teams are in {place_of(settings)}.",
             reason="one_machine",

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from bullpen.errors import Refused, Unavailable
 from bullpen.fleet.auth.keys import claims_of
 from bullpen.fleet.auth.vault import Vault
-from bullpen.store.nats.connection import Connection, Endpoint
+from bullpen.fleet.servers.connecting import connected
 
 ANSWER_S = 5.0
 
@@ -75,13 +75,9 @@ async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
     removal = vault.removal_order()
     if removal is not None:
         orders.append((_DELETE, removal))
-    connection = Connection(Endpoint.parse(url, creds=str(vault.push_creds), ca=ca))
-    try:
-        client = await connection.client()
+    async with connected(url, creds=str(vault.push_creds), ca=ca) as client:
         count = await _server_count(client)
         taken = await asyncio.gather(*(_tell(client, *order, count) for order in orders))
-    finally:
-        await connection.aclose()
     everywhere = set.intersection(*taken)
     if len(everywhere) < count:
         raise Unavailable(

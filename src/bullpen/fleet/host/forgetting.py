@@ -5,8 +5,8 @@ from __future__ import annotations
 from bullpen.agents.hosts.over_nats import known_hosts, record_key
 from bullpen.app import Settings
 from bullpen.errors import NotFound, Refused, Unavailable
+from bullpen.fleet.servers.connecting import linked
 from bullpen.store.nats import wire
-from bullpen.store.nats.connection import Connection, Endpoint
 from bullpen.store.nats.wire import ApiError, NoAnswer
 
 
@@ -17,8 +17,7 @@ async def forget_host(settings: Settings, name: str) -> None:
         NotFound: there is no such host.
         Refused: it is there (host_alive).
     """
-    link = Connection(Endpoint.parse(settings.store or "", creds=settings.creds, ca=settings.ca))
-    try:
+    async with linked(settings.store or "", creds=settings.creds, ca=settings.ca) as link:
         hosts = await known_hosts(link)
         found = next((host for host in hosts if host.record.name == name), None)
         if found is None:
@@ -28,12 +27,10 @@ async def forget_host(settings: Settings, name: str) -> None:
             raise Refused(
                 f"Host {name!r} is alive.", reason="host_alive", remedy="Stop it there first."
             )
-        client = await link.client()
-        await wire.replace(client, record_key(name), b"", timeout_s=5.0)
-    except (NoAnswer, ApiError) as error:
-        raise Unavailable(
-            f"Host {name!r} could not be forgotten ({error}).",
-            remedy="See `bullpen server status`.",
-        ) from None
-    finally:
-        await link.aclose()
+        try:
+            await wire.replace(await link.client(), record_key(name), b"", timeout_s=5.0)
+        except (NoAnswer, ApiError) as error:
+            raise Unavailable(
+                f"Host {name!r} could not be forgotten ({error}).",
+                remedy="See `bullpen server status`.",
+            ) from None

@@ -11,17 +11,30 @@ from bullpen.store.nats.connection import Connection, Endpoint
 
 
 @asynccontextmanager
+async def linked(
+    url: str, *, creds: str | None = None, ca: str | None = None
+) -> AsyncIterator[Connection]:
+    """A connection to the servers at `url`, with the credentials and the CA of these files.
+
+    Raises:
+        Invalid: it is no address of NATS servers.
+    """
+    connection = Connection(Endpoint.parse(url, creds=creds, ca=ca))
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+@asynccontextmanager
 async def connected(
     url: str, *, creds: str | None = None, ca: str | None = None
 ) -> AsyncIterator[Client]:
-    """A client of the servers at `url`, with the credentials and the CA of these files.
+    """The client of such a connection.
 
     Raises:
         Invalid: it is no address of NATS servers.
         Unavailable: none of them answers.
     """
-    connection = Connection(Endpoint.parse(url, creds=creds, ca=ca))
-    try:
+    async with linked(url, creds=creds, ca=ca) as connection:
         yield await connection.client()
-    finally:
-        await connection.aclose()

@@ -147,7 +147,6 @@ class Connection:
         self._connecting = asyncio.Lock()
         self._closed = False
         self.on_reconnect: list[Callable[[], None]] = []
-        self.down_since: float | None = None
         self._led: dict[str, float] = {}
 
     async def client(self) -> Client:
@@ -163,7 +162,6 @@ class Connection:
                 raise Unavailable("The store was closed.", remedy="Open it again.")
             if self._client is None or self._client.is_closed:
                 self._client = await self._connect()
-                self.down_since = None
                 bound = self.bearer.is_bound
                 self._reader = BoundReader(self._client) if bound else Reader(self._client)
             return self._client
@@ -222,7 +220,6 @@ class Connection:
         options: dict[str, Any] = {
             "servers": list(self.endpoint.servers),
             "name": f"bullpen {os.getpid()}",
-            "disconnected_cb": self._went_down,
             "reconnected_cb": self._came_up,
             "closed_cb": self._was_given_up,
             "max_reconnect_attempts": -1,
@@ -256,12 +253,7 @@ class Connection:
             remedy = "It may want other credentials (BULLPEN_CREDS), or TLS (tls://, BULLPEN_CA)."
         return Unavailable(f"No NATS server answers at {self.endpoint}: {why}.", remedy=remedy)
 
-    async def _went_down(self) -> None:
-        if self.down_since is None:
-            self.down_since = time.monotonic()
-
     async def _came_up(self) -> None:
-        self.down_since = None
         for tell in self.on_reconnect:
             tell()
 
