@@ -24,6 +24,7 @@ from bullpen.protocol.agent import (
     Usage,
 )
 from bullpen.protocol.budget import Budget
+from bullpen.protocol.merge import Merge, MergeSettings, Step
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Known, Payload
 from bullpen.protocol.policy import Plan, Policy, Sandbox, Standing
@@ -32,6 +33,7 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Check, Facts, Forced, Task
 from bullpen.protocol.wire import Wire
+from bullpen.protocol.workspace import Workspace
 from bullpen.store.files.store import FileStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -73,6 +75,10 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
         Facts,
         Check,
         Forced,
+        Merge,
+        MergeSettings,
+        Step,
+        Workspace,
         Request,
         Presence,
         AgentFacts,

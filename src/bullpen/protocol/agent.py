@@ -13,6 +13,7 @@ from pydantic import Field
 from bullpen.protocol.budget import Budget
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
 from bullpen.protocol.wire import Wire
+from bullpen.protocol.workspace import Workspace
 
 Phase = Literal["starting", "running", "ended"]
 """`starting` is registered and perhaps started; `running` has proved that it can receive."""
@@ -43,6 +44,10 @@ class AgentSpec(Wire):
     policy: dict[str, Any] | None = None
     # Hook commands by event, in the format of Claude Code's settings.
     hooks: dict[str, Any] | None = None
+    # What it can do, for tasks that need it.
+    skills: list[str] | None = None
+    # The tree it works in: see `protocol.workspace`. Without one it works in `cwd` as it is.
+    workspace: dict[str, Any] | None = None
     # Whether the runner takes ready tasks for it when it is idle.
     claims: bool = False
     script: str | None = None
@@ -69,6 +74,11 @@ class AgentSpec(Wire):
     def cap(self) -> Budget:
         """What it may use at most."""
         return Budget.parse(self.budget or {}).evolve(turns=self.turns_max)
+
+    @property
+    def tree(self) -> Workspace | None:
+        """The tree it works in, if it was given one."""
+        return None if self.workspace is None else Workspace.parse(self.workspace)
 
     @property
     def rights(self) -> Policy:
@@ -238,6 +248,8 @@ class TeamFacts(Wire):
     # Since when the limit on time counts, and what members used that have left.
     began_ms: int | None = None
     spent: list[dict[str, Any]] = Field(default_factory=list)
+    # How its work is brought together: see `protocol.merge`.
+    merge: dict[str, Any] | None = None
 
     @property
     def account(self) -> list[Spent]:

@@ -44,7 +44,7 @@ class Member(Wire):
         try:
             facts = AgentFacts.parse(self.bullpen)
             _ = facts.asked.rights.closed_in, facts.place, facts.used, facts.stands.submitted
-            _ = facts.asked.cap, facts.account
+            _ = facts.asked.cap, facts.asked.tree, facts.account
         except ValueError:
             return None
         return facts

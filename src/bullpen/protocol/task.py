@@ -14,6 +14,8 @@ TaskStatus = Literal["pending", "in_progress", "completed"]
 CheckKind = Literal["command", "file", "report", "commit"]
 
 
+Effort = Literal["small", "medium", "large"]
+
 CHECK_SECONDS_MAX = 86_400.0
 """How long a check may be allowed to take."""
 
@@ -64,6 +66,16 @@ class Facts(Wire):
     released: str | None = None
     forced: dict[str, Any] | None = None
     budget: dict[str, Any] | None = None
+    # What whoever takes it must be able to do, and how much work it seems to be.
+    needs: list[str] | None = None
+    effort: Effort | None = None
+    # The entry of a backlog that it came from.
+    source: str | None = None
+    # Who was relieved of it, and why nobody gets it any more.
+    tried: list[str] | None = None
+    given_up: str | None = None
+    # The work that was handed in with it: see `protocol.merge`.
+    merge: dict[str, Any] | None = None
 
     @field_validator("budget")
     @classmethod

@@ -75,9 +75,23 @@ def _states_checks(task: Task) -> bool:
     return isinstance(own, dict) and bool(own.get("checks"))
 
 
+def is_unmerged(task: Task) -> bool:
+    """Whether work was handed in with it that is not on the target."""
+    own = (task.metadata or {}).get("bullpen")
+    handed_in = own.get("merge") if isinstance(own, dict) else None
+    if handed_in is None:
+        return False
+    return not (isinstance(handed_in, dict) and handed_in.get("state") == "merged")
+
+
+def is_queued(task: Task) -> bool:
+    """Whether its owner is through with it, but its work is not on the target yet."""
+    return task.status == "completed" and not is_unproven(task) and is_unmerged(task)
+
+
 def is_done(task: Task) -> bool:
-    """Whether it is completed, and proven if it has to be."""
-    return task.status == "completed" and not is_unproven(task)
+    """Whether it is completed, proven if it has to be, and its work is on the target."""
+    return task.status == "completed" and not is_unproven(task) and not is_unmerged(task)
 
 
 def with_results(task: Task, found: Iterable[Check]) -> Task:

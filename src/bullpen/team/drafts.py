@@ -9,7 +9,7 @@ from typing import Any
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.budget import Budget
 from bullpen.protocol.roster import TeamConfig
-from bullpen.protocol.task import Check, Task
+from bullpen.protocol.task import Check, Effort, Task
 from bullpen.store.base import View
 from bullpen.team.budget_rules import changed
 from bullpen.team.check_rules import stated
@@ -30,6 +30,10 @@ class Draft:
     metadata: Mapping[str, Any] | None = None
     # What may be used for it: turns, tokens, usd.
     budget: Mapping[str, float | None] | None = None
+    # What whoever takes it must be able to do, how much it is, and the backlog's entry it is.
+    needs: Sequence[str] = ()
+    effort: Effort | None = None
+    source: str | None = None
 
 
 def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]]:
@@ -109,4 +113,11 @@ def _created(task_id: str, draft: Draft, blockers: list[str], waiters: list[str]
     cap = changed(Budget.new(), draft.budget or {}).raw
     if cap:
         task = task.with_facts(budget=cap)
-    return task.with_facts(checks=stated(draft.checks)) if draft.checks else task
+    facts = {
+        "checks": stated(draft.checks),
+        "needs": list(dict.fromkeys(draft.needs)),
+        "effort": draft.effort,
+        "source": draft.source,
+    }
+    said = {name: value for name, value in facts.items() if value}
+    return task.with_facts(**said) if said else task

@@ -16,6 +16,7 @@ from bullpen.protocol.task import Check, Forced, Task
 from bullpen.store.base import View
 from bullpen.team import check_rules
 from bullpen.team.budget_rules import OverBudget, of_task
+from bullpen.team.fit_rules import refuse_unfit
 from bullpen.team.lookup import (
     Actor,
     Find,
@@ -26,6 +27,7 @@ from bullpen.team.lookup import (
     owner_of,
     task_of,
 )
+from bullpen.team.merge_rules import HandIn, queued
 
 LEASE_OVER = "lease over"
 """Why a task was released whose owner did not renew its lease."""
@@ -116,6 +118,7 @@ def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None)
         for task in tasks.values()
         if task.status == "pending"
         and not task.is_internal
+        and task.facts.given_up is None
         and owner_of(task, team) in (None, for_owner)
         and not open_blockers(task, tasks.get)
     )
@@ -133,9 +136,9 @@ def claim(
     """The task in progress, owned by `by`, one attempt further.
 
     Raises:
-        Refused: task_not_found, already_resolved, already_claimed, blocked, a budget of it that is
-            used up, or agent_busy, looked for in this order. `also` lets the owner of another task
-            in progress pass.
+        Refused: task_not_found, already_resolved, already_claimed, given_up, not_capable, blocked,
+            a budget of it that is used up, or agent_busy, looked for in this order. `also` lets the
+            owner of another task in progress pass.
         NotFound: `by` is no member.
     """
     lease = lease_until(now_ms, lease_s)
@@ -149,6 +152,7 @@ def claim(
             remedy="List the tasks to see which there are.",
         )
     _refuse_taken(task, who)
+    refuse_unfit(view.team, task, by)
     waits_for = open_blockers(task, forgiving(view))
     if waits_for:
         raise Refused(
@@ -170,7 +174,7 @@ def claim(
 
 def _refuse_taken(task: Task, who: Actor) -> None:
     if task.status == "completed":
-        raise _resolved(task)
+        raise resolved(task)
     owner = owner_of(task, who.team)
     if task.status == "in_progress":
         taken = f"is in progress, owned by {owner!r}" if owner else "is in progress"
@@ -199,9 +203,11 @@ def _refuse_busy(tasks: Iterable[Task], who: Actor) -> None:
         )
 
 
-def _resolved(task: Task) -> Refused:
+def resolved(task: Task) -> Refused:
+    """The refusal to touch a task that is completed."""
+    queued = check_rules.is_queued(task)
     return Refused(
-        f"Task {task.id!r} is completed.",
+        f"Task {task.id!r} is completed{' and waits to be merged' if queued else ''}.",
         reason="already_resolved",
         remedy="Nothing is left to do on it.",
     )
@@ -227,12 +233,12 @@ def provable(view: View, task_id: str, *, by: str, attempt: int | None = None) -
     """
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
-    if check_rules.is_done(task):
-        raise _resolved(task)
+    if check_rules.is_done(task) or check_rules.is_queued(task):
+        raise resolved(task)
     if attempt is not None:
         _refuse_stale(task, attempt)
     if task.status == "pending" and not (who.lead and not task.owner):
-        raise _not_claimed(task)
+        raise not_claimed(task)
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)
     return task
@@ -246,14 +252,23 @@ def done(
     attempt: int | None = None,
     report: str | None = None,
     found: Sequence[Check] = (),
+    work: HandIn | None = None,
+    now_ms: int = 0,
 ) -> Done:
     """The task completed, with what that unblocks. `found` is what its checks found just now.
+
+    With `work` it is done only when that is merged; until then it unblocks nothing.
 
     Raises:
         Refused: whatever `provable` refuses, or checks_missing.
     """
     task = check_rules.with_results(provable(view, task_id, by=by, attempt=attempt), found)
     _refuse_unproven(task, report)
+    if work is not None:
+        task = queued(view.tasks().values(), task, work, by=by, now_ms=now_ms)
+    elif task.facts.merge is not None:
+        # What came back is not needed any more: there is nothing left to merge.
+        task = task.with_facts(merge=None)
     return _done(view, task, report)
 
 
@@ -265,7 +280,7 @@ def forced(
     Raises:
         Refused: whatever `provable` refuses, or not_a_person.
     """
-    task = provable(view, task_id, by=by)
+    task = provable(view, task_id, by=by).with_facts(merge=None)
     check_rules.refuse_force(reason, voice=voice)
     word = Forced.new(by=by, reason=reason, at_ms=now_ms)
     return _done(view, task.with_facts(forced=word.raw), report)
@@ -275,7 +290,8 @@ def _done(view: View, task: Task, report: str | None) -> Done:
     completed = task.evolve(status="completed")
     if report is not None:
         completed = completed.with_facts(report=report)
-    return Done(_without_lease(completed), unblocked_by(view, completed))
+    unblocked = unblocked_by(view, completed) if check_rules.is_done(completed) else ()
+    return Done(_without_lease(completed), unblocked)
 
 
 def _refuse_stale(task: Task, attempt: int) -> None:
@@ -287,7 +303,8 @@ def _refuse_stale(task: Task, attempt: int) -> None:
         )
 
 
-def _not_claimed(task: Task) -> Refused:
+def not_claimed(task: Task) -> Refused:
+    """The refusal to act on a task that nobody has."""
     return Refused(
         f"Task {task.id!r} is pending: nobody works on it.",
         reason="not_claimed",
@@ -335,10 +352,10 @@ def release(view: View, task_id: str, *, by: str, reason: str | None = None) -> 
     """
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
-    if check_rules.is_done(task):
-        raise _resolved(task)
+    if check_rules.is_done(task) or check_rules.is_queued(task):
+        raise resolved(task)
     if task.status == "pending" and not task.owner:
-        raise _not_claimed(task)
+        raise not_claimed(task)
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)
     return released(task, reason)
@@ -373,7 +390,7 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
     member_of(view.team, to)
     task = task_of(view, task_id)
     if task.status == "completed":
-        raise _resolved(task)
+        raise resolved(task)
     owner = owner_of(task, view.team.name)
     if task.status == "in_progress":
         raise Refused(
@@ -383,7 +400,9 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
         )
     if owner not in (None, by, to) and not leads(view.team, by):
         raise _not_owner(task, Actor.of(view.team, by))
-    return task if owner == to else task.evolve(owner=to)
+    # Whoever gives it to somebody wants it tried again.
+    again = task if task.facts.given_up is None else task.with_facts(given_up=None)
+    return again if owner == to else again.evolve(owner=to)
 
 
 def lease_until(now_ms: int, lease_s: float | None) -> int | None:
@@ -408,10 +427,10 @@ def renew(view: View, task_id: str, *, by: str, attempt: int, now_ms: int, lease
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
     if task.status == "completed":
-        raise _resolved(task)
+        raise resolved(task)
     _refuse_stale(task, attempt)
     if task.status == "pending":
-        raise _not_claimed(task)
+        raise not_claimed(task)
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)
     return task.with_facts(lease_until_ms=lease)
@@ -436,7 +455,7 @@ def restate(view: View, task_id: str, checks: Sequence[Check], *, by: str, voice
     """
     task = task_of(view, task_id)
     if task.status == "completed":
-        raise _resolved(task)
+        raise resolved(task)
     return check_rules.restated(task, checks, Actor.of(view.team, by), voice=voice)
 
 
@@ -451,7 +470,7 @@ def record_checks(
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
     if check_rules.is_done(task):
-        raise _resolved(task)
+        raise resolved(task)
     _refuse_stale(task, attempt)
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)

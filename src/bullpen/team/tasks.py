@@ -10,11 +10,12 @@ from bullpen.protocol.changes import Change, Deliver, PutTask
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.store.base import Problem, View
-from bullpen.team import check_rules, edges, rules
+from bullpen.team import check_rules, edges, relief_rules, rules
 from bullpen.team.budget_rules import of_task, rebudgeted
 from bullpen.team.decision import Part
 from bullpen.team.drafts import Draft, drafted
 from bullpen.team.lookup import Actor, no_task, task_of
+from bullpen.team.merge_rules import HandIn
 from bullpen.team.notices import assignment
 from bullpen.team.rules import Done
 
@@ -133,8 +134,8 @@ class Tasks(Part):
         """Take a task. Of several claimants exactly one succeeds.
 
         Raises:
-            Refused: task_not_found, already_resolved, already_claimed, blocked, a budget of it
-                that is used up, or agent_busy; `also` skips the last.
+            Refused: task_not_found, already_resolved, already_claimed, given_up, not_capable,
+                blocked, a budget of it that is used up, or agent_busy; `also` skips the last.
         """
         now = self._clock()
 
@@ -171,17 +172,29 @@ class Tasks(Part):
         attempt: int | None = None,
         report: str | None = None,
         found: Sequence[Check] = (),
+        work: HandIn | None = None,
     ) -> Done:
         """Complete a task, and say which tasks that unblocked.
 
-        `found` is what its checks found just now in that attempt; it is recorded with it.
+        `found` is what its checks found just now in that attempt; it is recorded with it. `work`
+        goes to the merge queue: what waits for the task goes on waiting until it is merged.
 
         Raises:
             Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing.
         """
+        now = self._clock()
 
         def decide(view: View) -> tuple[Done, list[Change]]:
-            done = rules.done(view, task_id, by=by, attempt=attempt, report=report, found=found)
+            done = rules.done(
+                view,
+                task_id,
+                by=by,
+                attempt=attempt,
+                report=report,
+                found=found,
+                work=work,
+                now_ms=now,
+            )
             return done, [PutTask(done.task)]
 
         return await self._settle(decide, by=by, op="task.done")
@@ -216,6 +229,28 @@ class Tasks(Part):
             lambda view: rules.release(view, task_id, by=by, reason=reason),
             by=by,
             op="task.release",
+        )
+
+    async def relieve(self, task_id: str, *, by: str, reason: str) -> Task:
+        """Take a task away from whoever has it; that member does not get it again."""
+        return await self._put(
+            lambda view: relief_rules.relieve(view, task_id, reason=reason),
+            by=by,
+            op="task.relieve",
+        )
+
+    async def give_up(self, task_id: str, *, by: str, reason: str) -> Task:
+        """Let nobody have a task any more, until somebody has it retried."""
+        return await self._put(
+            lambda view: relief_rules.give_up(view, task_id, reason=reason),
+            by=by,
+            op="task.give_up",
+        )
+
+    async def retry(self, task_id: str, *, by: str) -> Task:
+        """Let a task be tried again that was given up, by anybody."""
+        return await self._put(
+            lambda view: relief_rules.retry(view, task_id), by=by, op="task.retry"
         )
 
     async def assign(self, task_id: str, to: str, *, by: str) -> Task:

@@ -1,4 +1,4 @@
-"""One team: the five parts of it, and what it looks like."""
+"""One team: the parts of it, and what it looks like."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bullpen.team.agents import Agents
 from bullpen.team.approvals import Approvals
 from bullpen.team.ids import NewId, new_id
 from bullpen.team.mailbox import Mailboxes
+from bullpen.team.merges import Merges
 from bullpen.team.plans import Plans
 from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
@@ -33,6 +34,7 @@ class Team:
         self.tasks = Tasks(store, name, clock=clock, new_id=new_id)
         self.approvals = Approvals(store, name, clock=clock, new_id=new_id)
         self.agents = Agents(store, name, clock=clock, new_id=new_id)
+        self.merges = Merges(store, name, clock=clock, new_id=new_id)
         self.plans = Plans(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
