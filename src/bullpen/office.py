@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,7 @@ from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.backends.tmux import Tmux
 from bullpen.agents.checkup import examine_machine, examine_team, launches
 from bullpen.agents.colleagues import TeamColleagues
-from bullpen.agents.definitions import apply, find
+from bullpen.agents.definitions import COORDINATION, apply, find, role_file
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.drivers.base import Wanted
 from bullpen.agents.drivers.choice import check_spec, make_driver, reads_unasked
@@ -36,7 +36,10 @@ from bullpen.agents.policy.width import under
 from bullpen.agents.runner import Ended, Pace, Runner
 from bullpen.agents.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.supervisor import Supervisor
+from bullpen.agents.tools.box import check_tools
 from bullpen.agents.transcript import Transcript
+from bullpen.agents.tree_keeping import TreeEnd, examine_trees, remember, remove_trees, trees_of
+from bullpen.agents.trees import WorkspaceWish, beside, inherited, placed
 from bullpen.agents.trust import distrust, refuse_untrusted, trust, trusted
 from bullpen.app import Settings, open_hosts, open_store
 from bullpen.app import doctor as examine_files
@@ -44,6 +47,7 @@ from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
+from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import Finding, Store
 from bullpen.store.clock import now_ms
 from bullpen.team import agent_rules
@@ -114,40 +118,58 @@ class Office:
             )
         return self._supervisors[team]
 
-    async def delete_team(self, name: str, *, by: str, force: bool = False) -> bool:
+    async def delete_team(
+        self,
+        name: str,
+        *,
+        by: str,
+        force: bool = False,
+        told: Callable[[TreeEnd], None] = lambda _: None,
+    ) -> bool:
         """Delete a team with all it knows; False if there was none. Transcripts are kept.
 
-        Members that are dead do not keep it, whatever their records say.
+        Members that are dead do not keep it, whatever their records say. Its agents' trees are
+        removed, with what is in them kept in snapshots; `told` is told of each, also of those that
+        stay because somebody is in them.
 
         Raises:
             Refused: an agent is alive (members_alive), unless `force`, which stops it first.
         """
         supervisor = self.supervisor(name)
+        config = None
         try:
             await supervisor.tend(by=by)
             if force:
                 await supervisor.stop_all(by=by, reason="its team is deleted")
             else:
                 await supervisor.sweep()
+            config = await self.teams.open(name).agents.config()
+            await remember(self.settings.home, trees_of(config).values())
         except NotFound:
             return False
         except Unreadable:
             # Nobody can say who is in it. What still runs is found by the doctor.
             if not force:
                 raise
-        return await self.teams.delete(name, by=by, force=force)
+        deleted = await self.teams.delete(name, by=by, force=force)
+        if deleted and config is not None:
+            for end in await remove_trees(self.settings.home, config):
+                told(end)
+        return deleted
 
     async def examine(self, team: str | None, *, fix: bool) -> list[Finding]:
-        """Look for agents that are gone, and for processes and panes that nobody accounts for."""
+        """Look for agents that are gone, and for processes, panes and trees that they left."""
         by = self.settings.agent
         findings: list[Finding] = []
         known: dict[str, AgentFacts] = {}
+        configs: dict[str, TeamConfig] = {}
         complete = True
         for name in await self.teams.names():
             try:
                 if team in (None, name):
                     findings += await examine_team(self.teams.open(name), fix=fix, by=by)
                 known |= await launches(self.teams.open(name))
+                configs[name] = await self.teams.open(name).agents.config()
             except NotFound:
                 # Deleted since the names were read.
                 continue
@@ -157,6 +179,7 @@ class Office:
         findings += await examine_machine(
             self.settings.home, known, self._backends.values(), complete=complete, fix=fix
         )
+        findings += await examine_trees(self.settings.home, configs, complete=complete, fix=fix)
         return findings
 
     async def spec(
@@ -182,6 +205,9 @@ class Office:
         parent: tuple[str, AgentFacts] | None = None,
         on: Mapping[str, str] | None = None,
         respawn: bool = False,
+        workspace: WorkspaceWish | None = None,
+        skills: Sequence[str] = (),
+        tools: Sequence[str] | None = None,
     ) -> AgentSpec:
         """What to spawn, with everything that its definition and the settings say applied.
 
@@ -191,14 +217,19 @@ class Office:
         `command` are the words that start a program of another vendor. `parent` is the agent that
         spawns it, if no person does. Without `project_settings` only the user's own files count.
         With `on` any host with these labels runs it, and with `respawn` another one after it.
+        In a `workspace` of its own it is governed by what the files in `cwd` say now. Of the
+        `tools` it has only these; those of the team it has always.
 
         Raises:
             NotFound: there is no such definition.
             Invalid: something that it says cannot be had; the text names it.
             Unreadable: a file of settings cannot be read.
             Refused: it would be wider than its parent (wider_than_parent), the project has files
-                that count and is not trusted (not_trusted), or they forbid it (mode_disabled).
+                that count and is not trusted (not_trusted), they forbid it (mode_disabled), or
+                the workspace cannot be had, for a reason of its own.
         """
+        if workspace is not None and parent is not None:
+            cwd, workspace, parent = beside(cwd, workspace, parent)
         # Of an agent for another machine, that machine has the variables.
         wanted = list(env) if on is not None else environment.check_names(env, self._environ)
         options: dict[str, Any] = {} if project_settings else {NO_PROJECT_SETTINGS: True}
@@ -221,7 +252,10 @@ class Office:
             env=environment.names_for(driver, wanted),
             env_asked=wanted,
             options=options,
+            skills=list(dict.fromkeys(skills)) or None,
+            tools=None if tools is None else list(dict.fromkeys([*tools, *COORDINATION])),
         )
+        check_tools(spec.tools or ())
         # All of it is decided on now and kept: files that change later change nothing.
         spec = await anyio.to_thread.run_sync(lambda: self._by_files(spec, role, policy, parent))
         model = spec.model
@@ -229,7 +263,12 @@ class Office:
             model = parent[1].asked.model
         if driver == "native":
             model = str(choose(model, self._environ))
-        return spec.evolve(model=model)
+        spec = spec.evolve(model=model)
+        if workspace is None:
+            return spec
+        return await anyio.to_thread.run_sync(
+            partial(placed, spec, workspace, elsewhere=on is not None)
+        )
 
     def file_settings(self, cwd: str, *, project: bool = True) -> FileSettings:
         """What the files for work in a directory say. Raises Unreadable and Invalid."""
@@ -270,7 +309,9 @@ class Office:
         found = self.file_settings(spec.cwd, project=NO_PROJECT_SETTINGS not in spec.options)
         files = found.of_project
         if role is not None:
-            definition = find(role, Path(spec.cwd), user)
+            # Only a person names a file: an agent could not read every one.
+            by_path = parent is None and role.endswith(".md")
+            definition = role_file(Path(role)) if by_path else find(role, Path(spec.cwd), user)
             spec = apply(definition, spec)
             if definition.governs and definition.folder != user.resolve():
                 files.append((definition.path, definition.folder))
@@ -346,7 +387,7 @@ class Office:
         transcript = Transcript(folder)
         may_spawn = name == LEAD or agent.depth < config.facts.bounds.depth
         colleagues = TeamColleagues(
-            self.supervisor(team_name), team, agent=name, make=self._teammate
+            self.supervisor(team_name), team, agent=name, make=partial(self._teammate, team_name)
         )
         desk = RunnerDesk(
             team,
@@ -373,11 +414,13 @@ class Office:
             launch.team, launch.agent, nonce=launch.nonce, env=launch.env, in_process=True
         )
 
-    async def _teammate(self, wanted: Wanted, name: str, facts: AgentFacts) -> AgentSpec:
+    async def _teammate(self, team: str, wanted: Wanted, name: str, facts: AgentFacts) -> AgentSpec:
         """The spec of a teammate: as its parent's where nothing else was asked for."""
         parent = facts.asked
         extra = [name for name in parent.env_asked if name in self._environ]
         spec = await self.spec(
+            workspace=inherited(parent, wanted.workspace, team=team, agent=wanted.name),
+            skills=wanted.skills,
             project_settings=NO_PROJECT_SETTINGS not in parent.options,
             driver=wanted.driver or parent.driver,
             backend=wanted.backend or parent.backend,

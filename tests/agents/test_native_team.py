@@ -11,10 +11,11 @@ import pytest
 from offices import TEAM, needs_tmux, opened
 
 from bullpen.app import Settings
-from bullpen.goal import Goal, Outcome, Progress, run_goal
+from bullpen.goal import Goal, run_goal
 from bullpen.protocol.names import LEAD
 from bullpen.testing.models import Fault, MockModels, ModelRequest, Reply
 from bullpen.testing.models.shapes import Call
+from bullpen.unattended.outcome import Outcome, Progress
 
 NAMES = ("ada", "ben", "cy")
 # Task number to those it waits for: a graph with two layers of joins.
@@ -146,10 +147,10 @@ async def run(place: Path, mock: MockModels, backend: str, model: str) -> Outcom
     ("backend", "model"),
     [
         ("in-process", "anthropic:claude-mock-1"),
-        ("in-process", "openai:gpt-mock-1"),
-        ("subprocess", "anthropic:claude-mock-1"),
+        pytest.param("in-process", "openai:gpt-mock-1", marks=pytest.mark.nightly),
+        pytest.param("subprocess", "anthropic:claude-mock-1", marks=pytest.mark.nightly),
         ("subprocess", "openai-chat:gpt-mock-1"),
-        pytest.param("tmux", "anthropic:claude-mock-1", marks=needs_tmux),
+        pytest.param("tmux", "anthropic:claude-mock-1", marks=[needs_tmux, pytest.mark.nightly]),
         pytest.param("tmux", "openai:gpt-mock-1", marks=needs_tmux),
     ],
 )

@@ -8,8 +8,9 @@ from pathlib import Path
 from offices import TEAM, Place, opened
 
 from bullpen.app import Settings
-from bullpen.goal import Goal, Outcome, Progress, run_goal
+from bullpen.goal import Goal, run_goal
 from bullpen.protocol.names import LEAD
+from bullpen.unattended.outcome import Outcome, Progress
 
 SCRIPT = """
 [[agents.team-lead.turns]]

@@ -10,11 +10,11 @@ from bullpen.agents.news import folded, news, planner
 from bullpen.cli.picture import Scene, picture
 from bullpen.cli.render import Page
 from bullpen.cli.watch_run import Watcher
-from bullpen.goal import Progress
 from bullpen.protocol.changes import Event, PutRequest
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.team.snapshot import Snapshot
+from bullpen.unattended.outcome import Progress
 
 TEAM = Snapshot(
     team=TeamConfig.new(name="calc", created_at=1, members=[]),

@@ -20,7 +20,6 @@ from bullpen.cli.agents_view import AgentViews
 from bullpen.cli.board import Pen
 from bullpen.cli.picture import Scene, picture, share
 from bullpen.cli.render import Page
-from bullpen.goal import Progress
 from bullpen.protocol import names
 from bullpen.protocol.agent import Finished, ProcessRecord, TeamFacts, Usage
 from bullpen.protocol.names import LEAD
@@ -29,6 +28,7 @@ from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import Problem
 from bullpen.team.snapshot import MemberView, Snapshot
+from bullpen.unattended.outcome import Progress
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold]x[/bold]\u202e\x9b31m\nnext"
 

@@ -117,8 +117,13 @@ def test_nobody_of_that_name_is_not_found(run: Run, home: Path) -> None:
 def test_limits_are_shown_changed_and_taken_away(ok: Ok, run: Run, home: Path) -> None:
     account(home)
     shown = ok("team", "limits", "--usd", "5", "--agents", "8", "--seconds", "90")
-    for line in ("agents:   8 alive at once", "usd:      $5.00", "seconds:  1m 30s"):
+    for line in ("agents:     8 alive at once", "usd:        $5.00", "seconds:    1m 30s"):
         assert line in shown
+    shown = ok("team", "limits", "--memory-mb", "2000", "--processes", "50")
+    assert "memory:     2,000 MB of a machine, for all its agents" in shown
+    assert "processes:  50 processes of a machine, for all its agents" in shown
+    assert "memory:     not limited" in ok("team", "limits", "--memory-mb", "0")
+    assert run("team", "limits", "--agent", "ann", "--processes", "3").exit_code == 2
     assert json.loads(ok("team", "limits", "alpha", "--usd", "0", "--json")).get("usd") is None
     assert "tokens:   20.0k" in ok("team", "limits", "--agent", "ann", "--tokens", "20000")
     assert run("team", "limits", "--agent", "ann", "--depth", "3").exit_code == 2
@@ -136,6 +141,7 @@ def test_the_budget_of_a_task_is_shown_and_changed(ok: Ok) -> None:
     "words",
     [
         ["team", "limits", "--usd", "100"],
+        ["team", "limits", "--processes", "900"],
         ["team", "limits", "--agent", "ann", "--tokens", "9"],
         ["task", "budget", "1", "--usd", "9"],
     ],

@@ -19,8 +19,8 @@ from bullpen import demo
 from bullpen.agents import processes
 from bullpen.app import Settings, open_teams
 from bullpen.errors import Unavailable
-from bullpen.goal import Outcome, Progress
 from bullpen.protocol.agent import AgentFacts
+from bullpen.unattended.outcome import Outcome, Progress
 
 PROMISED_S = 60
 LONGEST_S = 150

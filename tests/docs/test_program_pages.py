@@ -10,7 +10,7 @@ import pytest
 from bullpen.agents.drivers.acp.presets import PRESETS
 from bullpen.agents.drivers.choice import DRIVERS
 from bullpen.agents.drivers.programs import PROGRAMS
-from bullpen.teamfile import TeamFile, read_team_file
+from bullpen.teamfile.reading import TeamFile, read_team_file
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "programs"

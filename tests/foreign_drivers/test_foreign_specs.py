@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from offices import Place, opened
+from offices import TEAM, Place, opened
 
 from bullpen.agents import environment
 from bullpen.agents.drivers.base import Wanted
@@ -15,8 +16,10 @@ from bullpen.agents.drivers.choice import DRIVERS, check_spec
 from bullpen.agents.drivers.native.choice import ANTHROPIC_DEFAULT
 from bullpen.agents.drivers.programs import PROGRAMS
 from bullpen.agents.secrets import redactor_of
+from bullpen.cli import spawn_options
 from bullpen.cli.spawn_options import Driver
 from bullpen.errors import Invalid, Refused, Unavailable
+from bullpen.protocol import workspace
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
@@ -49,8 +52,10 @@ async def spec_of(place: Place, driver: str, **fields: Any) -> AgentSpec:
     )
 
 
-def test_the_command_line_knows_every_driver() -> None:
+def test_the_command_line_knows_every_driver_and_kind_of_tree() -> None:
     assert get_args(Driver) == DRIVERS
+    assert get_args(spawn_options.WorkspaceKind) == get_args(workspace.WorkspaceKind)
+    assert get_args(spawn_options.DirtyStart) == get_args(workspace.DirtyStart)
 
 
 class TestEnvironment:
@@ -112,9 +117,11 @@ class TestCommand:
             nonce="n",
             since_ms=1,
         )
-        again = await place.office._teammate(Wanted("bob", "Go"), "alice", parent)
+        again = await place.office._teammate(TEAM, Wanted("bob", "Go"), "alice", parent)
         assert again.options["command"] == ["agent", "--acp"]
-        other = await place.office._teammate(Wanted("bob", "Go", driver="codex"), "alice", parent)
+        other = await place.office._teammate(
+            TEAM, Wanted("bob", "Go", driver="codex"), "alice", parent
+        )
         assert "command" not in other.options
         assert not hasattr(Wanted("bob", "Go"), "command")
 
@@ -172,7 +179,7 @@ class TestModels:
         parent = AgentFacts.new(
             spec=(await spec_of(place, "codex", model="gpt-5.5")).raw, nonce="n", since_ms=1
         )
-        made = place.office._teammate
+        made = partial(place.office._teammate, TEAM)
         assert (await made(Wanted("b", "Go"), "alice", parent)).model == "gpt-5.5"
         assert (await made(Wanted("b", "Go", driver="goose"), "alice", parent)).model is None
         native = await made(Wanted("b", "Go", driver="native"), "alice", parent)
@@ -235,7 +242,9 @@ class TestNeverWider:
         )
 
         async def spawn() -> AgentSpec:
-            return await place.office._teammate(Wanted("bob", "Go", driver="codex"), LEAD, parent)
+            return await place.office._teammate(
+                TEAM, Wanted("bob", "Go", driver="codex"), LEAD, parent
+            )
 
         if allowed:
             assert (await spawn()).mode == mode
@@ -248,7 +257,9 @@ class TestNeverWider:
         parent = AgentFacts.new(
             spec=(await spec_of(place, "codex", mode="default")).raw, nonce="n", since_ms=1
         )
-        made = await place.office._teammate(Wanted("bob", "Go", driver="goose"), "alice", parent)
+        made = await place.office._teammate(
+            TEAM, Wanted("bob", "Go", driver="goose"), "alice", parent
+        )
         assert (made.driver, made.mode) == ("goose", "default")
 
     async def test_what_a_parent_may_not_read_no_program_can_be_spawned_under(
@@ -258,6 +269,6 @@ class TestNeverWider:
         parent = AgentFacts.new(
             spec=(await place.spec("", mode="default", policy=policy)).raw, nonce="n", since_ms=1
         )
-        spec = await place.office._teammate(Wanted("bob", "Go", driver="codex"), LEAD, parent)
+        spec = await place.office._teammate(TEAM, Wanted("bob", "Go", driver="codex"), LEAD, parent)
         with pytest.raises(Invalid, match=r"before it reads, .*Read\(\.env\)"):
             check_spec(spec, environ={"PATH": str(programs)})

@@ -19,11 +19,13 @@ from .values import any_text
 from .watchdog import Watchdog
 
 _ENDLESS = {"--follow", "--watch", "-f"}
-# They start agents, or show what runs: not for words that nobody should trust.
+# They start agents, show what runs, or write where they are told to: not for words that nobody
+# should trust.
 _RUNS_AGENTS = {
+    ("init",),
     ("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume"),
     ("up",), ("join",), ("bridge",), ("mcp",), ("server", "start"), ("host", "run"),
-    ("team", "mirror"),
+    ("team", "mirror"), ("merge", "run"),
 }  # fmt: skip
 _NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion"}
 _SPAWNED_EVERY = 50

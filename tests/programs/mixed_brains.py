@@ -15,7 +15,8 @@ from brain import ProgramBrain
 from claude_code_puppet import OWN, PlanningBrain
 
 from bullpen.protocol.names import LEAD
-from bullpen.teamfile import TeamFile
+from bullpen.teamfile.reading import TeamFile
+from bullpen.teamfile.tables import CheckTable, TaskTable
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
 
 HELD_S = 240.0
@@ -32,6 +33,13 @@ _DONE = re.compile(r"task (\d+) is done")
 _ANSWERS = re.compile(
     r"^To (deny it|approve|reject|allow this one call): SendMessage\((.*)\)$", re.MULTILINE
 )
+
+
+def stated_file(task: TaskTable) -> str:
+    """The file that a task of the example must leave behind."""
+    check = task.checks[0]
+    assert isinstance(check, CheckTable)
+    return check.path or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ class MixedBrains:
         held: Sequence[str],
     ) -> None:
         self._ids = [task.id for task in file.tasks]
-        self._files = {task.id: task.checks[0].path or "" for task in file.tasks}
+        self._files = {task.id: stated_file(task) for task in file.tasks}
         self._project = project
         self._names = [member.name for member in file.teammates]
         # Members, each with the task at which it happens to them.

@@ -25,9 +25,9 @@ class Pin:
     in_ci: bool = False
 
 
-def _claude_code(version: str, executable: str) -> Pin:
+def _claude_code(version: str, executable: str, *, in_ci: bool = True) -> Pin:
     package = f"@anthropic-ai/claude-code@{version}"
-    return Pin(f"claude-code-{version}", (package,), executable, in_ci=True)
+    return Pin(f"claude-code-{version}", (package,), executable, in_ci=in_ci)
 
 
 _NPM = "node_modules/.bin"
@@ -59,7 +59,7 @@ PINS: dict[str, Pin] = {
             in_ci=True,
         ),
         _claude_code("2.1.41", f"{_NPM}/claude"),
-        _claude_code("2.1.177", _NATIVE_CLAUDE),
+        _claude_code("2.1.177", _NATIVE_CLAUDE, in_ci=False),
         _claude_code("2.1.325", _NATIVE_CLAUDE),
         Pin("opencode", ("opencode-ai@1.18.33",), f"{_NPM}/opencode", ("acp", "--pure")),
         Pin("gemini", ("@google/gemini-cli@0.61.0",), f"{_NPM}/gemini", ("--acp",)),

@@ -23,8 +23,11 @@ CODEX_MODEL = "gpt-5.5"
 """One that Codex knows: it warns about others in every turn, and gives them fewer tools."""
 
 CLAUDE_CODE_VERSIONS = tuple(
-    name.removeprefix("claude-code-") for name in PINS if name.startswith("claude-code-")
+    name.removeprefix("claude-code-")
+    for name, pin in PINS.items()
+    if name.startswith("claude-code-") and (pin.in_ci or os.environ.get("BULLPEN_NIGHTLY"))
 )
+"""The oldest and the newest; in the nightly leg also what lies between them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,26 @@ from typing import Any
 
 import anyio
 from crews import eventually
-from mixed_brains import DENIAL, FEEDBACK, FIRST_PLAN, FORBIDDEN, REVISED_PLAN, MixedBrains
+from mixed_brains import (
+    DENIAL,
+    FEEDBACK,
+    FIRST_PLAN,
+    FORBIDDEN,
+    REVISED_PLAN,
+    MixedBrains,
+    stated_file,
+)
 from offices import Place
 
 from bullpen.app import Settings
-from bullpen.goal import Outcome, Progress
 from bullpen.office import Office
 from bullpen.protocol.changes import Deliver, Event, PutMember, PutRequest
 from bullpen.protocol.names import LEAD
 from bullpen.raising import Wish, bring_up
-from bullpen.teamfile import MemberTable, TeamFile, read_team_file
+from bullpen.teamfile.reading import TeamFile, read_team_file
+from bullpen.teamfile.tables import MemberTable
 from bullpen.testing.models import MockModels
+from bullpen.unattended.outcome import Outcome, Progress
 from programs import placed
 
 EXAMPLE = Path(__file__).parents[2] / "examples/mixed-team/TEAM.toml"
@@ -127,7 +136,7 @@ async def test_a_mixed_team_finishes_ten_tasks_in_spite_of_a_kill(tmp_path: Path
     assert (run.outcome.status, run.outcome.tasks) == ("done", {"completed": 10}), run.news
     assert [task.subject for task in tasks] == [task.subject for task in example.tasks]
     for stated, task in zip(example.tasks, tasks, strict=True):
-        written = run.project / (stated.checks[0].path or "")
+        written = run.project / stated_file(stated)
         assert written.read_text(encoding="utf-8") == f"{stated.id} by {task.owner}\n"
     assert not (run.project / FORBIDDEN).exists(), "what was denied was not done"
     assert goose.launch == 2

@@ -32,6 +32,7 @@ from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Check, Facts, Forced, Task
+from bullpen.protocol.unattended import Nudged, Origin, Unattended
 from bullpen.protocol.wire import Wire
 from bullpen.protocol.workspace import Workspace
 from bullpen.store.files.store import FileStore
@@ -79,6 +80,9 @@ async def send_with(command: list[str], inbox: Path, text: str) -> None:
         MergeSettings,
         Step,
         Workspace,
+        Origin,
+        Unattended,
+        Nudged,
         Request,
         Presence,
         AgentFacts,

@@ -19,12 +19,12 @@ from offices import Place
 from bullpen.agents import processes
 from bullpen.app import Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, Refused, StartFailed
-from bullpen.goal import Outcome, Progress
 from bullpen.office import Office
 from bullpen.protocol.names import LEAD
 from bullpen.raising import Wish, bring_up, start
 from bullpen.team.team import Team
-from bullpen.teamfile import read_team_file
+from bullpen.teamfile.reading import read_team_file
+from bullpen.unattended.outcome import Outcome, Progress
 
 HANG = """
 [[agents.ann.turns]]
@@ -162,7 +162,7 @@ async def test_brought_up_again_a_team_that_is_done_is_done(folder: Path) -> Non
 async def test_another_file_does_not_touch_the_team_of_that_name(folder: Path) -> None:
     written = Written(folder, team_text(), SCRIPT)
     await written.up()
-    written.write(team_text(tasks=""))
+    written.write(team_text(more='model = "other"\n'))
 
     with pytest.raises(Conflict, match="not made from"):
         await written.up()

@@ -25,10 +25,11 @@ async def examine_team(team: Team, *, fix: bool, by: str) -> list[Finding]:
     """Agents whose processes are gone, and a lead's lease that a dead process holds."""
     roll = RollCall(team)
     findings = []
+    beats = await team.agents.presence()
     gone = [
         (member.name, why)
         for member, agent in await team.agents.living()
-        if (why := roll.dead(agent))
+        if (why := roll.dead(agent, beats.get(member.name)))
     ]
     given_up = await roll.tend(by=by) if fix and gone else []
     for name, why in gone:

@@ -15,16 +15,25 @@ from bullpen.agents.policy.call import Call, Rights
 from bullpen.agents.policy.decide import decide
 from bullpen.agents.policy.rules import tool_of
 from bullpen.agents.tools.commands import Workplace
-from bullpen.errors import Invalid, Refused
+from bullpen.agents.tree_work import TreeWork
+from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.merge import merge_of
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
-from bullpen.team.check_rules import missing, with_results
+from bullpen.team.check_rules import is_queued, missing, with_results
 from bullpen.team.rules import Done
 from bullpen.team.team import Team
 
 _OUTPUT_CHARS_MAX = 12_000
 """So much output of all failed checks together goes into a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Done):
+    """A task that is completed, and the files that code committed for whoever had it."""
+
+    committed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ class Proving:
     gate: Callable[[Task], Awaitable[str | None]]
     redact: Callable[[str], str]
     tell: Callable[[Check], object]
+    # The tree that the work is in, if it is to be merged.
+    work: TreeWork | None = None
 
     async def check(
         self, task_id: str, *, attempt: int | None = None, report: str | None = None
@@ -66,7 +77,9 @@ class Proving:
         """Complete a task whose checks pass, unless a hook refuses. What was found is recorded.
 
         Raises:
-            Refused: checks_failed with the output, hook_refused, or whatever `tasks.done` refuses.
+            Refused: checks_failed with the output, hook_refused, or whatever `tasks.done` refuses;
+                or what was done is not fit to be merged.
+            Unavailable: what was done could not be handed in.
         """
         tasks = self.team.tasks
         task = await tasks.provable(task_id, by=self.by, attempt=attempt)
@@ -77,9 +90,7 @@ class Proving:
         failed = failures(task, report=report)
         why = None if failed else await self.gate(task)
         if not failed and why is None:
-            return await tasks.done(
-                task_id, by=self.by, attempt=attempt, report=report, found=found
-            )
+            return await self._done(task, found, report)
         # If the task is somebody else's by now, this says so, and what was found is nobody's.
         await tasks.record_checks(task_id, found, by=self.by, attempt=attempt)
         if failed:
@@ -87,6 +98,21 @@ class Proving:
         raise Refused(
             f"Task {task_id!r} is not done: {why}", reason="hook_refused", remedy="See to that."
         )
+
+    async def _done(self, task: Task, found: Sequence[Check], report: str | None) -> Done:
+        """Complete a task that nothing speaks against, with the work that was done for it."""
+        tasks, attempt = self.team.tasks, task.facts.attempt
+        try:
+            handed = None if self.work is None else await self.work.hand_in(task)
+        except BullpenError:
+            await tasks.record_checks(task.id, found, by=self.by, attempt=attempt)
+            raise
+        work = None if handed is None else handed.work
+        done = await tasks.done(
+            task.id, by=self.by, attempt=attempt, report=report, found=found, work=work
+        )
+        committed = () if handed is None else tuple(handed.committed)
+        return Completed(done.task, done.unblocked, committed)
 
     async def _looked(self, task: Task, report: str | None) -> list[Check]:
         found = []
@@ -127,7 +153,9 @@ def _end(check: Check, most: int) -> str:
     return detail if len(detail) <= most else f"[...]{detail[-most:]}"
 
 
-async def complete(desk: Desk, hooks: Hooking, task_id: str, *, report: str | None) -> Done:
+async def complete(
+    desk: Desk, hooks: Hooking, work: TreeWork, task_id: str, *, report: str | None
+) -> Done:
     """Complete a task of an agent's own.
 
     Raises:
@@ -142,8 +170,22 @@ async def complete(desk: Desk, hooks: Hooking, task_id: str, *, report: str | No
                 "check", task=task_id, name=check.name, passed=check.passed, text=check.detail
             )
 
-    proving = Proving(desk.team, desk.agent, desk, hooks.task_completed, desk.redacted, tell)
-    return await proving.complete(task_id, attempt=desk.attempts.get(task_id), report=report)
+    proving = Proving(desk.team, desk.agent, desk, hooks.task_completed, desk.redacted, tell, work)
+    done = await proving.complete(task_id, attempt=desk.attempts.get(task_id), report=report)
+    if merge := merge_of(done.task):
+        desk.record("handed_in", task=task_id, commit=merge.commit, text=handed_in(done))
+    return done
+
+
+def handed_in(done: Done) -> str | None:
+    """What whoever completed a task is told of the work that was handed in with it."""
+    merge = merge_of(done.task) if is_queued(done.task) else None
+    if merge is None:
+        return None
+    files = done.committed if isinstance(done, Completed) else ()
+    several = "s" if len(files) != 1 else ""
+    added = f"{len(files)} uncommitted file{several} committed for it, " if files else ""
+    return f"{added}handed in as {merge.commit[:7]}; it is merged in turn"
 
 
 async def refuse_added(team: Team, task: Task, why: str, *, by: str, voice: Voice) -> NoReturn:

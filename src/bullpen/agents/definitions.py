@@ -23,7 +23,7 @@ from bullpen.agents.policy.rules import OTHER_TOOLS, rule_of
 from bullpen.agents.project import up_to_git_root
 from bullpen.agents.settings import KNOWN_TOOLS, joined_hooks, with_source
 from bullpen.agents.tools.box import TOOLS
-from bullpen.errors import Invalid, NotFound, Unreadable
+from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Policy
@@ -132,6 +132,25 @@ def find(name: str, cwd: Path, home: Path) -> Definition:
             remedy=f"There are: {names}. Definitions lie in .bullpen/agents and .claude/agents.",
         )
     return known.found[name]
+
+
+def role_file(path: Path) -> Definition:
+    """The definition in a file that a person named by its path.
+
+    Raises:
+        Unreadable: it cannot be read, or it is no definition.
+        Refused: it would run commands or allow things (role_governs). Agents may write files that
+            lie anywhere; those in the folders of definitions they may not.
+    """
+    definition = read(path)
+    if definition.governs:
+        raise Refused(
+            f"{path} has hooks or a permissionMode, which a role file that is named by its path"
+            " cannot have.",
+            reason="role_governs",
+            remedy="Put it into .bullpen/agents and name the role, or say the mode elsewhere.",
+        )
+    return definition
 
 
 def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:

@@ -23,7 +23,9 @@ from bullpen.agents.policy.decide import hidden
 from bullpen.agents.secrets import Redactor
 from bullpen.agents.spending import Spending
 from bullpen.agents.transcript import Transcript
+from bullpen.agents.tree_work import TreeWork
 from bullpen.agents.triage import triage, without_repeats
+from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
@@ -92,6 +94,7 @@ class RunnerDesk:
         self.spending = Spending(
             team, agent, spec.model, attempts=self.attempts, record=self.record
         )
+        self._work = TreeWork(team, agent, spec)
         self._redactor = Redactor(env, spec.env_asked)
         self._changed = anyio.Event()
         self._gate = Gate(
@@ -154,9 +157,19 @@ class RunnerDesk:
         """Ask for approval of a plan."""
         return await self.planning.submit(self.redacted(plan))
 
+    async def begin_task(self, task: Task) -> str | None:
+        """Get its tree ready for a task that it has just claimed, or give the task back."""
+        self.attempts[task.id] = task.facts.attempt
+        try:
+            return await self._work.begin(task)
+        except BullpenError as error:
+            self.attempts.pop(task.id, None)
+            self.record("trouble", text=f"The tree is not ready for #{task.id}: {error}")
+            raise
+
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         """Complete a task, if its checks pass and no hook refuses."""
-        return await complete(self, self.hooks, task_id, report=report)
+        return await complete(self, self.hooks, self._work, task_id, report=report)
 
     async def created(self, task: Task) -> None:
         """Tell the hooks of a new task; it is removed again if one refuses."""
@@ -222,6 +235,7 @@ class RunnerDesk:
     def turn_over(self) -> None:
         """From now on, mail that was given and not seen is given again."""
         self._given.clear()
+        self._gate.turn_over()
 
     def doing(self, tool: str | None, detail: str = "") -> None:
         """Report what it does now."""

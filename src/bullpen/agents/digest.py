@@ -11,7 +11,7 @@ from bullpen.agents.frame import one_line
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.times import iso
-from bullpen.team.check_rules import is_done
+from bullpen.team.check_rules import is_done, said_status
 from bullpen.team.lookup import owner_of
 from bullpen.team.request_rules import may_answer
 from bullpen.team.snapshot import MemberView, Snapshot
@@ -70,7 +70,7 @@ def _member(view: MemberView, agent: str) -> str:
 
 def _task(task: Task, team: str) -> str:
     owner = owner_of(task, team)
-    parts = [task.status.replace("_", " ")]
+    parts = [said_status(task).replace("_", " ")]
     if owner:
         parts.append(_one_line(owner))
     if task.blocked_by:

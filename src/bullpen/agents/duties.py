@@ -5,14 +5,15 @@ from __future__ import annotations
 from bullpen.agents.desk import RunnerDesk
 from bullpen.agents.frame import harmless
 from bullpen.agents.tools.tasks import LEASE_S
-from bullpen.errors import Refused
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.roster import Member
+from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.clock import Clock
-from bullpen.team import agent_rules, rules
+from bullpen.team import agent_rules
 from bullpen.team.budget_rules import OverBudget
-from bullpen.team.check_rules import is_done
+from bullpen.team.check_rules import is_done, is_queued
+from bullpen.team.dispatch_rules import in_order
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import MemberView, Snapshot
 
@@ -22,6 +23,9 @@ _REMINDERS_MAX = 2
 _REST_S = 3.0
 _UNREAD_REST_S = 30.0
 _BUSY_LOOK_S = 10.0
+# When a tree could not be got ready for a task, that is tried again, later each time.
+_PUT_OFF_S = 15.0
+_PUT_OFF_MAX_S = 600.0
 
 UNTIL_DONE = "until_done"
 """The option of a lead that shall work until the goal is reached, and is reminded of it."""
@@ -40,6 +44,8 @@ class Duties:
         self._reminded = 0
         self._remind_at: float | None = None
         self._gave_back: set[str] = set()
+        # When a task may be tried again whose tree could not be got ready, and how often it was.
+        self._put_off: dict[str, tuple[float, int]] = {}
         self._asides: list[str] = []
         self._progress: object = None
         self._rest_since: float | None = None
@@ -53,6 +59,14 @@ class Duties:
                 self._desk.attempts[task.id] = task.facts.attempt
                 # Whatever it waited for may have come to its end with the process before.
                 self._remind_at = self._clock() / 1000
+                try:
+                    ready = await self._desk.begin_task(task)
+                except (Conflict, NotFound):
+                    raise
+                except BullpenError as error:
+                    await self._not_begun(task, error)
+                else:
+                    self._asides += [] if ready is None else [ready]
 
     async def notes(self) -> list[str]:
         """Why this agent should have a turn although it has no mail."""
@@ -82,19 +96,47 @@ class Duties:
         """Take the next task for it: by code, so that no two agents ever have the same one."""
         desk = self._desk
         by_id = {task.id: task for task in tasks}
-        for task in rules.ready(by_id, team=desk.team.name, for_owner=desk.agent):
-            if task.id in self._gave_back:
+        config = await desk.team.agents.config()
+        for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
+            if task.id in self._gave_back or self._is_put_off(task):
                 continue
             try:
                 claimed = await self._tasks.claim(task.id, by=desk.agent, lease_s=LEASE_S)
             except Refused:
                 # Somebody else was faster.
                 continue
-            desk.attempts[claimed.id] = claimed.facts.attempt
             self._reminded = 0
             self._remind_at = None
-            return [_told("You have claimed task", claimed)]
+            try:
+                ready = await desk.begin_task(claimed)
+            except (Conflict, NotFound):
+                raise
+            except BullpenError as error:
+                await self._not_begun(claimed, error)
+                continue
+            note = _told("You have claimed task", claimed)
+            return [note if ready is None else f"{note}\n\n{ready}"]
         return []
+
+    def _is_put_off(self, task: Task) -> bool:
+        return self._clock() / 1000 < self._put_off.get(task.id, (0.0, 0))[0]
+
+    async def _not_begun(self, task: Task, error: BullpenError) -> None:
+        """Leave a task for which its tree could not be got ready: for good, or for some time."""
+        _, times = self._put_off.get(task.id, (0.0, 0))
+        if isinstance(error, Unavailable):
+            # A full disk, for example: it may have room again.
+            delay = min(_PUT_OFF_S * 2**times, _PUT_OFF_MAX_S)
+            self._put_off[task.id] = self._clock() / 1000 + delay, times + 1
+        else:
+            self._gave_back.add(task.id)
+        if times == 0 and not self._desk.is_lead:
+            await self._desk.team.mailbox.send(
+                LEAD,
+                f"I gave task #{task.id} back: my tree could not be got ready for it. {error}",
+                sender=self._desk.agent,
+                summary=f"Gave task #{task.id} back: {error.message[:60]}",
+            )
 
     def _unblocked(self, tasks: list[Task], own: list[Task]) -> list[str]:
         """Tasks assigned to it that nothing blocks any more, each told once."""
@@ -167,7 +209,7 @@ class Duties:
         """Remind a lead that everybody rests and the goal is not reached, but not for ever."""
         snapshot = await self._desk.team.snapshot()
         now = self._clock() / 1000
-        if self._busy(snapshot):
+        if self._busy(snapshot) or any(map(is_queued, snapshot.tasks)):
             self._rest_since = None
             # Who ends a turn writes to the lead; who is stopped in one does not.
             self._look_at = now + _BUSY_LOOK_S
@@ -257,6 +299,9 @@ class Duties:
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""
         times = [self._look_at, self._remind_at if self._desk.attempts else None]
+        if self._desk.spec.claims and not self._desk.attempts:
+            now = self._clock() / 1000
+            times += [at for at, _ in self._put_off.values() if at > now]
         due = [time for time in times if time is not None]
         return max(0.0, min(due) - self._clock() / 1000) if due else None
 
@@ -268,6 +313,13 @@ class Duties:
 def _progress(snapshot: Snapshot) -> object:
     """Something that changes whenever a task does."""
     return tuple((task.id, task.status, task.owner) for task in snapshot.tasks)
+
+
+def _idle(config: TeamConfig, tasks: list[Task]) -> list[str]:
+    """The agents that have neither a turn nor a task."""
+    busy = {owner_of(task, config.name) for task in tasks if task.status == "in_progress"}
+    living = agent_rules.living(config)
+    return [each.name for each in living if not each.is_active and each.name not in busy]
 
 
 def _starting(member: Member) -> bool:

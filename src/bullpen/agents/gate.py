@@ -19,6 +19,7 @@ from bullpen.agents.hooking import Hooking, HookRuling
 from bullpen.agents.policy.answers import answer_of
 from bullpen.agents.policy.call import Call, Rights, Ruling
 from bullpen.agents.policy.decide import decide, rights_of
+from bullpen.agents.shared_tree import SharedTree
 from bullpen.agents.tools.opening import keep, look_up
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentFacts
@@ -67,6 +68,7 @@ class Gate:
         self._change = change
         self._redact = redact
         self._record = record
+        self._tree = SharedTree(team, agent, Path(around.folder), record=record)
         # As they were at the last call.
         self.current: Rights | None = None
 
@@ -74,7 +76,7 @@ class Gate:
         """Return the input with which the call may be made, when it may be made.
 
         Raises:
-            Refused: denied, not_answered.
+            Refused: denied, not_answered; path_owned, others_edits.
         """
         agent = await self._facts()
         if self._agent == LEAD and agent.mode == "delegate" and call.kind != "team":
@@ -87,11 +89,17 @@ class Gate:
         ruling = await self._not_relayed(call, _with_hooks(ruling, hooked), rights)
         if ruling.effect == "deny":
             raise self._denied(call, ruling.why)
+        await self._tree.check(call, agent, claim=ruling.effect == "allow")
         if ruling.effect == "ask":
             call = await self._asked(call, ruling, agent, rights)
+            await self._tree.check(call, agent, claim=True)
         if call.real is not None:
             keep(call.input["file_path"], call.real)
         return call.input
+
+    def turn_over(self) -> None:
+        """What it has written for no task is anybody's from now on."""
+        self._tree.turn_over()
 
     def rights(self, agent: AgentFacts) -> Rights:
         """All that decides about this agent's calls now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import sys
@@ -14,12 +15,14 @@ from pathlib import Path
 import anyio
 
 from bullpen.agents import processes
+from bullpen.agents.admission import ROOM_S, Admission
 from bullpen.agents.backends.base import Backend, Launch
 from bullpen.agents.drivers.programs import ready_within
 from bullpen.agents.environment import environment
 from bullpen.agents.hosts.base import ON, Hosts, OneMachine
 from bullpen.agents.rollcall import RollCall
 from bullpen.agents.token_shapes import without_tokens
+from bullpen.agents.trees import made_ready, seconds_for
 from bullpen.errors import (
     BullpenError,
     Conflict,
@@ -33,8 +36,11 @@ from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.clock import Clock, now_ms
 from bullpen.team import budget_rules
 from bullpen.team.team import Team
+from bullpen.workspace.trees import Prepared
 
 _POLL_S = 0.05
+_ABANDONED_S = 3.0
+"""An agent that died before it was ready is left to whoever started it for so long."""
 _SCREEN_LINES = 20
 _SCREEN_S = 5.0
 
@@ -53,6 +59,8 @@ class Spawned:
     backend: str
     driver: str
     place: ProcessRecord | None
+    # The tree that is its own.
+    tree: str | None = None
 
 
 class Launching:
@@ -81,6 +89,10 @@ class Launching:
         self._program = tuple(program)
         self._clock = clock
         self.roll = RollCall(team, clock=clock)
+        self._admission = Admission(team, home, clock=clock)
+        # How long an agent waits until this machine has room for it, and who is told meanwhile.
+        self.room_s = ROOM_S
+        self.tell: Callable[[str], None] = lambda line: None
 
     async def spawn(
         self,
@@ -103,16 +115,20 @@ class Launching:
         """
         seconds = ready_within(spec.driver) if ready_s is None else ready_s
         deadline = anyio.current_time() + seconds
+        # Whoever else starts it may have to make its tree first, and to wait for room.
+        longest = deadline + seconds_for(spec) + self.room_s
         if ON not in spec.options:
             # The machine that takes it does this, for itself.
             await self._checked(spec, seconds)
+        else:
+            deadline = longest
         while True:
             nonce = self._nonce()
             made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
             if made.fresh:
                 place = await self._bring_up(made.member, made.agent, by=by, deadline=deadline)
                 return _spawned(made.member.name, made.agent, place, fresh=True)
-            found = await self._joined(made.member.name, by=by, deadline=deadline)
+            found = await self._joined(made.member.name, by=by, deadline=longest)
             if found is not None:
                 return found
 
@@ -129,13 +145,19 @@ class Launching:
         """
         await self._checked(spec, ready_within(spec.driver))
         made = await self._agents.register(name, spec, by=by, nonce=self._nonce(), in_place=True)
-        return await self._launch_of(name, made.agent)
+        try:
+            return await self._launch_of(name, made.agent, await self._tree(name, made.agent))
+        except BullpenError as error:
+            nonce = made.agent.nonce
+            await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
+            raise
 
     async def _joined(self, name: str, *, by: str, deadline: float) -> Spawned | None:
         """Wait for an agent that another call with the same key starts.
 
         None if that call gave up and its agent is gone: then it is this call's turn.
         """
+        dead_since = math.inf
         while anyio.current_time() < deadline:
             try:
                 _, agent = await self._agents.get(name)
@@ -144,7 +166,8 @@ class Launching:
             if agent.phase != "starting":
                 # A key is one agent, whatever became of it: who wants it again resumes the team.
                 return _spawned(name, agent, agent.place, fresh=False)
-            if self._never_started(agent):
+            dead_since = await self._dead_since(name, agent, dead_since)
+            if anyio.current_time() - dead_since >= _ABANDONED_S:
                 with suppress(Conflict):
                     await self._start_again(name, agent, by=by, deadline=deadline)
             await anyio.sleep(_POLL_S)
@@ -153,9 +176,17 @@ class Launching:
             remedy=f"See `bullpen logs {name}`, or try again.",
         )
 
-    def _never_started(self, agent: AgentFacts) -> bool:
-        """Whether whoever registered an agent must have died before it started it."""
-        return agent.place is None and bool(self.roll.dead(agent))
+    async def _dead_since(self, name: str, agent: AgentFacts, before: float) -> float:
+        """Since when an agent that is not ready yet is dead, as far as is known; else never.
+
+        Whoever started it notices that at once and withdraws it, unless they died with it.
+        """
+        beats = await self._agents.presence()
+        return (
+            min(before, anyio.current_time())
+            if self.roll.dead(agent, beats.get(name))
+            else math.inf
+        )
 
     async def _start_again(
         self, name: str, agent: AgentFacts, *, by: str, deadline: float
@@ -225,8 +256,12 @@ class Launching:
         backend = self._backend(agent.asked.backend)
         place: ProcessRecord | None = None
         try:
+            begun = anyio.current_time()
+            tree = await self._tree(name, agent)
+            deadline += anyio.current_time() - begun
+            deadline += await self._admission.admit(name, agent, wait_s=self.room_s, tell=self.tell)
             with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
-                place = await backend.start(await self._launch_of(name, agent))
+                place = await backend.start(await self._launch_of(name, agent, tree))
             await self._agents.placed(name, nonce=nonce, place=place)
             return await self._handshake(name, nonce, (place, backend), deadline)
         except BaseException as error:
@@ -235,6 +270,8 @@ class Launching:
                 if broken_off and await self._is_others(name, nonce, for_other=for_other):
                     raise
                 screen = await self._end_failed(name, nonce, place, backend)
+                with suppress(BullpenError):
+                    await self._admission.release(agent)
                 cause = _cause_of(error)
                 with suppress(NotFound):
                     if for_other:
@@ -245,6 +282,13 @@ class Launching:
             if isinstance(error, BullpenError | TimeoutError):
                 raise _start_failed(name, error, screen) from error
             raise
+
+    async def _tree(self, name: str, agent: AgentFacts) -> Prepared | None:
+        """The tree of an agent, made or found as it was. Raises Refused or Unavailable."""
+        owner = tree_owner(self._home, await self._agents.config())
+        return await made_ready(
+            self._team, name, agent, owner=owner, environ=self._environ, clock=self._clock
+        )
 
     async def _is_others(self, name: str, nonce: str, *, for_other: bool) -> bool:
         """Whether an agent is ready, and others than this call may have it by now.
@@ -301,7 +345,7 @@ class Launching:
             )
         raise Unavailable("It was not ready in time.")
 
-    async def _launch_of(self, name: str, agent: AgentFacts) -> Launch:
+    async def _launch_of(self, name: str, agent: AgentFacts, tree: Prepared | None) -> Launch:
         spec = agent.asked
         folder = await self.folder(name)
         env = environment(
@@ -318,8 +362,8 @@ class Launching:
             agent=name,
             nonce=agent.nonce,
             argv=self._program,
-            env=env,
-            cwd=spec.cwd,
+            env=env if tree is None else {**env, **tree.env},
+            cwd=spec.cwd if tree is None else tree.cwd,
             log=str(folder / "output.log"),
         )
 
@@ -388,17 +432,26 @@ def home_mark(home: Path) -> str:
 
 def agent_folder(home: Path, team: TeamConfig, name: str) -> Path:
     """Where an agent keeps its things. Two teams of one name, one after another, share nothing."""
-    born = f"{team.created_at:.0f}" if team.created_at is not None else "0"
     member = team.member(name)
     agent = member.agent if member is not None else None
     # The home of a guest is another program's, for which `agents` means something else.
     ours = home / "bullpen" if agent is not None and agent.asked.is_guest else home
-    return ours / "agents" / f"{team.name}.{born}" / name
+    return ours / "agents" / _identity(team) / name
+
+
+def tree_owner(home: Path, team: TeamConfig) -> str:
+    """Whose the trees of a team are: no other home's, and no later team's of the same name."""
+    return f"{home_mark(home)}-{_identity(team)}"
+
+
+def _identity(team: TeamConfig) -> str:
+    born = f"{team.created_at:.0f}" if team.created_at is not None else "0"
+    return f"{team.name}.{born}"
 
 
 def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh: bool) -> Spawned:
     spec = agent.asked
-    return Spawned(name, fresh, spec.backend, spec.driver, place)
+    return Spawned(name, fresh, spec.backend, spec.driver, place, spec.worktree_path)
 
 
 def _cause_of(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
 )
+from bullpen.protocol.merge import merge_of
 from bullpen.protocol.names import task_order
 from bullpen.protocol.payloads import (
     Control,
@@ -30,6 +31,7 @@ from bullpen.protocol.payloads import (
 from bullpen.protocol.request import Request
 from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
+from bullpen.team.check_rules import is_queued
 
 THE_RUN_IS_OVER = "the run is over"
 """Why teammates are stopped that are left when the goal is reached."""
@@ -70,8 +72,8 @@ def _told(event: Event, change: Change) -> Iterator[str]:
             yield from _answer(event, request)
         case PutTeam() if event.op == "team.finish":
             yield f"{event.actor} has finished"
-        case Deliver() if event.op == "agent.end":
-            # The notice to the lead says what the agent's own row has said.
+        case Deliver() if event.op in ("agent.end", "merge.return"):
+            # The notice says what the agent's row, or the task, has said.
             return
         case Deliver(to, message) if to != message.sender:
             yield from _mail(message.sender, to, message.text, message.summary)
@@ -123,11 +125,32 @@ def _task(event: Event, task: Task) -> Iterator[str]:
         case "task.claim":
             yield f"{event.actor} took {named}"
         case "task.done":
-            yield f"{event.actor} completed {named}"
+            to_merge = ", to be merged" if is_queued(task) else ""
+            yield f"{event.actor} completed {named}{to_merge}"
         case "task.release" | "task.expire":
             yield f"{named} is free again"
+        case "task.relieve":
+            yield f"{(task.facts.tried or ['nobody'])[-1]} is relieved of {named}"
+        case "task.give_up":
+            yield f"{named} is given up: {task.facts.given_up}"
+        case "merge.land" | "merge.return":
+            yield from _merged(task)
         case _ if event.op.startswith("agent."):
             yield f"{named} is free again"
+
+
+def _merged(task: Task) -> Iterator[str]:
+    """What became of work in the merge queue."""
+    merge = merge_of(task)
+    if merge is None:
+        return
+    if merge.state == "merged":
+        yield f"merged #{task.id} ({merge.by}) as {(merge.landed or merge.commit)[:7]}"
+    elif merge.state == "returned":
+        to = f" to {task.owner}" if task.owner else ""
+        where = f" in {', '.join(merge.files)}" if merge.files else ""
+        why = "its checks fail on the target" if merge.why == "checks" else f"conflict{where}"
+        yield f"#{task.id} came back{to}: {why}"
 
 
 def _was_there(event: Event, task: Task) -> bool:

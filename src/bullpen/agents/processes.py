@@ -33,6 +33,7 @@ _DEAD = frozenset("ZXx")
 _PS_S = 10.0
 _POLL_S = 0.02
 _POLL_MAX_S = 0.2
+_SHARE = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 _PS_LINE = re.compile(r"(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+)")
 
 
@@ -96,7 +97,7 @@ def ancestors(pid: int) -> list[Process]:
 
 def descendants(pid: int) -> list[Process]:
     """The processes that descend from one and run, as far as those between them still do."""
-    rows = _table()
+    rows = table()
     found: list[Process] = []
     parents = {pid}
     while parents:
@@ -114,7 +115,7 @@ def is_alive(pid: int, start: str) -> bool:
 
 def group_members(group: int) -> list[int]:
     """The pids that run in a process group."""
-    return [row.pid for row in _table() if row.group == group and row.runs]
+    return [row.pid for row in table() if row.group == group and row.runs]
 
 
 def carriers(nonce: str) -> list[int]:
@@ -126,6 +127,19 @@ def marked() -> dict[int, str]:
     """Every process that carries a nonce of any launch, as far as this user may see."""
     found = _proc_nonces() if _has_proc() else _ps_nonces()
     return {pid: nonce for pid, nonce in found if nonce}
+
+
+def sizes(pids: Iterable[int]) -> dict[int, int]:
+    """The bytes of memory of processes, what they share divided among them where that is known.
+
+    One that has ended meanwhile is left out.
+    """
+    if not _has_proc():
+        wanted = set(pids)
+        rows = (line.split() for line in _ps("-ax", "-o", "pid=,rss=").splitlines())
+        return {int(pid): int(size) * 1024 for pid, size in rows if int(pid) in wanted}
+    found = {pid: _proc_size(pid) for pid in pids}
+    return {pid: size for pid, size in found.items() if size is not None}
 
 
 def runs(place: ProcessRecord) -> bool:
@@ -209,7 +223,7 @@ class _Target:
     def scan(self) -> _Scan:
         """Look at the process table once."""
         marks = set(carriers(self._nonce))
-        rows = [row for row in _table() if row.pid != os.getpid()]
+        rows = [row for row in table() if row.pid != os.getpid()]
         in_group = [row for row in rows if row.group == self._group]
         if not self._group_is_ours(in_group, marks):
             in_group = []
@@ -350,6 +364,15 @@ def _proc_row(pid: int, boot: str) -> Process | None:
     )
 
 
+def _proc_size(pid: int) -> int | None:
+    match = _SHARE.search(_proc_read(pid, "smaps_rollup"))
+    if match:
+        return int(match[1]) * 1024
+    # Of somebody else's process only this may be read, and pages that are shared count in full.
+    fields = _proc_read(pid, "statm").split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else None
+
+
 def _proc_nonces() -> list[tuple[int, str]]:
     prefix = f"{NONCE}=".encode()
     found = []
@@ -370,7 +393,8 @@ def _proc_read(pid: int, name: str) -> bytes:
         return b""
 
 
-def _table() -> list[Process]:
+def table() -> list[Process]:
+    """Every process that the system shows, zombies too."""
     if not _has_proc():
         return _ps_rows("-ax")
     boot = _boot()

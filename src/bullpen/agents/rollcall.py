@@ -50,6 +50,8 @@ class AgentView:
     end: str | None
     cause: str | None
     launch: int | None
+    # The tree that is its own.
+    tree: str | None = None
 
 
 class RollCall:
@@ -97,6 +99,7 @@ class RollCall:
             end=None if agent is None else agent.end,
             cause=None if agent is None else agent.cause,
             launch=None if agent is None else agent.launch,
+            tree=member.worktree_path,
         )
 
     def _truth(
@@ -106,7 +109,7 @@ class RollCall:
         if agent.phase == "ended":
             state = agent.end if agent.end == "failed" or agent.end == "lost" else "stopped"
             return state, agent.since_ms, agent.cause
-        dead = self.dead(agent)
+        dead = self.dead(agent, beat)
         if dead:
             return "lost", agent.since_ms if beat is None else beat.beat_ms, dead
         if beat is None:
@@ -115,10 +118,15 @@ class RollCall:
             return "lost", beat.beat_ms, "no heartbeat"
         return beat.state, beat.since_ms, beat.detail
 
-    def dead(self, agent: AgentFacts) -> str | None:
-        """Why an agent is surely dead; "" if it surely lives, None if only its host could tell."""
+    def dead(self, agent: AgentFacts, beat: Presence | None = None) -> str | None:
+        """Why an agent is surely dead; "" if it surely lives, None if only its host could tell.
+
+        Before it is started, whoever is about to do so gives its heartbeats.
+        """
         place = agent.place
         if place is None:
+            if beat is not None and beat.nonce == agent.nonce and beat.alive(self._clock()):
+                return ""
             waits = ON in agent.asked.options
             if (self._clock() - agent.since_ms) / 1000 < (_WAITING_S if waits else _STARTING_S):
                 return ""
@@ -146,7 +154,7 @@ class RollCall:
         lost: list[str] = []
         for member, agent in await self._agents.living():
             beat = beats.get(member.name)
-            why = self.dead(agent)
+            why = self.dead(agent, beat)
             if why is None and beat is not None:
                 silent_ms = self._clock() - beat.beat_ms
                 why = "no heartbeat" if silent_ms > _SILENT * beat.ttl_ms else ""

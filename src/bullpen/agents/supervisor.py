@@ -25,6 +25,7 @@ from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailabl
 from bullpen.protocol.agent import AgentFacts, End, ProcessRecord
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
+from bullpen.protocol.presence import Presence
 from bullpen.protocol.roster import Member
 from bullpen.protocol.times import iso
 from bullpen.team.lookup import member_of
@@ -277,7 +278,12 @@ class Supervisor(Launching):
             Unavailable: one did not get ready; those before it run.
         """
         config = await self._agents.config()
-        wanted = [member for member in config.roster if self._to_resume(member, names)]
+        beats = await self._agents.presence()
+        wanted = [
+            member
+            for member in config.roster
+            if self._to_resume(member, names, beats.get(member.name))
+        ]
         for name in names or ():
             await self._agents.get(name)
         spawned: list[Spawned] = []
@@ -298,13 +304,15 @@ class Supervisor(Launching):
             spawned.append(await self._start_again(member.name, agent, by=by, deadline=deadline))
         return spawned
 
-    def _to_resume(self, member: Member, names: Sequence[str] | None) -> bool:
+    def _to_resume(
+        self, member: Member, names: Sequence[str] | None, beat: Presence | None
+    ) -> bool:
         agent = member.agent
         if agent is None or (names is not None and member.name not in names):
             return False
         if agent.phase == "ended":
             return names is not None or agent.end in _RESUMED or agent.at_limit is not None
-        return bool(self.roll.dead(agent))
+        return bool(self.roll.dead(agent, beat))
 
     def attach(self, view: AgentView) -> list[str] | None:
         """The command that shows an agent in this terminal, or None if nothing can be seen."""

@@ -22,6 +22,7 @@ from bullpen.agents.gate import surroundings
 from bullpen.agents.policy.call import Rights
 from bullpen.agents.policy.decide import rights_of
 from bullpen.agents.secrets import Redactor
+from bullpen.agents.tree_work import TreeWork
 from bullpen.agents.trust import hooks_of_people
 from bullpen.hooks import HookSet
 from bullpen.protocol.agent import AgentFacts, AgentSpec
@@ -109,6 +110,7 @@ class TaskDoor:
             lambda found: self._asked("TaskCompleted", found),
             Redactor(self.env, spec.env_asked).text,
             tell,
+            None if owner is None else TreeWork(self.team, owner, spec),
         )
 
     async def _refuse_checks(self, checks: Sequence[Check]) -> None:
@@ -139,6 +141,17 @@ class TaskDoor:
         for trouble in verdict.troubles:
             self.warn(trouble)
         return verdict.refused
+
+
+async def got_ready(team: Team, by: str, task: Task) -> str | None:
+    """Get the tree of an agent ready for a task that it took in its shell; what it must know.
+
+    Raises:
+        Refused, Unavailable: it could not be done, and the task is given back.
+    """
+    member = (await team.agents.config()).member(by)
+    agent = None if member is None else member.agent
+    return None if agent is None else await TreeWork(team, by, agent.asked).begin(task)
 
 
 def task_door(

@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
             "bullpen spawn bob --role reviewer --backend tmux",
             "bullpen spawn dan 'Fix it' --mode acceptEdits --allow 'Bash(git:*)'",
             "bullpen spawn eve 'Review the parser' --driver codex",
+            "bullpen spawn fay 'Fix #12' --workspace worktree --setup 'npm ci'",
             "bullpen spawn carol - --key nightly < prompt.txt",
         ),
     )(spawn)
@@ -99,10 +100,13 @@ def spawn(
             policy=policy,
             project_settings=not rights.no_project_settings,
             parent=parent,
+            workspace=made.wish(team, name, parent),
         )
         if parent is None:
             spec = session.attended(spec, rights, where=name)
-        spawned = await office.supervisor(team).spawn(name, spec, by=by, key=key, ready_s=wait)
+        supervisor = office.supervisor(team)
+        supervisor.tell = session.page.warn
+        spawned = await supervisor.spawn(name, spec, by=by, key=key, ready_s=wait)
         return spawned, team, spec.rights.approver == "human" and spec.start_mode in CAN_ASK
 
     spawned, team, asks = session.with_office(start)

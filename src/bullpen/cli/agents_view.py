@@ -11,6 +11,7 @@ from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Draw, Page, Row
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.request import Request
+from bullpen.team.check_rules import is_done
 from bullpen.team.request_handles import handles
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def states_of(views: Sequence[AgentView], snapshot: Snapshot) -> dict[str, str]:
     was reached is done.
     """
     tasks = snapshot.tasks
-    all_done = bool(tasks) and all(task.status == "completed" for task in tasks)
+    all_done = bool(tasks) and all(map(is_done, tasks))
     reached = all_done or snapshot.team.facts.result is not None
     states: dict[str, str] = {}
     for view in views:
@@ -214,6 +215,7 @@ def agent_json(view: AgentView) -> dict[str, Any]:
         "end": view.end,
         "cause": view.cause,
         "launch": view.launch,
+        "tree": view.tree,
     }
 
 
@@ -236,6 +238,7 @@ def spawned_json(spawned: Spawned) -> dict[str, Any]:
         "backend": spawned.backend,
         "driver": spawned.driver,
         "place": None if spawned.place is None else spawned.place.raw,
+        "tree": spawned.tree,
     }
 
 
@@ -244,7 +247,8 @@ def spawned_line(spawned: Spawned) -> str:
     where = place_of(spawned)
     how = f"{spawned.driver} driver, {spawned.backend} backend" + (f", {where}" if where else "")
     if spawned.fresh:
-        return f"Started {spawned.name} ({how})."
+        tree = f" It works in {spawned.tree}." if spawned.tree else ""
+        return f"Started {spawned.name} ({how}).{tree}"
     return f"{spawned.name} was started before ({how}); nothing new was started."
 
 
@@ -324,6 +328,7 @@ class AgentViews:
     def _draw(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         if any(view.driver or view.state != "unknown" for view in views):
             self.table(views, snapshot)
+            self._trees(views)
         else:
             self._page.line(f"No agents in team {snapshot.team.name} yet. Start one:")
             self._page.line(f"  bullpen spawn alice 'Write the parser' -t {snapshot.team.name}")
@@ -331,6 +336,13 @@ class AgentViews:
         if requests:
             self._page.line()
             self.requests(requests, snapshot)
+
+    def _trees(self, views: Sequence[AgentView]) -> None:
+        """Say who works in a tree of its own."""
+        owning = [(view.name, view.tree) for view in views if view.tree]
+        if owning:
+            self._page.line()
+            self._page.table(("agent", "tree"), owning)
 
     def requests(self, requests: Sequence[Request], snapshot: Snapshot) -> None:
         """Write what waits for the reader, and what to type about it."""

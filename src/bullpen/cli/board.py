@@ -18,7 +18,7 @@ from bullpen.cli.screen import STYLES
 from bullpen.cli.text import one_line
 from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
-from bullpen.team import rules
+from bullpen.team import check_rules, rules
 from bullpen.team.request_handles import handles
 
 if TYPE_CHECKING:
@@ -31,18 +31,24 @@ T = TypeVar("T")
 _FINE = {
     "starting": "◌", "working": "●", "waiting": "◐", "idle": "○", "failed": "✗", "lost": "✗",
     "stopped": "■", "suspended": "‖", "finished": "✓", "done": "✓", "unknown": "·",
-    "completed": "✓", "in_progress": "▸", "ready": "○", "blocked": "·",
+    "completed": "✓", "queued": "◔", "in_progress": "▸", "ready": "○", "blocked": "·",
     "full": "━", "empty": "─", "rule": "─", "more": "…", "then": " › ",
 }  # fmt: skip
 _PLAIN = {
     "starting": "^", "working": "*", "waiting": "~", "idle": "o", "failed": "x", "lost": "x",
     "stopped": "#", "suspended": "=", "finished": "+", "done": "+", "unknown": ".",
-    "completed": "+", "in_progress": ">", "ready": "o", "blocked": ".",
+    "completed": "+", "queued": "%", "in_progress": ">", "ready": "o", "blocked": ".",
     "full": "=", "empty": "-", "rule": "-", "more": "~", "then": " > ",
 }  # fmt: skip
-_TASK_STYLES = {"completed": "muted", "in_progress": "attention", "ready": "", "blocked": "muted"}
+_TASK_STYLES = {
+    "completed": "muted",
+    "queued": "attention",
+    "in_progress": "attention",
+    "ready": "",
+    "blocked": "muted",
+}
 _URGENCY = ("failed", "lost", "waiting", "working", "starting", "idle", "unknown", "stopped")
-_OPENNESS = ("in_progress", "ready", "blocked", "completed")
+_OPENNESS = ("in_progress", "ready", "queued", "blocked", "completed")
 
 _NAME_MAX = 20
 _STATE_WIDTH = 14
@@ -260,7 +266,13 @@ def task_lines(pen: Pen, tasks: Sequence[Task], *, room: int | None) -> list[Tex
     return lines
 
 
-_SAID = {"completed": "done", "in_progress": "in progress", "ready": "ready", "blocked": "blocked"}
+_SAID = {
+    "completed": "done",
+    "queued": "to be merged",
+    "in_progress": "in progress",
+    "ready": "ready",
+    "blocked": "blocked",
+}
 
 
 def _task_line(
@@ -269,6 +281,8 @@ def _task_line(
     style = _TASK_STYLES[standing]
     waits = ", ".join(f"#{blocker}" for blocker in rules.open_blockers(task, by_id.get))
     after = f"after {waits}" if standing == "blocked" else task.owner or ""
+    if standing == "ready" and "came back" in check_rules.said_status(task):
+        after = f"came back to {task.owner}" if task.owner else "came back"
     side = min(24, max(0, pen.width // 3), len(after))
     return pen.line(
         pen.fit(f"{pen.glyphs[standing]} ", 2, "good" if standing == "completed" else style),
@@ -280,14 +294,15 @@ def _task_line(
 
 
 def standings(tasks: Iterable[Task]) -> dict[str, str]:
-    """How far each task is: completed, in_progress, ready, or blocked by another."""
+    """How far each task is: completed, queued, in_progress, ready, or blocked by another."""
     by_id = {task.id: task for task in tasks}
-    return {
-        task.id: task.status
-        if task.status != "pending"
-        else ("blocked" if rules.open_blockers(task, by_id.get) else "ready")
-        for task in by_id.values()
-    }
+    return {task.id: _standing(task, by_id) for task in by_id.values()}
+
+
+def _standing(task: Task, by_id: Mapping[str, Task]) -> str:
+    if task.status == "pending":
+        return "blocked" if rules.open_blockers(task, by_id.get) else "ready"
+    return "queued" if check_rules.is_queued(task) else task.status
 
 
 def progress_line(pen: Pen, tasks: Sequence[Task]) -> Text:
@@ -296,7 +311,7 @@ def progress_line(pen: Pen, tasks: Sequence[Task]) -> Text:
     said = [f"{counts['completed']} of {len(tasks)} done"]
     said += [
         f"{counts[name]} {_SAID[name]}"
-        for name in ("in_progress", "ready", "blocked")
+        for name in ("queued", "in_progress", "ready", "blocked")
         if counts[name]
     ]
     about = ", ".join(said)

@@ -41,6 +41,25 @@ Seconds = Annotated[
     ),
 ]
 
+MemoryMb = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Megabytes of a machine for all its agents; 0 is no limit.",
+        show_default=False,
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="Processes on a machine of all its agents; 0 is no limit.",
+        show_default=False,
+    ),
+]
+
 
 def register(teams: typer.Typer, tasks: typer.Typer) -> None:
     """Make these functions commands of `bullpen team` and `bullpen task`."""
@@ -50,6 +69,7 @@ def register(teams: typer.Typer, tasks: typer.Typer) -> None:
         examples=(
             "bullpen team limits",
             "bullpen team limits --usd 5 --agents 8",
+            "bullpen team limits --memory-mb 8000 --processes 300",
             "bullpen team limits --agent alice --tokens 200000",
         ),
     )(limits)
@@ -85,18 +105,22 @@ def limits(
     tokens: Tokens = None,
     usd: Usd = None,
     seconds: Seconds = None,
+    memory_mb: MemoryMb = None,
+    processes: Processes = None,
 ) -> None:
     """Show or change what a team, or one agent of it, may use at most.
 
-    Who was stopped at a limit goes on where it was with: bullpen team resume
+    Who was stopped at a limit goes on where it was with: bullpen team resume. An agent for which a
+    machine has no room waits until others have ended.
     """
     amounts = _amounts(turns=turns, tokens=tokens, usd=usd, wall_s=seconds)
     numbers = {"agents": agents, "depth": depth, "spawns_per_minute": spawns}
     sizes: dict[str, float | None] = {
         name: most for name, most in numbers.items() if most is not None
     }
+    sizes |= _amounts(memory_mb=memory_mb, processes=processes)
     if agent is not None and sizes:
-        raise typer.BadParameter("--agents, --depth and --spawns are limits of the whole team.")
+        raise typer.BadParameter("Only an amount to be used can be the budget of one agent.")
 
     async def of_team(team: Team) -> tuple[TeamConfig, Limits]:
         if amounts or sizes:

@@ -65,6 +65,8 @@ class CostViews:
                 ("  tokens", _most("tokens", limits.tokens)),
                 ("  usd", _most("usd", limits.usd)),
                 ("  seconds", _most("wall_s", limits.wall_s)),
+                ("  memory", _of_machine(limits.memory_mb, "MB")),
+                ("  processes", _of_machine(limits.processes, "processes")),
             ]
         )
         self._page.line(f"What is used of them: bullpen cost -t {team.name}{self._elsewhere}")
@@ -214,6 +216,11 @@ def _of(each: Allowance) -> str:
 
 def _percent(share: float | None, of: str) -> str:
     return "" if share is None else f"{share:.0%} {of}".rstrip()
+
+
+def _of_machine(most: int | None, what: str) -> str:
+    """What all agents of a machine may use of it."""
+    return "not limited" if most is None else f"{most:,} {what} of a machine, for all its agents"
 
 
 def _most(limit: Limit, most: float | None) -> str:

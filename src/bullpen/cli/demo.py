@@ -15,7 +15,7 @@ from bullpen.cli.render import Page
 from bullpen.cli.watch_run import Start
 from bullpen.demo import GOAL, prepare
 from bullpen.demo import play as play_team
-from bullpen.goal import Outcome
+from bullpen.unattended.outcome import Outcome
 
 _FILES_MAX = 20
 _COMMITS_MAX = 10

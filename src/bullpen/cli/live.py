@@ -23,9 +23,9 @@ from bullpen.store.clock import now_ms
 
 if TYPE_CHECKING:
     from bullpen.agents.rollcall import AgentView
-    from bullpen.goal import Outcome, Progress
     from bullpen.protocol.request import Request
     from bullpen.team.snapshot import Snapshot
+    from bullpen.unattended.outcome import Outcome, Progress
 
 _FRAMES_PER_SECOND = 4
 _NEWS_MAX = 200

@@ -25,20 +25,24 @@ from bullpen.cli import (
     drivers,
     events,
     host,
+    init,
     join,
     mail,
     mcp,
     member,
+    merge,
     mirror,
     policy,
     requests,
     run,
     server,
+    summary,
     task,
     team,
     team_move,
     trust,
     up,
+    workspace,
 )
 from bullpen.cli.command import Group, group
 from bullpen.cli.text import fit_to_keep, one_line, say, tell, version
@@ -195,6 +199,8 @@ app = group(
 app.add_typer(team.noun.app, name="team")
 app.add_typer(member.noun.app, name="member")
 app.add_typer(task.noun.app, name="task")
+app.add_typer(workspace.noun.app, name="workspace")
+app.add_typer(merge.noun.app, name="merge")
 app.add_typer(policy.noun.app, name="policy")
 app.add_typer(mcp.noun.app, name="mcp")
 app.add_typer(server.noun.app, name="server")
@@ -202,12 +208,14 @@ app.add_typer(auth.noun.app, name="auth")
 app.add_typer(host.noun.app, name="host")
 app.add_typer(agent.noun.app, name="agent", hidden=True)
 run.register(app)
+init.register(app)
 up.register(app)
 agents.register(app)
 join.register(app)
 bridge.register(app)
 drivers.register(app)
 cost.register(app)
+summary.register(app)
 budget.register(team.noun.commands, task.noun.commands)
 host.register(app)
 team_move.register(team.noun.commands)

@@ -16,8 +16,8 @@ from bullpen.cli.board import Pen
 from bullpen.cli.text import one_line
 
 if TYPE_CHECKING:
-    from bullpen.goal import Progress
     from bullpen.team.snapshot import Snapshot
+    from bullpen.unattended.outcome import Progress
 
 _SIDE_BY_SIDE = 110
 """From this width on, tasks and happenings stand beside each other."""

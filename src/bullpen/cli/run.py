@@ -20,6 +20,7 @@ from bullpen.cli.spawn_options import (
     Script,
     words_of,
 )
+from bullpen.cli.until_option import UntilOption
 
 Backend = Literal["in-process", "subprocess", "tmux"]
 
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
             "bullpen run - --backend tmux --timeout 3600 < goal.md",
             "bullpen run 'Tidy up' --delegate --mode acceptEdits --allow 'Bash(make:*)'",
             "bullpen run 'Rename the module' --mode acceptEdits --json > run.jsonl  # in CI",
+            "bullpen run -t night --until done",
         ),
     )(run)
     command(app, "demo", examples=("bullpen demo", "bullpen demo --backend tmux --keep"))(demo)
@@ -42,11 +44,13 @@ def register(app: typer.Typer) -> None:
 def run(
     session: Session,
     goal: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="GOAL", help="What is to be reached; - reads it from input.", show_default=False
+            metavar="[GOAL]",
+            help="What is to be reached; - reads it from input. Without one, a team goes on.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     *,
     driver: Annotated[Driver, typer.Option(help="Which program takes the turns.")] = "native",
     backend: Annotated[Backend, typer.Option(help="Where the agents run.")] = "in-process",
@@ -70,20 +74,24 @@ def run(
     delegate: Annotated[
         bool, typer.Option("--delegate", help="The lead only leads; its teammates do the work.")
     ] = False,
+    until: UntilOption = None,
     rights: PolicyOptions,
 ) -> None:
     """Give a team a goal, and watch until it is reached.
 
-    Exits with 0 if the goal is reached, 1 if the team failed, 2 if it stopped before the end.
+    Without GOAL, a team goes on with what it has to do: its goal and its tasks.
+    Exits with 0 if all is done, 1 if the team failed, 2 if it stopped before the end.
     Ctrl-C stops the agents and keeps the team with its work; a second one ends at once.
     """
     session.refuse_agents("begin a run")
+    if goal is None:
+        raise typer.Exit(session.runs.go_on(None, until=until, timeout_s=timeout).code)
     text = text_or_input(goal)
     where, words = directory(cwd), words_of(program)
     policy = session.policy(rights.stated())
     if warning := rights.warning(where="an agent"):
         session.page.warn(warning)
-    outcome = session.run_goal(
+    outcome = session.runs.run(
         lambda new: new(
             text=text,
             team=session.team,
@@ -103,6 +111,7 @@ def run(
             budget_usd=budget_usd,
             timeout_s=timeout,
             keep=keep,
+            until=session.runs.until(until),
         )
     )
     raise typer.Exit(outcome.code)
@@ -118,4 +127,4 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the team and what it made.")] = False,
 ) -> None:
     """Watch a small team of scripted agents at work. It needs no model and no key."""
-    raise typer.Exit(session.play_demo(backend=backend, keep=keep).code)
+    raise typer.Exit(session.runs.demo(backend=backend, keep=keep).code)

@@ -29,17 +29,21 @@ if TYPE_CHECKING:
     from bullpen.cli.cost_view import CostViews
     from bullpen.cli.guests import Guests
     from bullpen.cli.identity import Identity
+    from bullpen.cli.merge_view import MergeDesk
     from bullpen.cli.policy_options import PolicyOptions
     from bullpen.cli.policy_view import PolicyViews
+    from bullpen.cli.pursuing import Runs
     from bullpen.cli.render import Page
     from bullpen.cli.request_lookup import Search
     from bullpen.cli.request_view import RequestViews
     from bullpen.cli.screen import Screen
+    from bullpen.cli.starters import Starters
+    from bullpen.cli.summary_view import SummaryViews
     from bullpen.cli.team_files import TeamFiles
     from bullpen.cli.transcript_view import Tail, TranscriptViews
     from bullpen.cli.views import Views
     from bullpen.cli.watch_run import Start
-    from bullpen.goal import Goal, Outcome
+    from bullpen.cli.workspace_view import Workspaces
     from bullpen.office import Office
     from bullpen.protocol.agent import AgentFacts, AgentSpec
     from bullpen.protocol.policy import Policy
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from bullpen.store.base import Finding
     from bullpen.team.team import Team
     from bullpen.team.teams import Teams
+    from bullpen.unattended.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -180,50 +185,12 @@ class Session:
 
         return anyio.run(run_shown, self.settings, self.show_transcript)
 
-    def run_goal(self, make: Callable[[type[Goal]], Goal]) -> Outcome:
-        """Pursue a goal to its end while showing how it goes; how it ended."""
-        from bullpen.goal import Goal, run_goal
+    @property
+    def runs(self) -> Runs:
+        """Teams that are pursued to their end while somebody watches."""
+        from bullpen.cli.pursuing import Runs
 
-        goal = make(Goal)
-        return self._watched(
-            goal.text,
-            lambda watch: run_goal(self.settings, goal, watch),
-            elsewhere=self.elsewhere,
-        )
-
-    def goal_of(self, name: str | None) -> tuple[str, str | None]:
-        """The team that is meant, and the goal that it was made to reach, if it was."""
-        from bullpen.goal import pursues_goal
-
-        async def look(office: Office, team: str) -> tuple[str, str | None]:
-            if not await pursues_goal(office, team):
-                return team, None
-            config = await office.teams.open(team).agents.config()
-            return team, config.description or ""
-
-        return self.with_office(look, name=name)
-
-    def resume_goal(self, team: str, goal: str) -> Outcome:
-        """Take up a goal again, and pursue it to its end while showing how it goes."""
-        from bullpen.goal import resume_goal
-
-        return self._watched(
-            goal,
-            lambda watch: resume_goal(self.settings, team, watch),
-            elsewhere=self.elsewhere,
-        )
-
-    def play_demo(self, *, backend: str | None, keep: bool) -> Outcome:
-        """Show a team at work in a folder of its own; how it ended."""
-        from bullpen.cli import demo
-
-        return demo.play(
-            self.settings,
-            self.page,
-            lambda about, start: self._watched(about, start, elsewhere=None),
-            backend=backend,
-            keep=keep,
-        )
+        return Runs(self, self._watched)
 
     @cached_property
     def team_files(self) -> TeamFiles:
@@ -237,11 +204,31 @@ class Session:
         )
 
     @property
+    def starters(self) -> Starters:
+        """Team files to begin with."""
+        from bullpen.cli.starters import Starters
+
+        return Starters(self.page)
+
+    @property
     def guests(self) -> Guests:
         """Agents of ours in the teams of Claude Code, and the home that these have."""
         from bullpen.cli.guests import Guests
 
         return Guests(self, home=self._home)
+
+    def workspaces(self, repository: str | None) -> Workspaces:
+        """The trees of the team's agents, or of all that have some in a repository."""
+        from bullpen.cli.workspace_view import Workspaces
+
+        return Workspaces(self, repository)
+
+    @cached_property
+    def merges(self) -> MergeDesk:
+        """The merge queue of the team that is meant."""
+        from bullpen.cli.merge_view import MergeDesk
+
+        return MergeDesk(self)
 
     def _watched(self, about: str, start: Start, *, elsewhere: str | None) -> Outcome:
         """Do what takes long while somebody watches.
@@ -390,6 +377,13 @@ class Session:
         from bullpen.cli.cost_view import CostViews
 
         return CostViews(self.page, elsewhere=self.elsewhere)
+
+    @cached_property
+    def show_summary(self) -> SummaryViews:
+        """What a team did, as the reader of this command wants it."""
+        from bullpen.cli.summary_view import SummaryViews
+
+        return SummaryViews(self.page)
 
     @cached_property
     def _identity(self) -> Identity:

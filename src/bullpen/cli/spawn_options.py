@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from bullpen.cli.session import directory
 
+if TYPE_CHECKING:
+    from bullpen.agents.trees import WorkspaceWish
+    from bullpen.protocol.agent import AgentFacts
+
+WorkspaceKind = Literal["shared", "worktree", "clone"]
+DirtyStart = Literal["refuse", "leave"]
 Driver = Literal[
     "native",
     "scripted",
@@ -103,8 +109,86 @@ class SpawnOptions:
         bool, typer.Option("--respawn", help="With --on: start it elsewhere if its host is lost.")
     ] = False
 
+    workspace: Annotated[
+        WorkspaceKind | None,
+        typer.Option(
+            help="A git tree and branch of its own, a clone, or what is there for all.",
+            show_default=False,
+        ),
+    ] = None
+    workspace_root: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where its tree is made. [default: beside the repository]",
+            show_default=False,
+        ),
+    ] = None
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BRANCH",
+            help="What its branch begins with. [default: what is checked out]",
+            show_default=False,
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|URL", help="What its clone comes from.", show_default=False),
+    ] = None
+    setup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND", help="What makes a new tree ready for work.", show_default=False
+        ),
+    ] = None
+    dirty: Annotated[
+        DirtyStart,
+        typer.Option(help="With changes of yours that its tree lacks: refuse, or leave them."),
+    ] = "refuse"
+    skill: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="What it can do, for tasks that need it. [repeatable]"),
+    ] = None
+
+    def wish(
+        self, team: str, name: str, parent: tuple[str, AgentFacts] | None
+    ) -> WorkspaceWish | None:
+        """The tree that it gets: what is asked for, else like that of the agent that asks."""
+        from bullpen.agents.trees import WorkspaceWish, inherited
+
+        if self.workspace is None:
+            above = None if parent is None else parent[1].asked
+            return None if above is None else inherited(above, None, team=team, agent=name)
+        return WorkspaceWish(
+            kind=self.workspace,
+            team=team,
+            agent=name,
+            root=None if self.workspace_root is None else os.path.abspath(self.workspace_root),
+            base=self.base,
+            remote=self.remote,
+            setup=self.setup,
+            dirty=self.dirty,
+        )
+
+    @property
+    def _for_its_own(self) -> list[str]:
+        """The options that make sense only with a tree of its own."""
+        named = {
+            "--workspace-root": self.workspace_root,
+            "--base": self.base,
+            "--remote": self.remote,
+            "--setup": self.setup,
+        }
+        return [option for option, value in named.items() if value is not None]
+
     def stated(self) -> dict[str, Any]:
         """The same in the words of whoever makes specs."""
+        alone = self._for_its_own
+        if alone and self.workspace in (None, "shared"):
+            raise typer.BadParameter(
+                f"{alone[0]} is for a tree of its own: add --workspace worktree."
+            )
         if self.respawn and self.on is None:
             raise typer.BadParameter("--respawn is for agents that any host may run: add --on.")
         return {
@@ -123,6 +207,7 @@ class SpawnOptions:
             "budget_usd": self.budget_usd,
             "budget_wall_s": self.budget_seconds,
             "env": self.env or (),
+            "skills": self.skill or (),
         }
 
 

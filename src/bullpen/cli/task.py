@@ -207,18 +207,27 @@ def claim(
     ] = False,
 ) -> None:
     """Take a task and start on it. Of several who try, exactly one gets it."""
-    if task_id is None:
-        task = session.with_team(lambda team: team.tasks.claim_next(by=session.actor, also=also))
-    else:
-        task = session.with_team(
-            lambda team: team.tasks.claim(task_id, by=session.actor, also=also)
-        )
-    if task is None:
-        raise NotFound(
-            "No task is ready to be claimed.",
-            remedy="See what they wait for: bullpen task list",
-        )
-    session.page.result(task.raw, f"{session.actor} has task {task.id}: {task.subject}")
+
+    async def taken(team: Team) -> tuple[Task, str | None]:
+        tasks, by = team.tasks, session.actor
+        if task_id is None:
+            task = await tasks.claim_next(by=by, also=also)
+        else:
+            task = await tasks.claim(task_id, by=by, also=also)
+        if task is None:
+            raise NotFound(
+                "No task is ready to be claimed.",
+                remedy="See what they wait for: bullpen task list",
+            )
+        if await session.speaks(team) != (by, "agent"):
+            return task, None
+        from bullpen.agents.task_door import got_ready
+
+        return task, await got_ready(team, by, task)
+
+    task, ready = session.with_team(taken)
+    said = f"{session.actor} has task {task.id}: {task.subject}"
+    session.page.result(task.raw, said, *([] if ready is None else [ready]))
 
 
 @command(
@@ -320,6 +329,33 @@ def undepend(session: Session, task_id: TaskId, on: OtherIds) -> None:
     task = session.with_team(lambda team: team.tasks.undepend(task_id, on, by=session.actor))
     waits_for = ", ".join(task.blocked_by) or "nothing"
     session.page.result(task.raw, f"Task {task.id} waits for {waits_for}.")
+
+
+@command(
+    noun.commands,
+    "give-up",
+    examples=("bullpen task give-up 3 'It needs a decision by the customer'",),
+)
+def give_up(
+    session: Session,
+    task_id: TaskId,
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why; it is kept in the task.")],
+) -> None:
+    """Let nobody have a task any more, until it is retried."""
+    session.refuse_agents("give a task up")
+    why = " ".join(text_or_input(reason).split())
+    if not why:
+        raise typer.BadParameter("a reason says something.")
+    task = session.with_team(lambda team: team.tasks.give_up(task_id, by=session.actor, reason=why))
+    session.page.result(task.raw, f"Gave up task {task.id}: {task.subject}")
+
+
+@command(noun.commands, "retry", examples=("bullpen task retry 3",))
+def retry(session: Session, task_id: TaskId) -> None:
+    """Let a task be tried again that was given up, by anybody."""
+    session.refuse_agents("have a task retried")
+    task = session.with_team(lambda team: team.tasks.retry(task_id, by=session.actor))
+    session.page.result(task.raw, f"Task {task.id} can be taken again: {task.subject}")
 
 
 @command(noun.commands, "delete", examples=("bullpen task delete 3",))

@@ -14,6 +14,7 @@ from bullpen.errors import Refused
 
 if TYPE_CHECKING:
     from bullpen.agents.launching import Spawned
+    from bullpen.agents.tree_keeping import TreeEnd
     from bullpen.office import Office
     from bullpen.team.team import Team
 
@@ -115,14 +116,16 @@ def resume(
     """Start the agents of a team again.
 
     Those that were interrupted, lost or failed, or that met a limit, go on where they were.
-    A team that `bullpen run` made is watched until its goal is reached, as by `bullpen run`.
+    A team that `bullpen run` or `bullpen up` made is watched until its end, as by these.
     """
-    pursuer, goal = session.goal_of(name)
+    pursuer, goal = session.runs.goal_of(name)
     if goal is not None and not agent:
-        raise typer.Exit(session.resume_goal(pursuer, goal).code)
+        raise typer.Exit(session.runs.go_on(pursuer).code)
 
     async def start(office: Office, team: str) -> tuple[str, list[Spawned]]:
-        return team, await office.supervisor(team).resume(by=session.actor, names=agent or None)
+        supervisor = office.supervisor(team)
+        supervisor.tell = session.page.warn
+        return team, await supervisor.resume(by=session.actor, names=agent or None)
 
     team, resumed = session.with_office(start, name=pursuer)
     session.show_agents.resumed(team, resumed, which=f"-t {team}{session.elsewhere}")
@@ -142,16 +145,25 @@ def delete(
 ) -> None:
     """Delete a team with its tasks and messages. This cannot be undone."""
     session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
+    trees: list[TreeEnd] = []
     try:
         existed = session.with_office(
-            lambda office, team: office.delete_team(team, by=session.actor, force=force), name=name
+            lambda office, team: office.delete_team(
+                team, by=session.actor, force=force, told=trees.append
+            ),
+            name=name,
         )
     except Refused as error:
         if error.reason == "members_alive":
             stop = f"bullpen stop --all -t {name}{session.elsewhere}"
             error.remedy = f"Stop them first: {stop}. Or delete it with --force."
         raise
+    for tree in trees:
+        if tree.removed is None:
+            session.page.warn(str(tree))
     session.page.result(
-        {"name": name, "deleted": existed},
+        {"name": name, "deleted": existed}
+        | ({"trees": [tree.as_json for tree in trees]} if trees else {}),
         f"Deleted team {name}." if existed else f"There was no team {name}.",
+        *(str(tree) for tree in trees if tree.removed is not None),
     )

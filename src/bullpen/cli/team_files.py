@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import anyio
 
 from bullpen.agents.launching import Spawned
 from bullpen.app import Settings
+from bullpen.cli.plan_view import show_plan
 from bullpen.cli.policy_options import CAN_ASK
 from bullpen.cli.render import Page
 from bullpen.cli.watch_run import Start
 from bullpen.errors import Invalid
-from bullpen.goal import Outcome
 from bullpen.raising import Wish, bring_up, start
-from bullpen.teamfile import TeamFile, read_team_file
+from bullpen.rehearsing import rehearse
+from bullpen.teamfile.reading import TeamFile, read_team_file
+from bullpen.unattended.outcome import Outcome
+from bullpen.unattended.until import DONE, read_until
 
 
 class TeamFiles:
@@ -34,13 +38,21 @@ class TeamFiles:
         return self._read(path).team.name
 
     def follow(
-        self, path: str, *, cwd: str, attended: bool, timeout_s: float | None = None
+        self,
+        path: str,
+        *,
+        cwd: str,
+        attended: bool,
+        timeout_s: float | None = None,
+        until: str | None = None,
     ) -> Outcome:
         """Bring a team up, and follow it to its end."""
-        wish = Wish(self._read(path), cwd, attended=attended, timeout_s=timeout_s)
+        end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
+        wish = Wish(self._read(path), cwd, attended=attended, timeout_s=timeout_s, until=end)
         self._warn(wish)
         return self._watched(
-            wish.file.team.goal, lambda watch: bring_up(self._settings, wish, watch)
+            wish.file.team.goal or f"The tasks of {path}",
+            lambda watch: bring_up(self._settings, wish, watch),
         )
 
     def start(self, path: str, *, cwd: str, attended: bool) -> tuple[str, list[Spawned]]:
@@ -48,6 +60,15 @@ class TeamFiles:
         wish = Wish(self._read(path), cwd, attended=attended)
         self._warn(wish)
         return wish.file.team.name, anyio.run(start, self._settings, wish)
+
+    def rehearse(self, path: str, *, cwd: str, attended: bool) -> int:
+        """Show what a file would do; the exit code, 2 if it could not be started."""
+        wish = Wish(self._read(path), cwd, attended=attended)
+        self._warn(wish)
+        plan = anyio.run(rehearse, self._settings, wish)
+        show_plan(self._page, plan, wish.file.budget)
+        self._page.flush()
+        return 2 if plan.problems else 0
 
     def _read(self, path: str) -> TeamFile:
         file = read_team_file(Path(path).absolute())

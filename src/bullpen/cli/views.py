@@ -388,9 +388,10 @@ def _graph_rows(tasks: Sequence[Task]) -> list[Row]:
 
 
 def _status(task: Task) -> Cell:
-    if check_rules.is_unproven(task):
-        return Cell(check_rules.UNPROVEN, "bad")
-    return Cell(task.status, _STATUS_STYLES[task.status])
+    said = check_rules.said_status(task)
+    if said == task.status:
+        return Cell(said, _STATUS_STYLES[task.status])
+    return Cell(said, "attention" if check_rules.is_queued(task) else "bad")
 
 
 def _check(check: Check, attempt: int) -> Cell:

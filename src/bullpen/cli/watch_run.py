@@ -22,9 +22,9 @@ from bullpen.cli import agents_view as words
 from bullpen.cli import sentences
 from bullpen.cli.render import Cell, Page
 from bullpen.cli.text import say
-from bullpen.goal import Outcome, Progress
 from bullpen.protocol.request import Request
 from bullpen.team.request_handles import handles
+from bullpen.unattended.outcome import Outcome, Progress
 
 INTERRUPTED = 130
 """The exit code of a command that was ended with Ctrl-C."""
@@ -80,6 +80,9 @@ class Watcher:
         self.progress = progress
         for text in progress.news:
             self._happened(progress.team, text)
+        if self._page.json:
+            for happening in progress.happenings:
+                self._page.json_line({"kind": "happening", **happening.row})
         pending = progress.snapshot.pending
         short = handles(pending)
         for request in pending:
@@ -115,6 +118,8 @@ class Watcher:
                 ("  still running", Cell(", ".join(self.running), "attention")),
             ]
         )
+        for need in outcome.account.needs if outcome.account is not None else ():
+            self._page.line(Cell(f"  see to this: {need}", "attention"))
         if next_steps:
             self._page.line("Try next:")
             for step in next_steps:
@@ -178,6 +183,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "usage": outcome.usage.raw,
         "tasks": dict(outcome.tasks),
         "cause": outcome.cause,
+        "account": None if outcome.account is None else outcome.account.row,
     }
 
 
@@ -214,10 +220,14 @@ def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> li
         return []
     which = f"{shlex.quote(outcome.team)}{elsewhere}"
     agents = watcher.progress.agents if watcher.progress is not None else []
-    steps = [f"bullpen task list -t {which}", f"bullpen logs team-lead -t {which}"]
-    if outcome.status != "done" and not any(v.lead and v.end == "finished" for v in agents):
+    led = any(view.lead and view.driver for view in agents)
+    steps = [f"bullpen summary -t {which}"] if outcome.account is not None else []
+    if outcome.status == "done" or any(view.lead and view.end == "finished" for view in agents):
         # A lead that ended by itself is not started again: there only is what it said.
-        steps = [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+        last = f"bullpen logs team-lead -t {which}" if led else f"bullpen merge list -t {which}"
+        steps += [f"bullpen task list -t {which}", last]
+    else:
+        steps += [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
     return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
 
 

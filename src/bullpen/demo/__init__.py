@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bullpen.app import Settings
 from bullpen.errors import Unavailable
-from bullpen.goal import Goal, Outcome, Progress, run_goal
+from bullpen.goal import Goal, run_goal
+from bullpen.unattended.outcome import Outcome, Progress
 
 GOAL = "Write a word counter, with tests, a manual and a review."
 

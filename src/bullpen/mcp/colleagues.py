@@ -6,9 +6,11 @@ from pathlib import Path
 
 from bullpen.agents.colleagues import ended, spawned
 from bullpen.agents.drivers.base import Wanted
+from bullpen.agents.trees import WorkspaceWish
 from bullpen.errors import Refused
 from bullpen.office import Office
 from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.protocol.workspace import WorkspaceKind
 from bullpen.team.policy_rules import wider_mode
 
 
@@ -21,6 +23,7 @@ class LeadColleagues:
 
     def __init__(self, office: Office, team: str, *, agent: str, cwd: str) -> None:
         self._office = office
+        self._team = team
         self._supervisor = office.supervisor(team)
         self._agent = agent
         self._cwd = cwd
@@ -47,9 +50,14 @@ class LeadColleagues:
             model=wanted.model,
             prompt=wanted.prompt,
             mode=wanted.mode,
+            workspace=None if wanted.workspace is None else self._tree(wanted.workspace, wanted),
+            skills=wanted.skills,
         )
         key = f"{self._agent}/{wanted.name}"
         return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+
+    def _tree(self, kind: WorkspaceKind, wanted: Wanted) -> WorkspaceWish:
+        return WorkspaceWish(kind=kind, team=self._team, agent=wanted.name)
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate."""

@@ -149,6 +149,9 @@ class MemberDesk:
             " yet: the answer comes as mail, so call WaitForMail."
         )
 
+    async def begin_task(self, task: Task) -> None:
+        """Where its program works is not ours to get ready."""
+
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         """Complete a task, if its checks pass and no hook refuses."""
         door = await self._door()

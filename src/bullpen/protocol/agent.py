@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bullpen.protocol.budget import Budget
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
+from bullpen.protocol.unattended import Origin, Unattended
 from bullpen.protocol.wire import Wire
 from bullpen.protocol.workspace import Workspace
 
@@ -79,6 +80,18 @@ class AgentSpec(Wire):
     def tree(self) -> Workspace | None:
         """The tree it works in, if it was given one."""
         return None if self.workspace is None else Workspace.parse(self.workspace)
+
+    @property
+    def own_tree(self) -> Workspace | None:
+        """The tree that is its alone, if it has one."""
+        tree = self.tree
+        return None if tree is None or tree.kind == "shared" else tree
+
+    @property
+    def worktree_path(self) -> str | None:
+        """The top of the tree that is its alone."""
+        tree = self.own_tree
+        return None if tree is None else tree.path
 
     @property
     def rights(self) -> Policy:
@@ -216,6 +229,9 @@ class Limits(Wire):
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     # Seconds since the first spawn, or since there was a new goal.
     wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # What the agents of a machine may use of it together, when one more of this team is started.
+    memory_mb: int | None = Field(default=None, gt=0)
+    processes: int | None = Field(default=None, gt=0)
 
 
 class LeadLease(Wire):
@@ -250,6 +266,21 @@ class TeamFacts(Wire):
     spent: list[dict[str, Any]] = Field(default_factory=list)
     # How its work is brought together: see `protocol.merge`.
     merge: dict[str, Any] | None = None
+    # The file it was made from, and what code does when nobody looks: see `protocol.unattended`.
+    origin: dict[str, Any] | None = None
+    unattended: dict[str, Any] | None = None
+    # Since when everybody is paused because these are quiet hours.
+    quiet_ms: int | None = None
+
+    @property
+    def made_from(self) -> Origin | None:
+        """The file it was made from, if it was."""
+        return None if self.origin is None else Origin.parse(self.origin)
+
+    @property
+    def habits(self) -> Unattended:
+        """What code does when nobody looks, each at its default unless set."""
+        return Unattended.parse(self.unattended or {})
 
     @property
     def account(self) -> list[Spent]:

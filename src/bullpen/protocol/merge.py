@@ -11,17 +11,26 @@ from bullpen.protocol.wire import Wire
 
 MergeState = Literal["queued", "merged", "returned"]
 
-ReturnedFor = Literal["conflict", "checks"]
-"""Why work came back: it contradicts what is on the target, or something is red with it."""
+ReturnedFor = Literal["conflict", "checks", "missing"]
+"""Why work came back: it contradicts what is on the target, something is red with it, or its
+commit is in no repository that can be reached."""
+
+Told = Literal["due", "ran", "failed"]
+"""Whether the command `after` a landing was run for this work, and how that went."""
 
 STEPS_MAX = 40
+
+STEP_CHARS_MAX = 400
+"""So much of what was found is kept in a step; the whole of it goes to the owner."""
 
 
 class Step(Wire):
     """One thing that the queue did with a piece of work, in words, and how it went."""
 
     at_ms: int
-    what: Literal["queued", "rebased", "conflict", "tested", "bisected", "merged", "returned"]
+    what: Literal[
+        "queued", "rebased", "conflict", "tested", "bisected", "merged", "returned", "after"
+    ]
     # The tasks that were tried together, in order, the target then, and what came of them.
     batch: list[str] = Field(default_factory=list)
     onto: str | None = None
@@ -47,6 +56,7 @@ class Merge(Wire):
     # known for merged if the target has it.
     candidate: str | None = None
     landed: str | None = None
+    told: Told | None = None
     tries: int = 0
     why: ReturnedFor | None = None
     detail: str | None = None
@@ -63,7 +73,9 @@ class Merge(Wire):
 class MergeSettings(Wire):
     """How the work of a team is brought together. A fact of the team."""
 
+    # The top of the tree of the user, and below that where the gate and the commands are run.
     repository: str
+    inside: str = ""
     target: str
     # What must hold on the target after each step, beside the tasks' own checks.
     gate: list[dict[str, Any]] = Field(default_factory=list)

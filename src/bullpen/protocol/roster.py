@@ -134,6 +134,7 @@ class TeamConfig(Wire):
         try:
             facts = TeamFacts.parse(self.bullpen or {})
             _ = facts.bounds, facts.lead_lease, facts.result, facts.account
+            _ = facts.made_from, facts.habits
         except ValueError:
             return TeamFacts.new()
         return facts

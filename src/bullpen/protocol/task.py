@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, StrictBool, field_validator
 
 from bullpen.protocol.budget import Budget
+from bullpen.protocol.unattended import Nudged
 from bullpen.protocol.wire import Wire
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
@@ -74,6 +75,8 @@ class Facts(Wire):
     # Who was relieved of it, and why nobody gets it any more.
     tried: list[str] | None = None
     given_up: str | None = None
+    # How often its owner was reminded of it by code: see `protocol.unattended`.
+    nudged: dict[str, Any] | None = None
     # The work that was handed in with it: see `protocol.merge`.
     merge: dict[str, Any] | None = None
 
@@ -87,6 +90,19 @@ class Facts(Wire):
     def cap(self) -> Budget:
         """What may be used for it at most, by all who work on it together."""
         return Budget.parse(self.budget or {})
+
+    @field_validator("nudged")
+    @classmethod
+    def _counts(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
+        if row is not None:
+            Nudged.parse(row)
+        return row
+
+    @property
+    def nudges(self) -> int:
+        """How often its owner was reminded of it by code in this attempt."""
+        nudged = None if self.nudged is None else Nudged.parse(self.nudged)
+        return nudged.times if nudged is not None and nudged.attempt == self.attempt else 0
 
     @field_validator("checks")
     @classmethod

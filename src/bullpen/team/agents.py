@@ -122,7 +122,7 @@ class Agents(Part):
                 agent = agent_rules.succeeding(row, agent)
             else:
                 row = new_member(team, name, spec, now_ms=now)
-            row = row.evolve(bullpen=agent.raw, cwd=spec.cwd)
+            row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)
             changes: list[Change] = [
                 PutMember(row),
                 PutTeam({"bullpen": agent_rules.spawned(team.facts, now).raw}),

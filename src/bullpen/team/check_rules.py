@@ -16,9 +16,14 @@ from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import Actor
 
 UNPROVEN = "completed without its checks"
-"""What people read of such a task in place of its status."""
+QUEUED = "completed, waits to be merged"
+CAME_BACK = "came back from the merge queue"
+GIVEN_UP = "given up"
+"""What people and models read of such tasks in place of, or with, their status."""
 
-_CHECKS_MAX = 32
+CHECKS_MAX = 32
+"""So many checks a task can have."""
+
 _TEXT_MAX = 10_000
 
 
@@ -28,9 +33,9 @@ def stated(checks: Sequence[Check]) -> list[dict[str, Any]]:
     Raises:
         Invalid: one lacks what it needs, or two have the same name.
     """
-    if len(checks) > _CHECKS_MAX:
+    if len(checks) > CHECKS_MAX:
         raise Invalid(
-            f"A task cannot have {len(checks)} checks, only {_CHECKS_MAX}.",
+            f"A task cannot have {len(checks)} checks, only {CHECKS_MAX}.",
             remedy="Let one command look at several things.",
         )
     names = [check.name for check in checks]
@@ -87,6 +92,21 @@ def is_unmerged(task: Task) -> bool:
 def is_queued(task: Task) -> bool:
     """Whether its owner is through with it, but its work is not on the target yet."""
     return task.status == "completed" and not is_unproven(task) and is_unmerged(task)
+
+
+def said_status(task: Task) -> str:
+    """The status of a task in words, with what it hides: work that waits, or that came back."""
+    own = (task.metadata or {}).get("bullpen")
+    if not isinstance(own, dict):
+        return task.status
+    if task.status == "completed":
+        return UNPROVEN if is_unproven(task) else QUEUED if is_unmerged(task) else task.status
+    merge = own.get("merge")
+    if task.status == "pending" and own.get("givenUp") is not None:
+        return GIVEN_UP
+    if isinstance(merge, dict) and merge.get("state") == "returned":
+        return f"{task.status}, {CAME_BACK}"
+    return task.status
 
 
 def is_done(task: Task) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bullpen.errors import Invalid, Refused
+from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol.budget import Budget
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Check, Effort, Task
@@ -41,7 +41,11 @@ def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]
 
     A new task cannot close a circle: nothing waits for an id that was never given, and a draft
     waits only for drafts before it.
+
+    Raises:
+        Conflict: one comes from an entry of a backlog that is a task already.
     """
+    _refuse_known(view, drafts)
     first = view.next_task_id
     ids = {f"@{index}": str(first + index) for index in range(len(drafts))}
     new = set(ids.values())
@@ -63,6 +67,18 @@ def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]
         for task_id, draft in zip(waits, drafts, strict=True)
     ]
     return created, [_with_waiters(task, waiters[task.id]) for task in old]
+
+
+def _refuse_known(view: View, drafts: Sequence[Draft]) -> None:
+    wanted = {draft.source for draft in drafts if draft.source is not None}
+    if not wanted:
+        return
+    for task in view.tasks().values():
+        if task.facts.source in wanted:
+            raise Conflict(
+                f"Task {task.id!r} is the entry {task.facts.source!r} of the backlog already.",
+                remedy="Read the tasks again, and add what is not there.",
+            )
 
 
 def _with_waiters(task: Task, waiters: list[str]) -> Task:

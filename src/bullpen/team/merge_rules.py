@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bullpen.errors import Refused
 from bullpen.protocol.merge import STEPS_MAX, Merge, ReturnedFor, Step, merge_of
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.team.check_rules import is_queued
 
@@ -18,6 +19,20 @@ class HandIn:
     commit: str
     base: str
     ref: str
+
+
+def refuse_configuring(voice: Voice) -> None:
+    """Refuse an agent that would say itself what its work has to pass.
+
+    Raises:
+        Refused: not_a_person.
+    """
+    if voice != "human":
+        raise Refused(
+            "An agent cannot change where work goes, or what must hold there.",
+            reason="not_a_person",
+            remedy="Ask a person: bullpen merge set",
+        )
 
 
 def queued(tasks: Iterable[Task], task: Task, work: HandIn, *, by: str, now_ms: int) -> Task:
@@ -59,30 +74,77 @@ def in_line(task: Task, attempt: int) -> Merge:
     """
     record = _waiting(task)
     if record is None or record.attempt != attempt:
-        raise Refused(
-            f"Task {task.id!r} has no work of attempt {attempt} in the merge queue.",
-            reason="not_queued",
-            remedy="Look at the queue again: bullpen merge list",
-        )
+        raise not_queued(task.id)
     return record
 
 
-def noted(task: Task, attempt: int, steps: Sequence[Step], *, tries: int = 0) -> Task:
-    """The task with what the queue did with its work; `tries` is how often more it was tested."""
+def not_queued(task_id: str) -> Refused:
+    """The refusal to do something with work that does not wait, or not this work."""
+    return Refused(
+        f"Task {task_id!r} does not wait in the merge queue with that work.",
+        reason="not_queued",
+        remedy="Look at the queue again: bullpen merge list",
+    )
+
+
+def noted(task: Task, attempt: int, steps: Sequence[Step]) -> Task:
+    """The task with what the queue did with its work."""
     record = in_line(task, attempt)
-    return _kept(task, record.evolve(tries=record.tries + tries), steps)
+    return _kept(task, record.evolve(tries=record.tries + _tests(steps)), steps)
+
+
+def _tests(steps: Sequence[Step]) -> int:
+    return sum(step.what in {"tested", "bisected"} for step in steps)
 
 
 def about_to_land(task: Task, attempt: int, commit: str, steps: Sequence[Step]) -> Task:
     """The task with the commit that its work is on the target, as soon as the target moves."""
-    return _kept(task, in_line(task, attempt).evolve(candidate=commit), steps)
-
-
-def landed(task: Task, attempt: int, steps: Sequence[Step]) -> Task:
-    """The task with its work on the target: now it is done."""
     record = in_line(task, attempt)
-    merged = record.evolve(state="merged", landed=record.candidate, why=None, detail=None, files=[])
+    tries = record.tries + _tests(steps)
+    return _kept(task, record.evolve(candidate=commit, tries=tries), steps)
+
+
+def landed(task: Task, attempt: int, steps: Sequence[Step], *, tell: bool) -> Task | None:
+    """The task with its work on the target: now it is done. None if it does not wait any more.
+
+    With `tell` a command is still to be run for it.
+    """
+    record = _waiting(task)
+    if record is None or record.attempt != attempt:
+        return None
+    merged = record.evolve(
+        state="merged",
+        landed=record.candidate,
+        told="due" if tell else None,
+        why=None,
+        detail=None,
+        files=[],
+    )
     return _kept(task, merged, steps)
+
+
+def untold(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks whose work landed and for which the command after that is due, in order."""
+    due = [(record.order, task) for task in tasks if (record := _due(task)) is not None]
+    return [task for _, task in sorted(due, key=lambda pair: pair[0])]
+
+
+def _due(task: Task) -> Merge | None:
+    # Looked at before the record is read: nearly no task is due, and lists are long.
+    own = (task.metadata or {}).get("bullpen")
+    row = own.get("merge") if isinstance(own, dict) else None
+    if not isinstance(row, dict) or row.get("told") != "due":
+        return None
+    record = merge_of(task)
+    return record if record is not None and record.state == "merged" else None
+
+
+def told(task: Task, passed: bool, step: Step) -> Task | None:
+    """The task after the command was run for it; None if that was not due."""
+    record = _due(task)
+    if record is None:
+        return None
+    return _kept(task, record.evolve(told="ran" if passed else "failed"), [step])
 
 
 def returned(
@@ -100,10 +162,16 @@ def returned(
         state="returned", candidate=None, why=why, detail=detail, files=list(files)
     )
     back = task.evolve(status="pending", owner=owner)
-    words = "it contradicts the target" if why == "conflict" else "its checks fail on the target"
     return _kept(
-        back.with_facts(released=f"came back from the merge queue: {words}"), record, steps
+        back.with_facts(released=f"came back from the merge queue: {_WORDS[why]}"), record, steps
     )
+
+
+_WORDS: dict[ReturnedFor, str] = {
+    "conflict": "it contradicts the target",
+    "checks": "its checks fail on the target",
+    "missing": "its commit is not to be had",
+}
 
 
 def _kept(task: Task, merge: Merge, steps: Sequence[Step]) -> Task:

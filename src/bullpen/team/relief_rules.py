@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from bullpen.errors import Refused
 from bullpen.protocol.task import Task
+from bullpen.protocol.unattended import Nudged
 from bullpen.store.base import View
 from bullpen.team.lookup import owner_of, task_of
 from bullpen.team.rules import not_claimed, released, resolved
+
+
+def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_ms: int) -> Task:
+    """The task with one reminder more than `times` in this attempt.
+
+    Raises:
+        Refused: not_stalled, if it is not in that attempt any more or was reminded of meanwhile.
+    """
+    task = task_of(view, task_id)
+    facts = task.facts
+    if task.status != "in_progress" or (facts.attempt, facts.nudges) != (attempt, times):
+        raise Refused(
+            f"Task {task_id!r} has moved on.", reason="not_stalled", remedy="Nothing to do."
+        )
+    nudged = Nudged.new(attempt=attempt, times=times + 1, at_ms=now_ms, why=why)
+    return task.with_facts(nudged=nudged.raw)
 
 
 def relieve(view: View, task_id: str, *, reason: str) -> Task:

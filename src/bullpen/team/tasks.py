@@ -14,9 +14,9 @@ from bullpen.team import check_rules, edges, relief_rules, rules
 from bullpen.team.budget_rules import of_task, rebudgeted
 from bullpen.team.decision import Part
 from bullpen.team.drafts import Draft, drafted
-from bullpen.team.lookup import Actor, no_task, task_of
+from bullpen.team.lookup import Actor, no_task, owner_of, task_of
 from bullpen.team.merge_rules import HandIn
-from bullpen.team.notices import assignment
+from bullpen.team.notices import assignment, prompt
 from bullpen.team.rules import Done
 
 T = TypeVar("T")
@@ -230,6 +230,29 @@ class Tasks(Part):
             by=by,
             op="task.release",
         )
+
+    async def nudge(
+        self, task_id: str, *, by: str, attempt: int, times: int, why: str, text: str
+    ) -> Task:
+        """Remind the owner of a task that it has come no further, after so many times before.
+
+        Raises:
+            Refused: not_stalled, if the task has moved on or somebody else has reminded it.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = relief_rules.nudge(
+                view, task_id, attempt=attempt, times=times, why=why, now_ms=now
+            )
+            owner = owner_of(task, view.team.name)
+            changes: list[Change] = [PutTask(task)]
+            if owner is not None and view.team.member(owner) is not None:
+                message = prompt(text, team=view.team, by=by, message_id=message_id, now_ms=now)
+                changes.append(Deliver(owner, message, fresh=True))
+            return task, changes
+
+        return await self._settle(decide, by=by, op="task.nudge")
 
     async def relieve(self, task_id: str, *, by: str, reason: str) -> Task:
         """Take a task away from whoever has it; that member does not get it again."""

@@ -13,6 +13,7 @@ from bullpen.team.approvals import Approvals
 from bullpen.team.ids import NewId, new_id
 from bullpen.team.mailbox import Mailboxes
 from bullpen.team.merges import Merges
+from bullpen.team.origins import Origins
 from bullpen.team.plans import Plans
 from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
@@ -35,6 +36,7 @@ class Team:
         self.approvals = Approvals(store, name, clock=clock, new_id=new_id)
         self.agents = Agents(store, name, clock=clock, new_id=new_id)
         self.merges = Merges(store, name, clock=clock, new_id=new_id)
+        self.origins = Origins(store, name, clock=clock, new_id=new_id)
         self.plans = Plans(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock

@@ -9,6 +9,7 @@ from typing import Self, TypeAlias
 
 from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol import names
+from bullpen.protocol.agent import TeamFacts
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.store.base import Store, TeamState
@@ -63,9 +64,12 @@ class Teams:
         description: str | None = None,
         cwd: str | None = None,
         agent_type: str = LEAD,
+        facts: TeamFacts | None = None,
         by: str = LEAD,
     ) -> TeamConfig:
         """Make a team that has a lead and nothing else yet. `agent_type` is the lead's.
+
+        `facts` are what is known of it from the start: its limits, the file it is made from.
 
         Raises:
             Invalid: the name cannot be a team's.
@@ -88,6 +92,7 @@ class Teams:
             created_at=now,
             lead_agent_id=lead.agent_id,
             lead_session_id=self._new_id(),
+            bullpen=None if facts is None else facts.raw,
             members=[lead.raw],
         )
         await self._store.create(name, config, actor=by)

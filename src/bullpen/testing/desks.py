@@ -88,6 +88,9 @@ class RecordingDesk:
         self.plans.append(plan)
         return "The plan is submitted."
 
+    async def begin_task(self, task: Task) -> None:
+        """It has no tree of its own."""
+
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         return await self.team.tasks.done(
             task_id, by=self.agent, attempt=self.attempts.get(task_id), report=report

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bullpen.errors import Unavailable
@@ -50,6 +50,9 @@ _NOTHING_ELSE = (
     "submodule.recurse=false",
     "-c",
     "advice.detachedHead=false",
+    # We work in git dirs too, also when we are run in an agent's shell, where this is set.
+    "-c",
+    "safe.bareRepository=all",
 )
 
 
@@ -82,11 +85,16 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Git in one directory. `hooks` lets it run the hooks of the user's repository."""
+    """Git in one directory. `hooks` lets it run the hooks of the user's repository.
+
+    It inherits the descriptors in `keep`: a lock is then held until git has ended, even if whoever
+    started it was killed.
+    """
 
     where: Path
     env: Mapping[str, str] = field(default_factory=dict)
     hooks: bool = False
+    keep: tuple[int, ...] = ()
 
     def __call__(self, *words: str, given: str | None = None, seconds: float = GIT_S) -> str:
         """What a command prints, without the newline at its end.
@@ -117,6 +125,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                pass_fds=self.keep,
             )
         except OSError as error:
             raise Unavailable(
@@ -141,11 +150,11 @@ class Git:
 
     def with_env(self, **more: str) -> Git:
         """The same, with some more variables."""
-        return Git(self.where, {**self.env, **more}, self.hooks)
+        return replace(self, env={**self.env, **more})
 
     def at(self, where: Path | str) -> Git:
         """The same in another directory."""
-        return Git(Path(where), self.env, self.hooks)
+        return replace(self, where=Path(where))
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in _LEAD_AWAY}

@@ -38,3 +38,13 @@ def task_ref(team: str, task_id: str, attempt: int) -> str:
 def folder_of(repository_name: str, team: str) -> str:
     """The folder beside a repository that holds the trees of a team."""
     return f"{repository_name}.bullpen/{component(team)}"
+
+
+def at_ref(team: str, agent: str) -> str:
+    """What says which task the tree of an agent is at, and where that began."""
+    return f"{REFS}/{component(team)}/+at/{component(agent)}"
+
+
+def shared_refs(team: str) -> str:
+    """Where edits lie that were kept safe in a tree that several share: numbered refs below."""
+    return f"{REFS}/{component(team)}/+shared"

@@ -18,6 +18,7 @@ from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.task import Task
+from bullpen.protocol.workspace import WorkspaceKind
 from bullpen.team.rules import Done
 from bullpen.team.team import Team
 
@@ -112,6 +113,9 @@ class Wanted:
     mode: str | None = None
     # The labels of the machine that is to run it; without them it is the agent's own.
     on: str | None = None
+    # The kind of tree that it works in, and what it can do for tasks that need it.
+    workspace: WorkspaceKind | None = None
+    skills: tuple[str, ...] = ()
 
 
 class Colleagues(Protocol):
@@ -194,6 +198,13 @@ class Desk(Protocol):
 
     async def submit_plan(self, plan: str) -> str:
         """Ask for approval of a plan; returns what to tell the model."""
+
+    async def begin_task(self, task: Task) -> str | None:
+        """Get its tree ready for a task that it has just claimed; returns what to tell it of that.
+
+        Raises:
+            Refused, Unavailable: it could not be done, and the task was given back.
+        """
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         """Complete a task of this agent's, if its checks pass and no hook refuses.

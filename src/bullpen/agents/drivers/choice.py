@@ -103,7 +103,8 @@ def check_spec(
             f"There is no mode {spec.mode!r}.",
             remedy=f"Choose one of these: {', '.join(MODES)}.",
         )
-    if not Path(spec.cwd).is_dir():
+    # A tree of its own is made when it is started.
+    if spec.tree is None and not Path(spec.cwd).is_dir():
         raise NotFound(
             f"There is no directory {spec.cwd}.", remedy="Name one that exists with --cwd."
         )

@@ -19,10 +19,10 @@ from bullpen.agents.policy.shell import Line, Part, Redirect, Word, dangerous, s
 
 Certainty = Literal["sure", "perhaps"]
 
-_SHELLS = frozenset(["ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "zsh"])
+SHELLS = frozenset(["ash", "bash", "dash", "fish", "ksh", "mksh", "rbash", "sh", "zsh"])
 
 # Programs that start another one, which stands among their words.
-_STARTERS = _SHELLS | frozenset(
+STARTERS = SHELLS | frozenset(
     """
     builtin busybox chroot chrt command coproc doas env eval exec find fd flock gdb ionice linux32
     linux64 ltrace nice nohup nsenter parallel perf pkexec prlimit proxychains runuser script
@@ -31,7 +31,7 @@ _STARTERS = _SHELLS | frozenset(
     """.split()  # noqa: SIM905 - one name a line would fill the page
 )
 # Of these, those that take a whole command line as one word.
-_READERS = _SHELLS | frozenset(["env", "parallel", "script", "ssh", "su", "runuser", "watch"])
+_READERS = SHELLS | frozenset(["env", "parallel", "script", "ssh", "su", "runuser", "watch"])
 _LINE = re.compile(r"\w.*[\s;&|`$<>()]|[\s;&|`$<>()].*\w", re.DOTALL)
 # With these in it, a word that is not literal can become any word, or several.
 _ANYTHING = re.compile(r"[$`{<>()!]")
@@ -70,16 +70,16 @@ def _commands(line: Line, named: set[str], depth: int = 0) -> tuple[list[list[st
     found: list[list[str | None]] = []
     clear = line.opaque is None
     for part in line.parts:
-        words = [_known(word, named) for word in part.words]
+        words = [known(word, named) for word in part.words]
         if not words:
             continue
         if len(words) > _WORDS_MAX:
             words, clear = words[:_WORDS_MAX], False
         found.append(words)
-        if _program(words[0]) not in _STARTERS:
+        if program(words[0]) not in STARTERS:
             continue
         found += [words[i:] for i in range(1, len(words))]
-        for text in _texts(words):
+        for text in texts_in(words):
             if depth == _NESTED_MAX:
                 clear = False
                 break
@@ -89,7 +89,7 @@ def _commands(line: Line, named: set[str], depth: int = 0) -> tuple[list[list[st
     return found, clear
 
 
-def _known(word: Word, named: set[str]) -> str | None:
+def known(word: Word, named: set[str]) -> str | None:
     """A word as far as it matters to rules with these words; None if it could be one of them."""
     text = word.text
     if word.literal or text == "{}":
@@ -100,16 +100,17 @@ def _known(word: Word, named: set[str]) -> str | None:
     return None if any(fnmatch.fnmatchcase(each, pattern) for each in named) else text
 
 
-def _texts(words: Sequence[str | None]) -> Iterator[str]:
+def texts_in(words: Sequence[str | None]) -> Iterator[str]:
     """The words that are command lines themselves: those behind a program that reads such."""
-    names = [_program(word) for word in words]
+    names = [program(word) for word in words]
     first = next((i for i, name in enumerate(names) if name in _READERS), len(words))
     for word in words[first + 1 :]:
         if word is not None and _LINE.search(word):
             yield word
 
 
-def _program(word: str | None) -> str:
+def program(word: str | None) -> str:
+    """The name of a program, wherever it lies."""
     return os.path.basename(word or "")
 
 

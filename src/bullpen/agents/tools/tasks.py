@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from bullpen.agents.completion import refuse_outside, refuse_without_shell, running
+from bullpen.agents.completion import handed_in, refuse_outside, refuse_without_shell, running
 from bullpen.agents.drivers.base import Desk
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import BullpenError, Invalid, Refused
+from bullpen.protocol.merge import Merge, merge_of
 from bullpen.protocol.task import Check, CheckKind, Task
 from bullpen.team import rules
-from bullpen.team.check_rules import UNPROVEN, is_done, is_unproven
+from bullpen.team.check_rules import is_done, said_status
 
 LEASE_S = 120.0
 """For how long a claim holds unless the runner renews it."""
@@ -161,7 +162,7 @@ async def _create(given: TaskCreateInput, desk: Desk) -> str:
 
 async def _get(given: TaskGetInput, desk: Desk) -> str:
     task = await desk.team.tasks.get(_id(given.task_id))
-    lines = [f"Task #{task.id}: {task.subject}", f"Status: {_status(task)}"]
+    lines = [f"Task #{task.id}: {task.subject}", f"Status: {said_status(task)}"]
     if task.owner:
         lines.append(f"Owner: {task.owner}")
     lines.append(f"Description: {task.description}")
@@ -169,10 +170,25 @@ async def _get(given: TaskGetInput, desk: Desk) -> str:
         lines.append(f"Blocked by: {_numbers(task.blocked_by)}")
     if task.blocks:
         lines.append(f"Blocks: {_numbers(task.blocks)}")
+    if merge := merge_of(task):
+        lines += _merge(merge)
     lines += [_found(check, task.facts.attempt) for check in task.facts.all_checks]
     if task.facts.report:
         lines.append(f"Report: {task.facts.report}")
     return "\n".join(lines)
+
+
+def _merge(merge: Merge) -> list[str]:
+    """How far the work is that was handed in with a task."""
+    match merge.state:
+        case "queued":
+            return [f"Work: {merge.commit[:7]} of {merge.by} waits to be merged"]
+        case "merged":
+            return [f"Work: merged as {(merge.landed or merge.commit)[:7]}"]
+        case "returned":
+            files = f" in {', '.join(merge.files)}" if merge.files else ""
+            lines = [f"Work: {merge.commit[:7]} came back: {merge.why}{files}"]
+            return [*lines, merge.detail] if merge.detail else lines
 
 
 def _found(check: Check, attempt: int) -> str:
@@ -183,10 +199,6 @@ def _found(check: Check, attempt: int) -> str:
     if check.passed:
         return f"{head}: passed"
     return f"{head}: failed: {check.detail}" if check.detail else f"{head}: failed"
-
-
-def _status(task: Task) -> str:
-    return UNPROVEN if is_unproven(task) else task.status
 
 
 async def _list(given: TaskListInput, desk: Desk) -> str:
@@ -201,7 +213,7 @@ def _row(task: Task, by_id: dict[str, Task]) -> str:
     owner = f" ({task.owner})" if task.owner else ""
     waits = [] if is_done(task) else rules.open_blockers(task, by_id.get)
     blocked = f" [blocked by {_numbers(waits)}]" if waits else ""
-    return f"#{task.id} [{_status(task)}] {task.subject}{owner}{blocked}"
+    return f"#{task.id} [{said_status(task)}] {task.subject}{owner}{blocked}"
 
 
 def _numbers(ids: list[str]) -> str:
@@ -320,7 +332,9 @@ class _Update:
             return f"it is in progress and yours already (attempt {held})"
         task = await self._tasks.claim(self._id, by=self._by, lease_s=LEASE_S)
         self._desk.attempts[self._id] = task.facts.attempt
-        return f"claimed by you, in progress (attempt {task.facts.attempt})"
+        ready = await self._desk.begin_task(task)
+        told = f"claimed by you, in progress (attempt {task.facts.attempt})"
+        return told if ready is None else f"{told}. {ready}"
 
     async def _held(self) -> int | None:
         """The attempt under which this agent works on the task now, if it does."""
@@ -338,7 +352,9 @@ class _Update:
         done = await self._desk.complete(self._id, report=self._given.report)
         self._desk.attempts.pop(self._id, None)
         unblocked = f", which unblocked {_numbers([*done.unblocked])}" if done.unblocked else ""
-        return f"completed{unblocked}. TaskList shows what is left"
+        work = handed_in(done)
+        handed = "" if work is None else f", {work}"
+        return f"completed{unblocked}{handed}. TaskList shows what is left"
 
     async def delete(self) -> str:
         await self._tasks.delete(self._id, by=self._by)

@@ -11,6 +11,7 @@ from bullpen.agents.drivers.base import Colleagues, Desk, Wanted
 from bullpen.agents.tools.base import Tool, ToolInput
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.request import Request, RequestKind
+from bullpen.protocol.workspace import WorkspaceKind
 from bullpen.team.mailbox import Sent
 from bullpen.team.notices import color_of
 from bullpen.team.request_rules import may_answer
@@ -272,6 +273,14 @@ class SpawnTeammateInput(ToolInput):
         description="Labels of the machine to run it on, such as os=linux,gpu, or any; yours "
         "if left out",
     )
+    workspace: WorkspaceKind | None = Field(
+        None,
+        description="Where it works: worktree (a git tree and branch of its own), clone or shared; "
+        "like you if left out",
+    )
+    skills: list[str] = Field(
+        default_factory=list, description="What it can do, for tasks that need it"
+    )
 
 
 class StopTeammateInput(ToolInput):
@@ -324,6 +333,8 @@ async def _spawn(given: SpawnTeammateInput, desk: Desk) -> str:
         cwd=given.cwd,
         mode=given.mode,
         on=given.on,
+        workspace=given.workspace,
+        skills=tuple(given.skills),
     )
     return await _colleagues(desk).spawn(wanted)
 

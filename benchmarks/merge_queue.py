@@ -1,0 +1,189 @@
+"""What a merge costs in the queue beside the git commands that do the same.
+
+    python benchmarks/merge_queue.py                      # 200 and 50,000 files, 20 merges of each
+    python benchmarks/merge_queue.py --files 2000 --merges 5 --batch 1
+
+The repository is made on the spot, twice, with branches of one commit that begin at its first. Then
+one branch after another is brought to the target: in the one by a step of the queue, with its
+records on disk and `true` as its gate, in the other by `git rebase` in a linked tree, `git clean`,
+`sh -c true` and `git merge --ff-only`; in turn, and with the order changing. With a batch of 4, as
+teams have it that say nothing about it, a step brings 4 branches; bare git brings them one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+import anyio
+
+from bullpen.agents.merging import open_queue
+from bullpen.protocol.merge import MergeSettings
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.task import Check
+from bullpen.store.files.store import FileStore
+from bullpen.team.merge_rules import HandIn
+from bullpen.team.teams import Teams
+from bullpen.workspace.queue.running import Queue
+from figures import Figure, Goal, at_most
+from machine import facts
+
+RATIO_MAX = 1.3
+_PER_FOLDER = 50
+_GIT_S = 1_800.0
+
+
+def _git(where: Path, *words: str, given: bytes | None = None) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=where, input=given, timeout=_GIT_S, check=True, stdout=subprocess.PIPE
+    )
+    return done.stdout.decode().strip()
+
+
+def _stream(files: int, branches: int) -> bytes:
+    """A commit with so many small files, and branches that change one each."""
+    about = (
+        b"author Ben <b@example.org> 0 +0000\ncommitter Ben <b@example.org> 0 +0000\ndata 4\nwork\n"
+    )
+    lines = [b"commit refs/heads/main\nmark :1\n", about]
+
+    def row(number: int, text: bytes) -> bytes:
+        name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
+        return f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n"
+
+    for number in range(files):
+        text = f"# File {number}\n".encode() + b"value = 'some text that fills a line'\n" * 8
+        lines.append(row(number, text))
+    for number in range(branches):
+        lines += [f"commit refs/work/{number}\n".encode(), about, b"from :1\n"]
+        lines.append(row(number * (files // branches), f"# Changed {number}\n".encode() * 9))
+    return b"".join(lines)
+
+
+def _repository(where: Path, stream: bytes) -> Path:
+    where.mkdir(parents=True)
+    _git(where, "init", "--quiet", "--initial-branch=main")
+    _git(where, "config", "user.name", "Ben")
+    _git(where, "config", "user.email", "b@example.org")
+    _git(where, "fast-import", "--quiet", given=stream)
+    _git(where, "reset", "--hard", "--quiet")
+    # Files as old as the index would be read again by every look at the tree.
+    time.sleep(1.1)
+    _git(where, "update-index", "--really-refresh", "-q")
+    return where
+
+
+async def _queue(folder: Path, repository: Path, branches: int, batch: int) -> Queue:
+    """A team with all branches in its line."""
+    teams = Teams(FileStore(folder / "home"))
+    await teams.create("bench", cwd=str(repository))
+    team = teams.open("bench")
+    gate = [Check.new(name="gate", kind="command", run="true").raw]
+    settings = MergeSettings.new(repository=str(repository), target="main", gate=gate, batch=batch)
+    base = _git(repository, "rev-parse", "main")
+    for number in range(branches):
+        task = await team.tasks.add(f"work {number}", by=LEAD)
+        commit = _git(repository, "rev-parse", f"refs/work/{number}")
+        work = HandIn(commit, base, f"refs/work/{number}")
+        await team.tasks.done(task.id, by=LEAD, work=work)
+    return await open_queue(team, settings, home=folder / "home", environ=os.environ)
+
+
+def _bare(repository: Path, scratch: Path, number: int) -> float:
+    begun = time.perf_counter()
+    _git(scratch, "rebase", "--quiet", "main", f"refs/work/{number}")
+    _git(scratch, "checkout", "--quiet", "--detach")
+    _git(scratch, "clean", "-ffdxq")
+    subprocess.run(["/bin/sh", "-c", "true"], cwd=scratch, check=True)
+    _git(repository, "merge", "--quiet", "--ff-only", _git(scratch, "rev-parse", "HEAD"))
+    return time.perf_counter() - begun
+
+
+async def _ours(queue: Queue, batch: int) -> float:
+    begun = time.perf_counter()
+    stepped = await queue.step()
+    took = time.perf_counter() - begun
+    assert stepped is not None
+    assert len(stepped.merged) == batch
+    return took
+
+
+async def _measure(folder: Path, files: int, merges: int, batch: int) -> dict[str, list[float]]:
+    """Seconds of each merge; with a batch, its part of the whole."""
+    # The first of each makes the tree that the others are tested in.
+    steps = merges // batch + 1
+    stream = _stream(files, steps * batch)
+    bare = _repository(folder / "bare" / "project", stream)
+    scratch = folder / "bare" / "scratch"
+    _git(bare, "worktree", "add", "--quiet", "--detach", str(scratch))
+    ours = _repository(folder / "ours" / "project", stream)
+    queue = await _queue(folder / "ours", ours, steps * batch, batch)
+    took: dict[str, list[float]] = {"ours": [], "bare": []}
+    with queue.locked():
+        for step in range(steps):
+            for name in sorted(took, reverse=step % 2 == 0):
+                os.sync()  # nobody pays for what the one before has left to be written
+                if name == "ours":
+                    seconds = await _ours(queue, batch)
+                else:
+                    seconds = sum(_bare(bare, scratch, step * batch + n) for n in range(batch))
+                took[name].append(seconds / batch)
+    trees = [_git(folder / name / "project", "rev-parse", "main^{tree}") for name in took]
+    assert trees[0] == trees[1], "they did not come to the same"
+    return {name: times[1:] for name, times in took.items()}
+
+
+def _report(took: dict[str, list[float]], files: int, batch: int) -> dict[str, object]:
+    found = {name: Figure(median(times), "s") for name, times in took.items()}
+    goal: Goal = at_most(found["ours"], found["bare"], "bare git", times=RATIO_MAX)
+    ours, bare = (f"{1000 * found[name].value:.0f} ms" for name in ("ours", "bare"))
+    print(f"| {files:,} | {batch} | {ours} | {bare} | {goal.ratio} | {goal.verdict} |")
+    ratio = found["ours"].value / found["bare"].value
+    return {"files": files, "batch": batch, "seconds": took, "ratio": ratio, **asdict(goal)}
+
+
+def main() -> None:
+    """Measure, print a table, and write the figures if asked to."""
+    parser = argparse.ArgumentParser(description="What a merge costs beside bare git.")
+    parser.add_argument("--files", type=int, nargs="+", default=[200, 50_000])
+    parser.add_argument("--merges", type=int, default=20)
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    given.dir.mkdir(parents=True, exist_ok=True)
+    # No settings of this machine, so that both are measured with git as it comes.
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    reports = []
+    folder = Path(tempfile.mkdtemp(prefix="merge-queue-", dir=given.dir)).resolve()
+    try:
+        about = facts(folder)
+        for name, value in about.items():
+            print(f"{name}: {value}")
+        print("\n| files | batch | a merge in the queue | bare git | ratio | |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        for files in given.files:
+            for batch in given.batch:
+                place = folder / f"{files}-{batch}"
+                took = anyio.run(_measure, place, files, given.merges, batch)
+                reports.append(_report(took, files, batch))
+                shutil.rmtree(place)
+    finally:
+        shutil.rmtree(folder)
+    if given.json:
+        text = json.dumps({"machine": about, "sizes": reports}, indent=2)
+        given.json.write_text(f"{text}\n", "utf-8")
+    sys.exit(0 if all(report["verdict"] == "PASS" for report in reports) else 1)
+
+
+if __name__ == "__main__":
+    main()

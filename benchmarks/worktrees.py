@@ -1,0 +1,139 @@
+"""What a tree for an agent costs beside a bare `git worktree add`, in a big repository.
+
+    python benchmarks/worktrees.py                        # 50,000 files, 20 trees of each kind
+    python benchmarks/worktrees.py --files 2000 --trees 4
+
+The repository is made on the spot, twice. Then one tree after another is added to the one by `plan`
+and `prepare`, which also look for changes, submodules and LFS, and to the other by git alone, in
+turn and with the order changing. All trees stay until the end, as those of a team would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+from bullpen.workspace.trees import let_go, plan, prepare
+from figures import NO_GOAL, Figure, at_most
+from machine import facts
+
+RATIO_MAX = 1.3
+_PER_FOLDER = 50
+_GIT = "git worktree add"
+_GIT_S = 1_800.0
+
+
+def _git(where: Path, *words: str, given: bytes | None = None) -> None:
+    subprocess.run(["git", *words], cwd=where, input=given, timeout=_GIT_S, check=True)
+
+
+def _stream(files: int) -> bytes:
+    """A commit with so many small files, as `git fast-import` reads it."""
+    about = b"committer Ben Chmark <ben@example.org> 0 +0000\ndata 5\nfiles\n"
+    lines = [b"commit refs/heads/main\n", about]
+    for number in range(files):
+        name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
+        text = f"# File {number}\n".encode() + b"value = 'some text that fills a line'\n" * 8
+        lines.append(f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n")
+    return b"".join(lines)
+
+
+def _repository(where: Path, stream: bytes) -> Path:
+    where.mkdir()
+    _git(where, "init", "--quiet", "--initial-branch=main")
+    _git(where, "fast-import", "--quiet", given=stream)
+    _git(where, "reset", "--hard", "--quiet")
+    # Files as old as the index would be read again by every look at the tree.
+    time.sleep(1.1)
+    _git(where, "update-index", "--really-refresh", "-q")
+    return where
+
+
+def _ours(repository: Path, number: int) -> dict[str, float]:
+    agent = f"agent-{number}"
+    begun = time.perf_counter()
+    workspace = plan("worktree", repository, team="bench", agent=agent)
+    planned = time.perf_counter()
+    prepare(workspace, team="bench", agent=agent, owner="benchmark")
+    ended = time.perf_counter()
+    record = repository / ".git" / "worktrees" / agent
+    let_go(workspace, team="bench", agent=agent, owner="benchmark", git_dir=record)
+    return {"prepare": ended - planned, "plan and prepare": ended - begun}
+
+
+def _bare(repository: Path, number: int) -> dict[str, float]:
+    path = repository.parent / f"{repository.name}.trees" / f"agent-{number}"
+    begun = time.perf_counter()
+    _git(repository, "worktree", "add", "--quiet", "-b", f"side/agent-{number}", str(path))
+    return {_GIT: time.perf_counter() - begun}
+
+
+def _measure(folder: Path, files: int, count: int) -> dict[str, list[float]]:
+    stream = _stream(files)
+    kinds: dict[str, Callable[[Path, int], dict[str, float]]] = {"ours": _ours, "bare": _bare}
+    repositories = {name: _repository(folder / name, stream) for name in kinds}
+    took: dict[str, list[float]] = {"prepare": [], "plan and prepare": [], _GIT: []}
+    for number in range(count):
+        for name in sorted(kinds, reverse=number % 2 == 0):
+            for what, seconds in kinds[name](repositories[name], number).items():
+                took[what].append(seconds)
+    return took
+
+
+def _report(took: dict[str, list[float]], files: int, about: dict[str, str]) -> dict[str, object]:
+    figures = {what: Figure(median(times), "s") for what, times in took.items()}
+    goals = {
+        what: at_most(figures[what], figures[_GIT], _GIT, times=RATIO_MAX)
+        for what in ("prepare", "plan and prepare")
+    }
+    count = len(took[_GIT])
+    for name, value in about.items():
+        print(f"{name}: {value}")
+    print(f"\n{count} trees of {files} files, one after another\n")
+    print("| what | one tree, median | slowest | all together | ratio | verdict |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for what, times in took.items():
+        goal = goals.get(what, NO_GOAL)
+        all_s = f"{max(times):.2f} s | {sum(times):.1f} s"
+        print(f"| {what} | {median(times):.2f} s | {all_s} | {goal.ratio} | {goal.verdict} |")
+    return {
+        "machine": about,
+        "files": files,
+        "trees": count,
+        "seconds": took,
+        "goals": {what: asdict(goal) for what, goal in goals.items()},
+    }
+
+
+def main() -> None:
+    """Measure, print a table, and write the figures if asked to."""
+    parser = argparse.ArgumentParser(description="What a tree for an agent costs beside bare git.")
+    parser.add_argument("--files", type=int, default=50_000)
+    parser.add_argument("--trees", type=int, default=20)
+    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    given.dir.mkdir(parents=True, exist_ok=True)
+    # No settings of this machine, so that both are measured with git as it comes.
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    folder = Path(tempfile.mkdtemp(prefix="worktrees-", dir=given.dir)).resolve()
+    try:
+        about = facts(folder)
+        report = _report(_measure(folder, given.files, given.trees), given.files, about)
+    finally:
+        shutil.rmtree(folder)
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""How far a team is, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bullpen.agents.rollcall import AgentView
+from bullpen.protocol.agent import Usage
+from bullpen.team.snapshot import Snapshot
+from bullpen.unattended.happenings import Happening
+from bullpen.unattended.summary import Summary
+
+Status = Literal["done", "failed", "unfinished", "interrupted"]
+
+CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a team is. `news` and `happenings` are what happened since the last look."""
+
+    team: str
+    snapshot: Snapshot
+    agents: list[AgentView]
+    news: list[str] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended. `code` is the exit code of the command."""
+
+    code: int
+    status: Status
+    summary: str
+    team: str
+    usage: Usage
+    tasks: dict[str, int]
+    cause: str | None = None
+    # The whole account; None if it was interrupted before there was any.
+    account: Summary | None = None
+
+
+Watch = Callable[[Progress], None]

@@ -1,0 +1,1 @@
+"""The merge queue: finished work, rebased, tested and landed one after another."""

@@ -1,0 +1,200 @@
+"""The tree that work is tested in: a linked worktree of ours, exactly the commit each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from bullpen.errors import Refused, Unavailable
+from bullpen.workspace.git import TREE_S, Git, GitFailed
+from bullpen.workspace.marks import cannot_write, locked, write_whole
+from bullpen.workspace.modules import fill_modules, links_in
+
+_MARK = "bullpen-merge.json"
+_KEPT = "bullpen-kept.json"
+_LOCK_S = 10.0
+_POLL_S = 0.05
+
+
+class Bench:
+    """One such tree at `path`. Only who holds the queue's lock may touch it. It blocks.
+
+    What tests leave behind is removed before the next commit is put there, ignored files too; what
+    the set-up command made stays. The index that says so is not the one that tests can write.
+    """
+
+    def __init__(self, repository: Git, common: Path, path: Path, *, owner: str) -> None:
+        self.path = path
+        self._repository = repository
+        self._common = common
+        self._owner = owner
+        self._git = repository.at(path)
+        self._dir: Path | None = None
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the set-up command was run in the tree that is there."""
+        found = self._found()
+        return found is not None and (found / _KEPT).exists()
+
+    def put(self, commit: str) -> None:
+        """Have exactly the files of a commit in the tree, and what the set-up made.
+
+        Raises:
+            Unavailable: it cannot be had, for want of room for one.
+            Refused: path_taken, if something else is at the place of the tree; submodule_missing.
+        """
+        made = self._found() is None
+        try:
+            if made:
+                self._make(commit)
+            try:
+                self._put(commit)
+            except GitFailed as error:
+                if made or "No space left" in error.said:
+                    raise
+                # Whatever it is that is in the way: nothing in here is anybody's.
+                self.remove()
+                self._make(commit)
+                self._put(commit)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def keep(self) -> None:
+        """Keep what is there beside the commit's files: the set-up made it."""
+        names = self._own("ls-files", "--others", "--directory", "-z").split("\0")
+        text = json.dumps([name for name in names if name])
+        write_whole(self._dir_there() / _KEPT, text.encode())
+
+    def remove(self) -> None:
+        """Take the tree away; nothing of anybody's is in it."""
+        _remove_all(self.path)
+        found = self._found()
+        self._dir = None
+        if found is not None:
+            _remove_all(found)
+
+    def _put(self, commit: str) -> None:
+        self._wait_for_git()
+        words = ("checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", commit)
+        self._own(*words, seconds=TREE_S)
+        kept = [word for name in self._kept() for word in ("-e", _pattern(name))]
+        self._own("clean", "-ffdxq", *kept, seconds=TREE_S)
+        # Tests that ask git get the truth, and cannot change ours.
+        there = self._dir_there()
+        shutil.copyfile(there / "bullpen-index", there / "index.bullpen-new")
+        os.replace(there / "index.bullpen-new", there / "index")
+        if (self.path / ".gitmodules").exists():
+            self._submodules()
+
+    def _own(self, *words: str, seconds: float = TREE_S) -> str:
+        index = str(self._dir_there() / "bullpen-index")
+        return self._git.with_env(GIT_INDEX_FILE=index)(*words, seconds=seconds)
+
+    def _dir_there(self) -> Path:
+        found = self._found()
+        if found is None:
+            raise Unavailable(f"{self.path} went away.", remedy="Let the queue go on: it is made.")
+        return found
+
+    def _found(self) -> Path | None:
+        """The git directory of the tree, if there is one and it is ours."""
+        if self._dir is not None and self._dir.is_dir() and (self.path / ".git").is_file():
+            return self._dir
+        self._dir = None
+        for place in self._common.glob("worktrees/*/gitdir"):
+            with suppress(OSError):
+                if place.read_text(encoding="utf-8").strip() == str(self.path / ".git"):
+                    ours = (place.parent / _MARK).exists()
+                    if ours and (self.path / ".git").is_file():
+                        self._dir = place.parent
+        return self._dir
+
+    def _make(self, commit: str) -> None:
+        self._clear_way()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        words = ("--force", "--force", "--detach", "--no-checkout")
+        with locked(self._common / "bullpen.lock", f"the trees of {self._repository.where}"):
+            self._repository("worktree", "add", *words, str(self.path), commit, seconds=TREE_S)
+        own = Path(self._git("rev-parse", "--absolute-git-dir"))
+        write_whole(own / _MARK, json.dumps({"owner": self._owner}).encode())
+        self._dir = own
+
+    def _clear_way(self) -> None:
+        """See that nothing is at the place, but what a killed making of ours left."""
+        if not self.path.exists():
+            return
+        names = os.listdir(self.path)
+        if names == [".git"] and (self.path / ".git").is_file():
+            (self.path / ".git").unlink()
+        elif names:
+            raise Refused(
+                f"{self.path} is there already, and is no tree of this queue.",
+                reason="path_taken",
+                remedy="Move it away.",
+            )
+
+    def _kept(self) -> list[str]:
+        try:
+            text = (self._dir_there() / _KEPT).read_text(encoding="utf-8")
+            return [str(name) for name in json.loads(text)]
+        except FileNotFoundError:
+            return []
+
+    def _wait_for_git(self) -> None:
+        """Wait for a git that a killed queue left running; what it left locked is unlocked."""
+        there = self._dir_there()
+        until = time.monotonic() + _LOCK_S
+        for name in ("bullpen-index.lock", "index.lock", "HEAD.lock"):
+            lock = there / name
+            while lock.exists() and _age(lock) < _LOCK_S and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            lock.unlink(missing_ok=True)
+
+    def _submodules(self) -> None:
+        """Have the submodules that the user's tree has, as this commit wants them, all anew."""
+        for name, _ in links_in(self.path, "HEAD"):
+            _remove_all(self.path / name)
+            (self.path / name).mkdir(parents=True)
+        _remove_all(self._dir_there() / "modules")
+        fill_modules(self.path, self._repository.where, ())
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return _LOCK_S
+
+
+def _pattern(name: str) -> str:
+    """A path as a pattern that fits nothing else."""
+    escaped = "".join(f"\\{char}" if char in "\\*?[]!# " else char for char in name)
+    return f"/{escaped}"
+
+
+def _remove_all(path: Path) -> None:
+    """Remove a folder of ours with all that is in it; links are not followed."""
+
+    def make_writable(function: Callable[..., object], name: str, _: object) -> None:
+        # Tests make folders that nobody may write to.
+        for each in (os.path.dirname(name), name):
+            with suppress(OSError):
+                if not os.path.islink(each):
+                    os.chmod(each, stat.S_IRWXU)
+        function(name)
+
+    try:
+        shutil.rmtree(path, onerror=make_writable)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be removed: {error.strerror or error}.", remedy="Remove it."
+        ) from None

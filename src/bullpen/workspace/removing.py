@@ -1,0 +1,336 @@
+"""Removing the tree of an agent, with all of it kept before. A kill at any step loses nothing.
+
+Each step can be seen on the disk (see `aside`); whoever calls `remove` again goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bullpen.errors import BullpenError, Refused, Unavailable
+from bullpen.protocol.workspace import Workspace
+from bullpen.workspace import clones
+from bullpen.workspace.aside import (
+    aside_of,
+    done_with,
+    erase,
+    hold,
+    is_same_place,
+    lock_reason,
+    put_back,
+    records,
+)
+from bullpen.workspace.carrying import carry
+from bullpen.workspace.contents import Contents
+from bullpen.workspace.git import Git
+from bullpen.workspace.layout import Layout, layout_of, repository_dir
+from bullpen.workspace.living import refuse_in_use
+from bullpen.workspace.marks import (
+    MARK,
+    Who,
+    claim_file,
+    claim_of,
+    drop_claim,
+    locked,
+    mark_in,
+    refuse_others,
+)
+from bullpen.workspace.snapshots import Saved, save, verify
+from bullpen.workspace.surroundings import give_back
+from bullpen.workspace.worktrees import link, lock_of
+
+LOCK_S = 10.0
+"""How long somebody else may be busy with a tree that is to be removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A tree that is no more: its snapshot, if it held anything, and the branch that went too."""
+
+    path: Path
+    saved: Saved | None
+    branch: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """What is to be removed, whose it is, and why."""
+
+    path: Path
+    who: Who
+    why: str
+    branch: str | None
+    # Of a clone, what it came from and what its snapshots are carried to.
+    source: str | None = None
+
+    def keep(self, tree: Path) -> Saved | None:
+        """Keep what is in a tree and nowhere else, and see that it is kept."""
+        who, whole = self.who, self.source is not None
+        kept = save(
+            tree,
+            team=who.team,
+            agent=who.agent,
+            why=self.why,
+            whole=whole,
+            allow=_refuse_what_lies_in,
+        )
+        if kept is not None:
+            verify(tree, kept)
+            if self.source is not None:
+                return carry(tree, kept, self.source)
+        return kept
+
+
+def remove(workspace: Workspace, *, team: str, agent: str, owner: str, why: str) -> Removed:
+    """Remove the tree of an agent and its branch; all that is nowhere else is kept before.
+
+    Raises:
+        Refused: it is the user's own tree (own_tree) or another's (tree_taken, not_ours), somebody
+            is in it (tree_in_use), it is locked (tree_locked), other trees or file systems are in
+            it (worktree_inside, mount_inside), or it holds too much (too_big). It stays as it is.
+        Unavailable: it cannot be kept or deleted. What is left can be removed later.
+    """
+    who, path = Who(owner, team, agent), Path(workspace.path)
+    if workspace.kind == "shared":
+        raise Refused(
+            f"{path} is your own tree, which agents only share.",
+            reason="own_tree",
+            remedy="Nothing is to be done: only trees that were made for agents are removed.",
+        )
+    if workspace.kind == "clone":
+        removal = _Removal(path, who, why, None, workspace.repository)
+        with locked(clones.lock_of(path), f"the clone at {path}", wait_s=LOCK_S):
+            return Removed(path, _remove_clone(removal), None)
+    common = repository_dir(_there(workspace))
+    removal = _Removal(path, who, why, workspace.branch)
+    file = claim_file(common, team, agent).with_suffix(".lock")
+    with locked(file, f"the tree at {path}", wait_s=LOCK_S):
+        return _remove_linked(removal, common)
+
+
+def _there(workspace: Workspace) -> Path:
+    """A folder from which git finds the repository; the user may have moved his own tree."""
+    path = Path(workspace.path)
+    known = [Path(workspace.repository), path, aside_of(path), done_with(path)]
+    return next((each for each in known if os.path.lexists(each / ".git")), known[0])
+
+
+def _remove_linked(removal: _Removal, common: Path) -> Removed:
+    path, who = removal.path, removal.who
+    own = _record(removal, common)
+    kept = _take_away(removal, own)
+    erase_folder(path)
+    with locked(lock_of(common), f"the repository at {common}", wait_s=LOCK_S):
+        for each in [*_half_erased(common, who), *([own] if own is not None else [])]:
+            _erase_record(each)
+            give_back(str(each / MARK))
+        branch = _delete_branch(Git(common), removal.branch)
+        claim = claim_of(common, who.team, who.agent)
+        if claim is not None and claim.who == who:
+            drop_claim(common, who.team, who.agent)
+    return Removed(path, kept, branch)
+
+
+def _take_away(removal: _Removal, own: Path | None) -> Saved | None:
+    """Bring a tree to where it may be deleted; the snapshot that holds what was in it."""
+    path, kept = removal.path, None
+    if own is not None and not os.path.lexists(path) and not os.path.lexists(aside_of(path)):
+        if os.path.lexists(done_with(path)):
+            return None
+        # Somebody deleted the folder. Git still knows what was staged, and where its head was.
+        _refuse_locked(removal, own)
+        hold(own)
+        link(aside_of(path), own)
+    if os.path.lexists(aside_of(path)):
+        kept = _look_again(removal, own)
+    if own is not None and os.path.lexists(path):
+        kept = _move_aside(removal, own) or kept
+        kept = _look_again(removal, own) or kept
+    return kept
+
+
+def _remove_clone(removal: _Removal) -> Saved | None:
+    path, kept = removal.path, None
+    if os.path.lexists(aside_of(path)):
+        _refuse_not_ours(removal, aside_of(path))
+        kept = _look_again(removal, None)
+    if os.path.lexists(path):
+        _refuse_not_ours(removal, path)
+        kept = _move_aside(removal, None) or kept
+        kept = _look_again(removal, None) or kept
+    erase_folder(path)
+    give_back(str(path / ".git" / MARK))
+    return kept
+
+
+def _record(removal: _Removal, common: Path) -> Path | None:
+    """What the repository keeps of a tree, if the tree is this agent's; None if it knows of none.
+
+    Raises:
+        Refused: the tree at that path is another's (tree_taken), or none of ours (not_ours).
+    """
+    for own, at in records(common):
+        mark = mark_in(own)
+        if at is not None and is_same_place(at, removal.path):
+            claim = claim_of(common, removal.who.team, removal.who.agent)
+            half_made = mark is None and claim is not None and claim.path == str(at)
+            found = claim.who if half_made and claim is not None else mark.who if mark else None
+            if found is None:
+                raise _not_ours(removal.path)
+            refuse_others(found, removal.who, f"The tree at {removal.path}")
+            return own
+    if os.path.lexists(removal.path) or os.path.lexists(aside_of(removal.path)):
+        raise _not_ours(removal.path)
+    return None
+
+
+def _half_erased(common: Path, who: Who) -> list[Path]:
+    """What is left of what the repository knew of trees whose folders are gone."""
+    found = []
+    for own, at in records(common):
+        mark = mark_in(own) if at is None else None
+        if mark is not None and mark.who == who:
+            found.append(own)
+    return found
+
+
+def _refuse_not_ours(removal: _Removal, path: Path) -> None:
+    mark = None if path.is_symlink() else mark_in(path / ".git")
+    if mark is None:
+        raise _not_ours(path)
+    refuse_others(mark.who, removal.who, f"The clone at {path}")
+
+
+def _not_ours(path: Path) -> Refused:
+    return Refused(
+        f"{path} is not a tree that was made for an agent.",
+        reason="not_ours",
+        remedy="Nothing was changed. Remove it yourself if nobody needs it.",
+    )
+
+
+def _refuse_locked(removal: _Removal, own: Path) -> None:
+    reason = lock_reason(own)
+    if reason is not None:
+        raise Refused(
+            f"The tree {removal.path} is locked: {reason or 'no reason is given'}.",
+            reason="tree_locked",
+            remedy=f"Run: git worktree unlock '{removal.path}'",
+        )
+
+
+def _refuse_what_lies_in(place: Layout, contents: Contents) -> None:
+    """Refuse to remove what would take somebody else's along."""
+    if contents.mounts:
+        raise Refused(
+            f"In the tree {place.top} something is mounted: {', '.join(contents.mounts[:5])}.",
+            reason="mount_inside",
+            remedy="Unmount it first.",
+        )
+    others = [str(place.top / name) for name in contents.strangers]
+    if not place.is_linked:
+        others += [str(at) for _, at in records(place.own) if at is not None and at.exists()]
+    if others:
+        raise Refused(
+            f"The tree {place.top} has others that would be gone with it: {', '.join(others[:5])}.",
+            reason="worktree_inside",
+            remedy="Remove these first: git worktree remove PATH",
+        )
+
+
+def _move_aside(removal: _Removal, own: Path | None) -> Saved | None:
+    """Keep a tree, then move it to where nobody finds it by its path."""
+    path = removal.path
+    if own is not None:
+        _refuse_locked(removal, own)
+    if path.is_symlink():
+        raise _not_ours(path)
+    refuse_in_use(path)
+    if own is not None and not layout_of(path).own.samefile(own):
+        raise _not_ours(path)
+    kept = removal.keep(path)
+    if own is not None:
+        hold(own)
+    _rename(path, aside_of(path))
+    return kept
+
+
+def _look_again(removal: _Removal, own: Path | None) -> Saved | None:
+    """See that nobody went along, and keep what is new. Then it may be deleted."""
+    aside = aside_of(removal.path)
+    try:
+        refuse_in_use(aside, removal.path)
+        kept = removal.keep(aside)
+    except BullpenError:
+        # A folder that we made for one that somebody deleted is of no use to anybody.
+        if os.listdir(aside) == [".git"]:
+            erase(aside)
+        put_back(removal.path, own)
+        raise
+    erase_folder(removal.path)
+    _rename(aside, done_with(removal.path))
+    return kept
+
+
+def _rename(path: Path, to: Path) -> None:
+    try:
+        os.rename(path, to)
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be moved aside: {error.strerror}.",
+            remedy="See to the permissions of its folder, then try again.",
+        ) from None
+
+
+def erase_folder(path: Path) -> None:
+    """Delete what was moved away for good, and nothing that links in it lead to."""
+    folder = done_with(path)
+    if not os.path.lexists(folder):
+        return
+    refuse_in_use(folder, path)
+    try:
+        erase(folder)
+    except OSError as error:
+        raise Unavailable(
+            f"{folder} cannot be deleted: {error.strerror}. All that was in it is kept.",
+            remedy="See to its permissions, then try again.",
+        ) from None
+    # The folders of the team, if this was its last tree.
+    with suppress(OSError):
+        path.parent.rmdir()
+        path.parent.parent.rmdir()
+
+
+def _erase_record(own: Path) -> None:
+    """Let git forget a tree. The mark goes last: by it the rest is found after a kill."""
+    for name in ["gitdir", *sorted(os.listdir(own))]:
+        file = own / name
+        if name == MARK:
+            continue
+        if file.is_dir() and not file.is_symlink():
+            shutil.rmtree(file)
+        else:
+            file.unlink(missing_ok=True)
+    (own / MARK).unlink(missing_ok=True)
+    own.rmdir()
+    with suppress(OSError):
+        own.parent.rmdir()
+
+
+def _delete_branch(git: Git, branch: str | None) -> str | None:
+    """Delete a branch whose commits other refs lead to as well; None if it stays or is gone."""
+    ref = f"refs/heads/{branch}"
+    tip = git.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if branch is None or not tip.ok:
+        return None
+    used = git("worktree", "list", "--porcelain", "-z").split("\0")
+    alone = git("rev-list", "-n1", tip.out.strip(), "--not", f"--exclude={ref}", "--glob=refs/*")
+    if f"branch {ref}" in used or alone:
+        return None
+    # Only if it is still where it was looked at.
+    deleted = git.run("update-ref", "-m", "bullpen: removed", "-d", ref, tip.out.strip())
+    return branch if deleted.ok else None

@@ -1,0 +1,229 @@
+"""Laying commits on another commit: in the object store alone, no tree is checked out for it.
+
+The same work on the same commit gives the same commits, whoever does it and whenever: so a queue
+that was killed arrives where it would have arrived.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bullpen.errors import Unavailable
+from bullpen.workspace.git import Git, GitFailed
+
+CLASH_CHARS_MAX = 6_000
+"""So much is told of what contradicts each other."""
+
+_FILE_CHARS_MAX = 2_000
+_FILES_SHOWN_MAX = 12
+
+# A commit of ours that only lends its parent to a merge.
+_STAND_IN = "bullpen <bullpen@localhost> 0 +0000"
+_USAGE = 129
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """The work on another commit; the same commit if everything was there already."""
+
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Files that contradict each other, in words, and a tree that holds both with marks.
+
+    `ours` and `theirs` are what the target and the work are called in the marks.
+    """
+
+    files: list[str]
+    text: str
+    tree: str
+    ours: str
+    theirs: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A commit, or what stands for several: what it changes is from `parent` to `tree`."""
+
+    commit: str
+    parent: str
+    tree: str
+    # Who made it and what they say, as they are in the object.
+    author: str
+    committer: str
+    more: str
+    message: str
+
+
+def replay(git: Git, *, onto: str, base: str, commit: str) -> Laid | Clash:
+    """Lay what is between `base` and `commit` on another commit.
+
+    What changes nothing there is dropped. Work with merges in it becomes one commit: what was
+    decided in a merge would be lost otherwise.
+
+    Raises:
+        GitFailed: git cannot do it, for want of room or of an object.
+        Unavailable: this git is too old.
+    """
+    # Nothing that is there already; and the base itself, if it is not there.
+    rows = git("rev-list", "--reverse", "--topo-order", "--parents", commit, base, f"^{onto}")
+    ids = [row.split() for row in rows.splitlines()]
+    is_on = all(row[0] != base for row in ids)
+    if not is_on:
+        rows = git("rev-list", "--reverse", "--topo-order", "--parents", f"{base}..{commit}")
+        ids = [row.split() for row in rows.splitlines()]
+    if not ids:
+        return Laid(onto)
+    found = _commits(git, [onto, *(row[0] for row in ids)])
+    tip, tip_tree = onto, found[onto].tree
+    if any(len(row) != 2 for row in ids):
+        pieces = [_together(base, [found[row[0]] for row in ids if len(row) == 2], found[commit])]
+    else:
+        pieces = [found[row[0]] for row in ids]
+    for piece in pieces:
+        there = piece.parent == tip and bool(piece.commit)
+        # The first of a branch parts from the target where it begins: git sees that by itself.
+        ours = onto if is_on and piece is pieces[0] and piece.commit else None
+        tree = piece.tree if there else _merged(git, piece, tip_tree, ours)
+        if isinstance(tree, Clash):
+            return tree
+        if tree != tip_tree:
+            tip = piece.commit if there else _write(git, _text(piece, parent=tip, tree=tree))
+            tip_tree = tree
+    return Laid(tip)
+
+
+def squashed(git: Git, *, onto: str, base: str, commit: str) -> str | Clash:
+    """The tree of `onto` with all that is between `base` and `commit`, laid on it at once."""
+    found = _commits(git, [onto, commit])
+    return _merged(git, _together(base, [], found[commit]), found[onto].tree)
+
+
+def _together(base: str, parts: Sequence[_Piece], last: _Piece) -> _Piece:
+    """One piece for several, with the words of all."""
+    first_of = parts[-1] if parts else last
+    message = "\n\n".join(part.message.strip("\n") for part in parts) or last.message
+    return _Piece(
+        commit="",
+        parent=base,
+        tree=last.tree,
+        author=first_of.author,
+        committer=first_of.committer,
+        more=first_of.more,
+        message=f"{message.rstrip()}\n",
+    )
+
+
+def _commits(git: Git, ids: Sequence[str]) -> dict[str, _Piece]:
+    """Commits as their objects have them."""
+    wanted = list(dict.fromkeys(ids))
+    out = git("cat-file", "--batch", given="".join(f"{each}\n" for each in wanted))
+    data = out.encode("utf-8", "surrogateescape") + b"\n"
+    found: dict[str, _Piece] = {}
+    for each in wanted:
+        head, _, data = data.partition(b"\n")
+        words = head.decode("ascii", "replace").split()
+        if len(words) != 3 or words[1] != "commit":
+            raise GitFailed(["cat-file", each], 1, f"no commit: {' '.join(words)}", str(git.where))
+        size = int(words[2])
+        found[each] = _parsed(words[0], data[:size].decode("utf-8", "surrogateescape"))
+        data = data[size + 1 :]
+    return found
+
+
+def _parsed(commit: str, text: str) -> _Piece:
+    head, _, message = text.partition("\n\n")
+    # Lines that begin with a space belong to the line before: a signature, for one.
+    rows = re.sub(r"\n .*", "", head).split("\n")
+    fields: dict[str, str] = {}
+    for row in rows:
+        key, _, value = row.partition(" ")
+        fields.setdefault(key, value)
+    encoding = fields.get("encoding")
+    return _Piece(
+        commit=commit,
+        parent=fields.get("parent", ""),
+        tree=fields["tree"],
+        author=fields["author"],
+        committer=fields["committer"],
+        more=f"encoding {encoding}\n" if encoding else "",
+        message=message,
+    )
+
+
+def _text(piece: _Piece, *, parent: str, tree: str) -> str:
+    """The object of a piece elsewhere. It was committed when it was written, by whom it was."""
+    when = " ".join(piece.author.rsplit(" ", 2)[1:])
+    who = piece.committer.rsplit(" ", 2)[0]
+    return (
+        f"tree {tree}\nparent {parent}\nauthor {piece.author}\ncommitter {who} {when}\n"
+        f"{piece.more}\n{piece.message}"
+    )
+
+
+def _write(git: Git, text: str) -> str:
+    return git("hash-object", "-t", "commit", "-w", "--stdin", given=text)
+
+
+def _merged(git: Git, piece: _Piece, tip_tree: str, tip: str | None = None) -> str | Clash:
+    """The tree of a tip with what a piece changes. A `tip` parts from it where the piece begins."""
+    # Git merges from where two commits part: any other tip is shown to it as a child of that.
+    text = f"tree {tip_tree}\nparent {piece.parent}\nauthor {_STAND_IN}\ncommitter {_STAND_IN}\n\n"
+    ours = tip or _write(git, f"{text}The target.\n")
+    theirs = piece.commit or _write(
+        git, f"tree {piece.tree}\nparent {piece.parent}\nauthor {_STAND_IN}\n"
+        f"committer {_STAND_IN}\n\nThe work.\n"
+    )  # fmt: skip
+    words = ("merge-tree", "--write-tree", "-z", "--name-only", ours, theirs)
+    ran = git.run(*words)
+    if ran.code == _USAGE:
+        raise Unavailable(
+            f"This git cannot merge without a tree: {ran.err.splitlines()[:1]}.",
+            remedy="Install git 2.38 or newer.",
+        )
+    if ran.code not in {0, 1} or "\0" not in ran.out:
+        raise GitFailed(words, ran.code, ran.err or ran.out, str(git.where))
+    tree, _, rest = ran.out.partition("\0")
+    return tree if ran.code == 0 else _clash(git, tree, rest, ours=ours, theirs=theirs)
+
+
+def _clash(git: Git, tree: str, rest: str, *, ours: str, theirs: str) -> Clash:
+    names, _, told = rest.partition("\0\0")
+    files = list(dict.fromkeys(name for name in names.split("\0") if name))
+    messages = [
+        line.replace(ours, "the target").replace(theirs, "the work")
+        for line in told.replace("\0", "\n").splitlines()
+        if line.startswith("CONFLICT (") and ": " in line
+    ]
+    shown = [_marked_parts(git, tree, name) for name in files[:_FILES_SHOWN_MAX]]
+    text = "\n".join([*messages, *(part for part in shown if part)])
+    text = text.replace(ours, "the target").replace(theirs, "the work")
+    return Clash([_kept(name) for name in files], _kept(text)[:CLASH_CHARS_MAX], tree, ours, theirs)
+
+
+def _marked_parts(git: Git, tree: str, name: str) -> str:
+    """The lines of a file that contradict each other, with their numbers."""
+    ran = git.run("cat-file", "-p", f"{tree}:{name}")
+    if not ran.ok or "\0" in ran.out:
+        return ""
+    rows: list[str] = []
+    inside = False
+    for number, line in enumerate(ran.out.split("\n"), 1):
+        begins = line.startswith("<<<<<<<")
+        if begins and not inside:
+            rows.append(f"{name}:{number}:")
+        inside = inside or begins
+        if inside:
+            rows.append(line)
+        if line.startswith(">>>>>>>"):
+            inside = False
+    return "\n".join(rows)[:_FILE_CHARS_MAX]
+
+
+def _kept(text: str) -> str:
+    # Names and contents of files can hold what no record can.
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Agents in git trees of their own."""
