@@ -80,27 +80,32 @@ async def bring_up(settings: Settings, wish: Wish, watch: Watch) -> Outcome:
             it and another process watches it.
         Unavailable: a member could not be started; then nothing of a new team is left.
     """
-    file = wish.file
     async with open_office(settings) as office:
         raising = Raising(office, wish)
         await raising.look()
-        with one_error():
-            async with _NewTeam(raising) as new, anyio.create_task_group() as late:
-                raising.late = late
-                async with keeping(
-                    office,
-                    file.team.name,
-                    led=file.lead is not None,
-                    unattended=True,
-                    # Whoever may go on elsewhere is seen to by the hosts.
-                    members=[member.name for member in file.teammates if not member.respawn],
-                    notify=[Told(each.run, tuple(each.on), each.timeout_s) for each in file.notify],
-                    cwd=wish.cwd,
-                    backlogs=raising.backlogs if file.backlog else None,
-                ) as care:
-                    outcome = await _pursued(raising, watch, care, new)
-                late.cancel_scope.cancel()
+        async with _NewTeam(raising) as new:
+            with one_error():
+                async with anyio.create_task_group() as raising.late:
+                    outcome = await _kept(raising, watch, new)
+                    raising.late.cancel_scope.cancel()
         return outcome
+
+
+async def _kept(raising: Raising, watch: Watch, new: _NewTeam) -> Outcome:
+    """Follow a team to its end, with all that is seen to meanwhile."""
+    file, wish = raising.file, raising.wish
+    async with keeping(
+        raising.office,
+        file.team.name,
+        led=file.lead is not None,
+        unattended=True,
+        # Whoever may go on elsewhere is seen to by the hosts, whether anybody watches.
+        members=[member.name for member in file.teammates if not member.respawn],
+        notify=[Told(each.run, tuple(each.on), each.timeout_s) for each in file.notify],
+        cwd=wish.cwd,
+        backlogs=raising.backlogs if file.backlog else None,
+    ) as care:
+        return await _pursued(raising, watch, care, new)
 
 
 async def _pursued(raising: Raising, watch: Watch, care: Care, new: _NewTeam) -> Outcome:

@@ -43,7 +43,7 @@ def holding(megabytes: int) -> str:
 
 
 # They are found though nothing in their environment says whose they are.
-SERVERS = "for i in $(seq 300); do env -i sleep 600 & done; wait"
+SERVERS = "for i in $(seq 300); do env -i sleep 120 & done; wait"
 
 
 def used_by(place: Place, nonce: str) -> tuple[int, int]:

@@ -27,6 +27,7 @@ CONNECT = "docs/howto/connect-by-mcp.md"
 OTHER_PROGRAMS = "docs/howto/drive-other-programs.md"
 SPAN = "docs/howto/span-machines.md"
 OPERATE = "docs/howto/operate-a-cell.md"
+BACKLOG = "docs/howto/work-off-a-backlog.md"
 PAGES = [
     "README.md",
     "docs/quickstart.md",
@@ -36,6 +37,7 @@ PAGES = [
     OTHER_PROGRAMS,
     SPAN,
     OPERATE,
+    BACKLOG,
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.sh")) + sorted((ROOT / "examples").glob("*.py"))
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#([^)]+))?")

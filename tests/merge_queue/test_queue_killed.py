@@ -78,7 +78,7 @@ class Scene:
     def run(self, moments: int = 0) -> subprocess.CompletedProcess[str]:
         """Be the queue until it is through, or dead."""
         words = [sys.executable, str(_HERE / "queue_process.py"), str(self.folder), str(moments)]
-        paths = os.pathsep.join([str(_HERE), str(_HERE.parent / "workspace"), *sys.path])
+        paths = os.pathsep.join([str(_HERE), *sys.path])
         return subprocess.run(
             words,
             env={**os.environ, "PYTHONPATH": paths},

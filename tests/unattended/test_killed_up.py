@@ -86,10 +86,15 @@ steps = [
   {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}}},
 ]
 [[agents.{name}.turns]]
+task = "task"
 repeat = true
 steps = [
-  {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}, may_fail = true}},
+  {{tool = "Bash", input = {{command = "echo {name} > done-{{task}}.txt"}}}},
+  {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}}},
 ]
+[[agents.{name}.turns]]
+repeat = true
+steps = [{{say = "Nothing."}}]
 """
         for name in names
     )

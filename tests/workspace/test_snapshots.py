@@ -52,6 +52,11 @@ def keep(tree: Path, why: str = "a test") -> Saved | None:
     return save(tree, team=TEAM, agent=AGENT, why=why)
 
 
+def make_old(path: Path) -> None:
+    """Let git be sure that a file did not change since it was added: it looks at the time."""
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
 def test_a_tree_with_nothing_of_its_own_needs_no_snapshot(project: Path, tree: Path) -> None:
     assert keep(tree) is None
     assert saved(project) == []
@@ -192,7 +197,9 @@ def test_repositories_inside_come_back_with_their_stashes_and_commits(
 def test_bytes_that_a_filter_takes_away_come_back(project: Path, tree: Path, back: Back) -> None:
     git(project, "config", "filter.lossy.clean", "sed /output/d")
     commit(tree, {".gitattributes": "*.nb filter=lossy\n*.win eol=crlf\n", "x.win": "a\r\n"})
-    commit(tree, {"note.nb": "input\noutput\n"})
+    write(tree, {"note.nb": "input\noutput\n"})
+    make_old(tree / "note.nb")
+    commit(tree, {})
     assert git(tree, "show", "HEAD:note.nb") == "input"
     assert git(tree, "status", "--short") == ""
     again = back(keep(tree)).path
@@ -212,17 +219,42 @@ def test_a_filter_that_fails_does_not_keep_bytes_from_being_kept(
 
 
 def test_what_a_repository_inside_names_is_not_run(
-    project: Path, tree: Path, tmp_path: Path
+    project: Path, tree: Path, tmp_path: Path, back: Back
 ) -> None:
     add_submodule(project, make_repository(tmp_path / "module"), "mod")
     git(tree, "merge", "--quiet", "main")
     git(tree, "submodule", "--quiet", "update", "--init")
-    for inside in (tree / "mod", make_repository(tree / "nested")):
+    mod, nested = tree / "mod", make_repository(tree / "nested")
+    for inside in (mod, nested):
+        # Git takes it for unchanged, and would make it again with the filter.
+        own = Path(git(inside, "rev-parse", "--absolute-git-dir"))
+        (own / "info").mkdir(exist_ok=True)
+        (own / "info" / "attributes").write_text("* filter=evil\n")
+        git(inside, "config", "filter.evil.clean", "sed /hidden/d")
+        write(inside, {"a.txt": "one\nhidden\n"})
+        make_old(inside / "a.txt")
+        git(inside, "add", "a.txt")
         for key in ("filter.evil.clean", "filter.evil.smudge", "core.fsmonitor"):
             git(inside, "config", key, f"touch {tmp_path}/ran; cat")
-        write(inside, {".gitattributes": "* filter=evil\n", "a.txt": "other\n", "b": "b\n"})
-    assert keep(tree) is not None
+    again = back(keep(tree)).path
     assert not (tmp_path / "ran").exists()
+    assert (again / "mod" / "a.txt").read_text() == "one\nhidden\n"
+
+
+def test_a_filter_that_only_this_tree_has_is_not_run(
+    project: Path, tree: Path, tmp_path: Path, back: Back
+) -> None:
+    git(project, "config", "extensions.worktreeConfig", "true")
+    commit(tree, {".gitattributes": "*.nb filter=evil\n"})
+    git(tree, "config", "--worktree", "filter.evil.clean", "sed /hidden/d")
+    write(tree, {"x.nb": "one\nhidden\n"})
+    make_old(tree / "x.nb")
+    commit(tree, {})
+    git(tree, "config", "--worktree", "filter.evil.clean", f"touch {tmp_path}/ran; cat")
+    git(tree, "config", "--worktree", "filter.evil.smudge", f"touch {tmp_path}/ran; cat")
+    again = back(keep(tree)).path
+    assert not (tmp_path / "ran").exists()
+    assert (again / "x.nb").read_text() == "one\nhidden\n"
 
 
 def test_too_much_that_git_does_not_track_is_refused_by_name(project: Path, tree: Path) -> None:

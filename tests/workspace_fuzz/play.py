@@ -179,9 +179,10 @@ def _by_git_alone(project: Path, was: Census, back: Path) -> list[str]:
     git(back, "submodule", "--quiet", "update", "--init", "--recursive", ok=False)
     again = census(back)
     _forget(project, back)
+    # A sparse tree has less than git checks out.
+    files = {name: again.files.get(name, ("nothing", b"")) for name in was.files}
     return differences(
-        Census(was.files, was.folders, {"status": was.says["the tree: status"]}),
-        Census(again.files, again.folders, {"status": again.says["the tree: status"]}),
+        Census(was.files, was.folders, {}), Census(files, again.folders & was.folders, {})
     )
 
 

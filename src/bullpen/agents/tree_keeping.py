@@ -18,6 +18,7 @@ from bullpen.errors import BullpenError
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.workspace import Workspace
 from bullpen.store.base import Finding
+from bullpen.workspace.aside import aside_of, done_with
 from bullpen.workspace.inventory import Ours, clone_of_ours, finish, trees_of_ours
 from bullpen.workspace.removing import Removed, remove
 from bullpen.workspace.shared_file import SharedFile
@@ -108,6 +109,11 @@ async def examine_trees(
 
 
 def _end(team: str, agent: str, tree: Workspace, owner: str) -> TreeEnd:
+    path = Path(tree.path)
+    if tree.kind == "clone" and not any(
+        os.path.lexists(place) for place in (path, aside_of(path), done_with(path))
+    ):
+        return TreeEnd(agent, tree.path, None, "It is not on this machine.")
     try:
         why = "its team was deleted"
         return TreeEnd(agent, tree.path, remove(tree, team=team, agent=agent, owner=owner, why=why))

@@ -16,8 +16,8 @@ from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.merge import Merge, MergeSettings, Step, merge_of
 from bullpen.protocol.task import Check, Task
 from bullpen.protocol.times import iso
-from bullpen.raising import merge_settings
 from bullpen.team.merge_rules import line
+from bullpen.teamfile.records import merge_settings
 from bullpen.teamfile.tables import MergeTable
 from bullpen.workspace.queue.running import Queue, Stepped
 

@@ -14,6 +14,7 @@ from bullpen.agents import processes
 from bullpen.agents.chair import Chair
 from bullpen.agents.tools.base import Tool
 from bullpen.agents.tools.tasks import LEASE_S
+from bullpen.agents.tree_keeping import TreeEnd
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused
 from bullpen.mcp.colleagues import LeadColleagues
 from bullpen.mcp.desk import MemberDesk
@@ -250,8 +251,8 @@ class Seat:
             )
         self._stand_up()
 
-    async def delete_team(self) -> str:
-        """Delete the team that this member leads; its name.
+    async def delete_team(self) -> tuple[str, list[str]]:
+        """Delete the team that this member leads; its name, and what is to be said of its trees.
 
         Raises:
             Refused: it does not lead (not_lead), or members are at work (members_alive).
@@ -263,15 +264,16 @@ class Seat:
                 reason="not_lead",
                 remedy="Ask the lead.",
             )
+        trees: list[TreeEnd] = []
         try:
-            await self.office.delete_team(team.name, by=self.member)
+            await self.office.delete_team(team.name, by=self.member, told=trees.append)
         except Refused as error:
             if error.reason == "members_alive":
                 error.remedy = "Ask each to end with a shutdown_request, and wait for the answers."
             raise
         self._stand_up()
         self.team_name = self._speaks_for
-        return team.name
+        return team.name, [str(tree) for tree in trees]
 
     def _stand_up(self) -> None:
         self._here = False

@@ -125,8 +125,8 @@ def _leading(seat: Seat) -> tuple[Tool, ...]:
         return json.dumps({"data": made}, ensure_ascii=False)
 
     async def delete(given: TeamDeleteInput, desk: Desk) -> str:
-        name = await seat.delete_team()
-        said = f"Deleted team {name!r} with its tasks and messages"
+        name, trees = await seat.delete_team()
+        said = "; ".join([f"Deleted team {name!r} with its tasks and messages", *trees])
         return json.dumps({"success": True, "message": said, "team_name": name})
 
     return (

@@ -28,10 +28,19 @@ def refuse_unfit(team: TeamConfig, task: Task, by: str) -> None:
             reason="given_up",
             remedy="Somebody has to decide that it is tried again: bullpen task retry ID",
         )
-    lacks = lacking(task, team.member(by))
+    refuse_incapable(team, task, by)
+
+
+def refuse_incapable(team: TeamConfig, task: Task, name: str) -> None:
+    """Refuse a task to a member that cannot do what it needs.
+
+    Raises:
+        Refused: not_capable.
+    """
+    lacks = lacking(task, team.member(name))
     if lacks:
         raise Refused(
-            f"Task {task.id!r} needs {', '.join(map(repr, lacks))}, which {by!r} does not have.",
+            f"Task {task.id!r} needs {', '.join(map(repr, lacks))}, which {name!r} does not have.",
             reason="not_capable",
             remedy="Leave it to a member that has it, or take another task.",
         )

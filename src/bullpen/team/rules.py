@@ -16,7 +16,7 @@ from bullpen.protocol.task import Check, Forced, Task
 from bullpen.store.base import View
 from bullpen.team import check_rules
 from bullpen.team.budget_rules import OverBudget, of_task
-from bullpen.team.fit_rules import refuse_unfit
+from bullpen.team.fit_rules import refuse_incapable, refuse_unfit
 from bullpen.team.lookup import (
     Actor,
     Find,
@@ -384,7 +384,7 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
 
     Raises:
         Refused: already_resolved; already_claimed if it is in progress; not_owner if it is
-            another's and `by` is neither that owner nor the lead.
+            another's and `by` is neither that owner nor the lead; not_capable.
         NotFound: `to` is no member.
     """
     member_of(view.team, to)
@@ -400,6 +400,7 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
         )
     if owner not in (None, by, to) and not leads(view.team, by):
         raise _not_owner(task, Actor.of(view.team, by))
+    refuse_incapable(view.team, task, to)
     # Whoever gives it to somebody wants it tried again.
     again = task if task.facts.given_up is None else task.with_facts(given_up=None)
     return again if owner == to else again.evolve(owner=to)

@@ -220,18 +220,19 @@ def _links(place: Layout, found: Unsaved) -> list[list[str]]:
             where = str(file.relative_to(place.top))
             for kind, root in (("own", place.own), ("tree", place.top)):
                 if target.is_relative_to(root):
-                    back = _points_back(target, file.parent)
+                    stood = place.stood / file.parent.relative_to(place.top)
+                    back = _points_back(place.git, target, (file.parent, stood))
                     links.append([where, kind, str(target.relative_to(root)), back])
                     break
     return links
 
 
-def _points_back(git_dir: Path, folder: Path) -> str:
-    """The settings of a git dir that say that its tree is this folder; empty if none do."""
+def _points_back(git: Git, git_dir: Path, folders: Sequence[Path]) -> str:
+    """The settings of a git dir that say that its tree is one of these; empty if none do."""
     for name in ("config.worktree", "config"):
         words = ("config", "--file", str(git_dir / name), "--get", "core.worktree")
-        said = Git(folder.parent).run(*words)
+        said = git.run(*words)
         if said.ok:
             there = os.path.realpath(git_dir / said.out.removesuffix("\n"))
-            return name if there == os.path.realpath(folder) else ""
+            return name if there in map(os.path.realpath, folders) else ""
     return ""

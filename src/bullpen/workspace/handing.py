@@ -5,10 +5,12 @@ Called by the agent's runner alone, from a thread: it blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bullpen.errors import Refused
+from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.merge import MergeSettings, merge_of
 from bullpen.protocol.task import Task
 from bullpen.protocol.workspace import Workspace
@@ -39,12 +41,18 @@ def begin(
 
     Raises:
         Refused: no_target, or whatever saving refuses: then nothing was changed.
-        GitFailed: git cannot do it.
+        Unavailable: git cannot do it, or a file cannot be used.
     """
     if workspace.kind == "shared":
         return None
-    tree = Path(workspace.path)
-    git = Git(tree)
+    with _told(workspace):
+        return _begin(workspace, task, settings, team=team, agent=agent)
+
+
+def _begin(
+    workspace: Workspace, task: Task, settings: MergeSettings, *, team: str, agent: str
+) -> str | None:
+    git = Git(Path(workspace.path))
     before = at_of(git, team, agent)
     earlier = _earlier(git, task, workspace, team=team)
     if before is not None and before.task == task.id:
@@ -90,15 +98,20 @@ def hand_in(workspace: Workspace, task: Task, *, team: str, agent: str) -> Hande
         Refused: conflict_markers, detached_or_rebase, nested_repository, submodule_changed or
             tree_elsewhere.
         GitFailed: git cannot do it; a push that was refused, for one.
+        Unavailable: a file cannot be used.
     """
     if workspace.kind == "shared":
         return None
-    tree = Path(workspace.path)
-    git = Git(tree)
+    with _told(workspace):
+        return _hand_in(workspace, task, team=team, agent=agent)
+
+
+def _hand_in(workspace: Workspace, task: Task, *, team: str, agent: str) -> Handed | None:
+    git = Git(Path(workspace.path))
     at = at_of(git, team, agent)
     _refuse_elsewhere(at, task)
     committing.refuse_half_way(git, workspace)
-    committing.refuse_marks(tree, [] if at is None else at.marks)
+    committing.refuse_marks(git.where, [] if at is None else at.marks)
     committing.refuse_dirty_modules(git)
     committed = committing.commit_all(git, task, team=team, agent=agent)
     head = git("rev-parse", "HEAD")
@@ -111,6 +124,18 @@ def hand_in(workspace: Workspace, task: Task, *, team: str, agent: str) -> Hande
     if workspace.kind == "clone":
         git("push", "--quiet", "--no-verify", "origin", f"+{head}:{ref}", seconds=TREE_S)
     return Handed(HandIn(head, base, ref), committed)
+
+
+@contextmanager
+def _told(workspace: Workspace) -> Iterator[None]:
+    """Say of a file that cannot be used what callers know: that something could not be had."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"{error.filename or workspace.path} cannot be used: {error.strerror or error}.",
+            remedy="See to that file and to the room on the disk, then try again.",
+        ) from None
 
 
 def _earlier(git: Git, task: Task, workspace: Workspace, *, team: str) -> HandIn | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from bullpen.errors import Refused, Unavailable
 from bullpen.workspace.git import Git
+from bullpen.workspace.marks import MARK
 
 # Of a linked tree all is its own but what ties it to its place, and what is ours or temporary.
 _NOT_ITS_OWN = ("gitdir", "commondir", "locked", "bullpen*", "*.lock", "modules", "HEAD")
@@ -41,11 +43,16 @@ class Layout:
     common: Path
     # The hash that names the objects of the repository.
     hash_name: str
+    # Where the tree stood before it was moved aside, to which git dirs may still point.
+    stood: Path
+    # What git must be told to find it, beside where it is.
+    told: tuple[tuple[str, str], ...] = ()
 
     @property
     def git(self) -> Git:
         """Git in this tree, which shows each object as itself, whatever stands in its place."""
-        return Git(self.top, {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1"})
+        plain = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
+        return Git(self.top, {**plain, **dict(self.told)})
 
     @property
     def is_linked(self) -> bool:
@@ -56,6 +63,18 @@ class Layout:
     def under_way(self) -> list[str]:
         """What was begun in this tree and is not done: a merge, a rebase and the like."""
         return [name for name in _UNDER_WAY if (self.own / name).exists()]
+
+    @property
+    def filters_are_users(self) -> bool:
+        """Whether the filters of this tree are the user's: an agent may have set others itself.
+
+        A clone has settings of its own, and a linked tree may have some beside the user's.
+        """
+        if not self.is_linked and (self.own / MARK).exists():
+            return False
+        file = str(self.own / "config.worktree")
+        own = ("config", "--file", file, "--get-regexp", r"^(filter|include|includeif)\.")
+        return not (self.is_linked and os.path.lexists(file) and self.git.run(*own).code != 1)
 
     def state(self, *, whole: bool) -> list[str]:
         """The files in its git dir that would be gone with it, relative to that.
@@ -77,8 +96,8 @@ class Layout:
                 yield from _file_or_below(self.own, self.own / name)
 
 
-def layout_of(tree: Path) -> Layout:
-    """Where the parts of a tree lie.
+def layout_of(tree: Path, *, stood: Path | None = None) -> Layout:
+    """Where the parts of a tree lie. `stood` is where it was, if it was moved aside.
 
     Raises:
         Refused: there is no tree at this path itself (no_tree).
@@ -89,8 +108,23 @@ def layout_of(tree: Path) -> Layout:
     # Without a git dir of its own it would pass for a folder of whatever lies around it.
     if told is None or not _is_same(Path(told[0]), tree):
         raise _no_tree(tree)
-    _, own, common, hash_name = told
-    return Layout(tree.resolve(), Path(own).resolve(), Path(common).resolve(), hash_name)
+    top, own, common = tree.resolve(), Path(told[1]).resolve(), Path(told[2]).resolve()
+    before = top if stood is None else stood.parent.resolve() / stood.name
+    return Layout(top, own, common, told[3], before)
+
+
+def layout_of_module(module: Path, own: Path) -> Layout:
+    """Where the parts of a submodule lie, wherever its git dir takes its files to be.
+
+    Raises:
+        Refused: it is no repository (no_tree).
+    """
+    top, own = module.resolve(), own.resolve()
+    env = (("GIT_DIR", str(own)), ("GIT_WORK_TREE", str(top)))
+    told = _told(Git(module, dict(env)))
+    if told is None or (own / "commondir").exists():
+        raise _no_tree(module)
+    return Layout(top, own, own, told[-1], top, env)
 
 
 def _told(git: Git, *paths: str) -> list[str] | None:

@@ -76,6 +76,7 @@ class _Removal:
             agent=who.agent,
             why=self.why,
             whole=whole,
+            stood=self.path,
             allow=_refuse_what_lies_in,
         )
         if kept is not None:

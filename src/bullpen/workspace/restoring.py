@@ -187,8 +187,10 @@ def _derive(place: Layout, snapshot: Saved, paths: Mapping[str, str]) -> list[st
     """Let the user's filters make the files that they had made; which are not the same."""
     if not paths:
         return []
+    if not place.is_linked or not place.filters_are_users:
+        return [f"{path} is made by a filter that is not yours" for path in paths]
     for path in paths:
-        (place.top / path).unlink(missing_ok=True)
+        _inside(place.top, path).unlink(missing_ok=True)
     ran = place.git.run(
         "checkout-index", "--force", "--quiet", "-z", "--stdin",
         given="\0".join([*paths, ""]), seconds=TREE_S,

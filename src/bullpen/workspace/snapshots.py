@@ -52,19 +52,21 @@ def save(
     why: str,
     most: int = BYTES_MAX,
     whole: bool = False,
+    stood: Path | None = None,
     allow: Callable[[Layout, Contents], None] = lambda place, contents: None,
 ) -> Saved | None:
     """Keep all that is in a tree and nowhere else; None if there is nothing such.
 
     What the newest snapshot holds already is not kept twice: then it is that one. Nothing is
     changed in the tree, its index, the settings, branches and stashes. With `whole` all that is
-    in the repository of the tree counts, since that goes too. `allow` may refuse what was found.
+    in the repository of the tree counts, since that goes too. `stood` is where the tree was before
+    it was moved aside. `allow` may refuse what was found.
 
     Raises:
         Refused: there is no tree (no_tree), or it holds too much that git does not track (too_big).
         Unavailable: something cannot be read or written, or changes all the time.
     """
-    place = layout_of(tree)
+    place = layout_of(tree, stood=stood)
     env = _identity(team, agent)
     for left in reversed(range(_TRIES)):
         try:

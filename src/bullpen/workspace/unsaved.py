@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bullpen.errors import BullpenError, Unavailable
-from bullpen.workspace.contents import Contents, contents_of
+from bullpen.workspace.contents import Contents, contents_of, git_dir_named
 from bullpen.workspace.git import TREE_S, Git
-from bullpen.workspace.layout import Layout, layout_of
-from bullpen.workspace.marks import MARK
+from bullpen.workspace.layout import Layout, layout_of_module
 from bullpen.workspace.names import branch_of
 from bullpen.workspace.raw import raw_git, reading
 
@@ -97,9 +96,7 @@ def look(place: Layout, *, team: str, agent: str, whole: bool) -> Unsaved:
             index=_entries(reading(raw, place.own)),
             under_way=place.under_way,
         )
-        # What an agent may have set in a repository of its own is not run.
-        is_users = place.is_linked or not (place.own / MARK).exists()
-        _sort_files(place, reading(raw, place.own), found, filters=is_users)
+        _sort_files(place, reading(raw, place.own), found, filters=place.filters_are_users)
         found.is_staged = _is_staged(reading(raw, place.own), found)
         _find_ends(place, found, team=team, agent=agent, whole=whole)
         found.settled = _settled(place, found)
@@ -315,8 +312,10 @@ def _settled(place: Layout, found: Unsaved) -> list[str]:
 
 def _is_settled(module: Path, wanted: str) -> bool:
     """Whether a submodule is as its repository has it, with nothing that is not at its remote."""
+    file = module / ".git"
+    own = git_dir_named(file) if file.is_file() else file
     try:
-        place = layout_of(module)
+        place = layout_of_module(module, own or file)
     except BullpenError:
         return False
     head = place.git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").out.strip()

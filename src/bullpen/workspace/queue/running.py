@@ -350,7 +350,7 @@ class Queue:
 
     def _step(self, what: str, ids: Sequence[str] | Mapping[str, object], **more: object) -> Step:
         detail = more.pop("detail", None)
-        words = None if detail is None else str(detail)[-STEP_CHARS_MAX:]
+        words = None if detail is None else _short(str(detail))
         return Step.new(at_ms=now_ms(), what=what, batch=list(ids), detail=words, **more)
 
     @cached_property
@@ -360,6 +360,14 @@ class Queue:
     @cached_property
     def _bench(self) -> Bench:
         return Bench(self._git, self._common, self._folder / "+merge", owner=self._owner)
+
+
+def _short(text: str) -> str:
+    """The first line, which says what it is about, and the end, which says why."""
+    if len(text) <= STEP_CHARS_MAX:
+        return text
+    first = text.split("\n", 1)[0][: STEP_CHARS_MAX // 3]
+    return f"{first}\n[...]\n{text[-STEP_CHARS_MAX // 2 :]}"
 
 
 def _attempts(entries: Sequence[Entry]) -> dict[str, int]:
