@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ from bullpen.agents.gate import surroundings
 from bullpen.agents.hosts.base import ON, RESPAWN, Hosts
 from bullpen.agents.hosts.records import wanted_labels
 from bullpen.agents.launching import agent_folder
+from bullpen.agents.merging import remove_queue
 from bullpen.agents.policy.decide import rights_of
 from bullpen.agents.policy.effective import Effective, effective
 from bullpen.agents.policy.rules import check_rules
@@ -155,6 +157,9 @@ class Office:
         if deleted and config is not None:
             for end in await remove_trees(self.settings.home, config):
                 told(end)
+            with suppress(BullpenError):
+                # A tree that holds nothing of anybody's is not worth a word.
+                await remove_queue(config)
         return deleted
 
     async def examine(self, team: str | None, *, fix: bool) -> list[Finding]:

@@ -128,13 +128,18 @@ async def start(settings: Settings, wish: Wish) -> list[Spawned]:
 
     Raises:
         Conflict, Unavailable: as `bring_up` does.
-        Invalid: an agent inside this process could not outlive it.
+        Invalid: an agent inside this process could not outlive it, or nobody would lead or merge.
     """
     inside = [member.name for member in wish.file.members if member.backend == "in-process"]
     if inside:
         raise Invalid(
             f"Agents inside this process cannot outlive it: {', '.join(inside)}.",
             remedy="Give them another backend, or leave --detach out.",
+        )
+    if wish.file.lead is None or wish.file.merge is not None:
+        raise Invalid(
+            "Somebody has to watch this team: it is led, or its work is merged, by `bullpen up`.",
+            remedy="Leave --detach out; in the background: nohup bullpen up FILE > up.log &",
         )
     async with open_office(settings) as office:
         raising = Raising(office, wish)

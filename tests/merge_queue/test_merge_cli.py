@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from repositories import make_repository, write
+from repositories import git, make_repository, write
 from typer.testing import CliRunner, Result
 from yard import TEST, Yard
 
@@ -117,3 +117,14 @@ def test_an_agent_cannot_say_what_its_own_work_has_to_pass(
     refused = run("merge", "set", "--gate", "true")
     assert refused.exit_code == 2
     assert json.loads(run("merge", "list", "--json").stdout)["settings"]["gate"][0]["run"] != "true"
+
+
+def test_with_the_team_the_tree_for_tests_goes_too(run: Run, tmp_path: Path) -> None:
+    project = with_yard(tmp_path, lambda yard: yard.work("ann", {"a.txt": "a\n"}))
+    assert run("merge", "run").exit_code == 0
+    trees = tmp_path / "project.bullpen" / "crew"
+    assert (trees / "+merge").is_dir()
+    deleted = run("team", "delete", "crew", "--yes", "--force")
+    assert deleted.exit_code == 0, deleted.output
+    assert not (trees / "+merge").exists()
+    assert "+merge" not in git(project, "worktree", "list")

@@ -12,7 +12,11 @@ from yard import TEAM, Yard, check, run
 
 from bullpen.agents import processes
 from bullpen.agents.merging import check_runner, open_queue
+from bullpen.agents.sandbox import check_sandbox
 from bullpen.errors import Refused, Unavailable
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Policy, Sandbox
 from bullpen.store.memory import MemoryStore
 
 _ROOT = pytest.mark.skipif(
@@ -180,3 +184,25 @@ def _unmount(disk: Path) -> None:
     while run(disk.parent, "umount", str(disk)).returncode:
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+async def test_checks_are_closed_in_if_one_of_the_team_is(yard: Yard, tmp_path: Path) -> None:
+    try:
+        check_sandbox()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    box = Policy.new(sandbox=Sandbox.new(network=True).raw).raw
+    spec = AgentSpec.new(driver="scripted", backend="none", cwd=str(yard.project), policy=box)
+    await yard.team.agents.register("carl", spec, by=LEAD, nonce="of carl")
+    spec = spec.evolve(policy=Policy.new(sandbox=Sandbox.new().raw).raw)
+    await yard.team.agents.register("dora", spec, by=LEAD, nonce="of dora")
+    outside = tmp_path / "outside"
+    offline = "test $(grep -c : /proc/net/dev) = 1"
+    gate = check(f"touch inside; touch {outside}; ! test -e {yard.home}/secret && {offline}")
+    yard.home.mkdir()
+    (yard.home / "secret").write_text("x")
+    await yard.work("ann", {"a.txt": "a\n"})
+    stepped = await yard.queue(gate=[gate.raw], retries=0).step()
+    assert stepped is not None
+    assert stepped.merged == ["1"], stepped.held or (await yard.record("1")).detail
+    assert not outside.exists()

@@ -15,7 +15,7 @@ from offices import Place
 
 from bullpen.errors import Conflict, Refused
 from bullpen.protocol.names import LEAD
-from bullpen.raising import bring_up
+from bullpen.raising import bring_up, start
 from bullpen.store.clock import now_ms
 from bullpen.unattended.outcome import Outcome
 from bullpen.unattended.until import Until
@@ -254,3 +254,9 @@ async def test_who_has_no_room_yet_does_not_keep_the_others_from_their_work(nigh
     outcome = await night.up()
     assert (outcome.status, outcome.tasks) == ("done", {"completed": 3}), (outcome, night.news)
     assert any("waits for room" in line for line in night.news)
+
+
+async def test_a_team_that_nobody_leads_or_merges_for_is_not_left_to_itself(night: Night) -> None:
+    night.write(tasks("alpha"), backend="subprocess")
+    with pytest.raises(Refused, match="Somebody has to watch this team"):
+        await start(night.settings, night.wish())

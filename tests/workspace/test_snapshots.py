@@ -171,6 +171,18 @@ def test_a_merge_that_is_under_way_goes_on_where_it_was(tree: Path, back: Back) 
     assert len(git(again, "rev-list", "--parents", "-n1", "HEAD").split()) == 3
 
 
+def test_sides_of_a_conflict_that_no_commit_has_come_back(tree: Path, back: Back) -> None:
+    rows = []
+    for stage in (2, 3):
+        blob = git(tree, "hash-object", "-w", "--stdin", given=f"side {stage}\n")
+        rows.append(f"100644 {blob} {stage}\tboth\n")
+    git(tree, "update-index", "--index-info", given="".join(rows))
+    kept = keep(tree)
+    git(tree, "read-tree", "HEAD")
+    again = back(kept).path
+    assert [git(again, "show", f":{stage}:both") for stage in (2, 3)] == ["side 2", "side 3"]
+
+
 def test_repositories_inside_come_back_with_their_stashes_and_commits(
     project: Path, tree: Path, tmp_path: Path, back: Back
 ) -> None:

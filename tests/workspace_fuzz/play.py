@@ -197,7 +197,7 @@ def _somebody(dice: random.Random, tree: Path) -> subprocess.Popen[bytes]:
     """A process in a tree: it stands there, or has a file open."""
     if dice.random() < 0.5:
         return subprocess.Popen(["sleep", "300"], cwd=tree)
-    with open(tree / "a.txt" if (tree / "a.txt").is_file() else tree / ".gitignore", "ab") as file:
+    with open(tree / "held", "wb") as file:
         return subprocess.Popen(["sleep", "300"], stdin=file, cwd="/")
 
 

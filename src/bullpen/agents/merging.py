@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +28,12 @@ from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import owner_of
 from bullpen.team.team import Team
+from bullpen.workspace.git import Git
 from bullpen.workspace.names import folder_of
-from bullpen.workspace.queue.running import Queue, RunCheck
-from bullpen.workspace.repository import main_top, repository_at
+from bullpen.workspace.queue.bench import Bench
+from bullpen.workspace.queue.holding import hold
+from bullpen.workspace.queue.running import BENCH, Queue, RunCheck
+from bullpen.workspace.repository import common_dir, main_top, repository_at
 from bullpen.workspace.surroundings import Slot, take_slot
 
 _GRACE_S = 1.0
@@ -63,6 +67,30 @@ async def open_queue(
         folder=folder,
         owner=tree_owner(home, config),
     )
+
+
+async def remove_queue(config: TeamConfig) -> None:
+    """Remove the tree that the work of a deleted team was tested in; nobody has anything there.
+
+    Raises:
+        Conflict: a queue is at work in it.
+        Refused, Unavailable: it cannot be got at.
+    """
+    row = config.facts.merge
+    if row is not None:
+        await to_thread.run_sync(_remove, config, MergeSettings.parse(row))
+
+
+def _remove(config: TeamConfig, settings: MergeSettings) -> None:
+    folder = _folder(config, settings)
+    repository = Path(settings.repository)
+    common = common_dir(repository)
+    with hold(common, settings.target):
+        Bench(Git(repository), common, folder / BENCH, owner="").remove()
+    with suppress(OSError):
+        # As long as others have trees there, it stays.
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 def check_runner(

@@ -18,7 +18,7 @@ _STATES = {
     "blocked": "blocked",
     "pending": "open",
 }
-_LIMITS = {"turns": "turns", "tokens": "tokens", "usd": "US dollars", "wall_s": "seconds"}
+_LIMITS = {"turns": "turns", "tokens": "tokens", "usd": "US dollars", "wall_s": "time"}
 
 _TASKS = ("task", "state", "by", "tries", "came back", "cost", "subject")
 _MEMBERS = (
@@ -100,7 +100,11 @@ def _head(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "used", f"{used.turns} turns, {tokens(used)} tokens, {money(used)}"
     for limit in summary.limits:
         unit = _LIMITS.get(limit.limit, limit.limit)
-        yield f"limit on {unit}", f"{limit.used:g} of {limit.most:g}"
+        amounts = [
+            duration(amount) if limit.limit == "wall_s" else f"{amount:g}"
+            for amount in (limit.used, limit.most)
+        ]
+        yield f"limit on {unit}", " of ".join(amounts)
 
 
 def _tables(summary: Summary) -> Iterator[tuple[str, Sequence[str], list[list[str]]]]:

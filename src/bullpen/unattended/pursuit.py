@@ -205,7 +205,9 @@ class Pursuit:
         found = [each for event in events for each in happenings(self._team.name, event)]
         for each in found:
             self._tell_outside(each)
-        self._watch(Progress(self._team.name, snapshot, self._agents, happened + told, found))
+        # The row of a lead that nobody is shows nothing.
+        shown = [view for view in self._agents if not view.lead or view.driver or view.unread]
+        self._watch(Progress(self._team.name, snapshot, shown, happened + told, found))
         return snapshot
 
     def _tell_outside(self, happening: Happening) -> None:

@@ -73,12 +73,20 @@ class Bench:
         write_whole(self._dir_there() / _KEPT, text.encode())
 
     def remove(self) -> None:
-        """Take the tree away; nothing of anybody's is in it."""
-        _remove_all(self.path)
+        """Take the tree away, if there is one; nothing of anybody's is in it."""
         found = self._found()
         self._dir = None
-        if found is not None:
-            _remove_all(found)
+        if found is None:
+            return
+        # Moved away at once: killed in it, nothing half-removed is at the place of the tree.
+        _remove_all(self._aside)
+        os.rename(self.path, self._aside)
+        _remove_all(found)
+        _remove_all(self._aside)
+
+    @property
+    def _aside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.old")
 
     def _put(self, commit: str) -> None:
         self._wait_for_git()
@@ -118,6 +126,7 @@ class Bench:
 
     def _make(self, commit: str) -> None:
         self._clear_way()
+        _remove_all(self._aside)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         words = ("--force", "--force", "--detach", "--no-checkout")
         with locked(self._common / "bullpen.lock", f"the trees of {self._repository.where}"):

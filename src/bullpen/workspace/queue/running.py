@@ -44,6 +44,9 @@ T = TypeVar("T")
 RunCheck = Callable[[Path, Task | None, Check], Awaitable[Check]]
 """Looks for what a check asks for, in a folder, for a task or for the gate; what it found."""
 
+BENCH = "+merge"
+"""What the tree for tests is called in the folder of the queue. `+` is in no name of a member."""
+
 _ROUNDS_MAX = 8
 _ROOM_BYTES_MIN = 16 * 1024 * 1024
 
@@ -359,7 +362,7 @@ class Queue:
 
     @cached_property
     def _bench(self) -> Bench:
-        return Bench(self._git, self._common, self._folder / "+merge", owner=self._owner)
+        return Bench(self._git, self._common, self._folder / BENCH, owner=self._owner)
 
 
 def _short(text: str) -> str:
