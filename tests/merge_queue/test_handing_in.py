@@ -82,6 +82,29 @@ async def test_empty_commits_among_others_are_dropped_on_the_target(yard: Yard) 
     assert yard.log()[1:] == ["#1 work"]
 
 
+async def test_who_wrote_what_and_when_stays_on_the_target(yard: Yard) -> None:
+    task = await yard.take("ann")
+    tree = yard.tree("ann")
+    git(tree, "config", "i18n.commitEncoding", "ISO-8859-1")
+    write(tree, {"a.txt": "a\n"})
+    git(tree, "add", "a.txt")
+    said = "Für Zoë\n\n  indented\n# no comment\n".encode("iso-8859-1").decode(
+        "utf-8", "surrogateescape"
+    )
+    author = "--author=Zo\udceb <zoe@example.org>"
+    words = ("--quiet", "--cleanup=verbatim", "--date=2001-02-03T04:05:06+0700", author, "-F", "-")
+    git(tree, "commit", *words, given=said)
+    git(tree, "config", "--unset", "i18n.commitEncoding")
+    await yard.finish("ann", task)
+    yard.user_commits({"u.txt": "u\n"})
+    await yard.queue().step()
+    form = "--format=%an <%ae> %aI %cn %cI%n%B"
+    assert git(yard.project, "log", "-1", form, "main") == (
+        "Zoë <zoe@example.org> 2001-02-03T04:05:06+07:00 Una User 2001-02-03T04:05:06+07:00\n"
+        "Für Zoë\n\n  indented\n# no comment\n"
+    )
+
+
 async def test_ignored_files_are_not_handed_in(yard: Yard) -> None:
     yard.user_commits({".gitignore": "*.log\n"})
     task = await yard.take("ann")

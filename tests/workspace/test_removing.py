@@ -155,18 +155,21 @@ def test_somebody_who_comes_while_it_is_moved_aside_has_it_back(
     assert str(path) in git(project, "worktree", "list") and not (own / "locked").exists()
 
 
-@pytest.mark.parametrize("state", ["aside", "done"])
+@pytest.mark.parametrize("state", ["held", "aside", "done", "deleted"])
 def test_a_removal_that_was_cut_short_is_undone_by_the_next_start(
     project: Path, workspace: Workspace, state: str
 ) -> None:
     path, own = Path(workspace.path), project / ".git/worktrees/ann"
     write(path, {"new": "x\n"})
     hold(own)
-    os.rename(path, aside_of(path) if state == "aside" else done_with(path))
+    if state != "held":
+        os.rename(path, aside_of(path) if state == "aside" else done_with(path))
+    if state == "deleted":
+        subprocess.run(["rm", "-r", str(done_with(path))], check=True, timeout=30)
     prepare(workspace, team=TEAM, agent=AGENT, owner=OWNER)
     assert git(path, "rev-parse", "--show-toplevel") == str(path)
     # What was to be deleted was kept before: the tree is made again.
-    assert (path / "new").exists() == (state == "aside")
+    assert (path / "new").exists() == (state in ("held", "aside"))
     assert not (own / "locked").exists()
     gone(workspace)
     assert not done_with(path).exists() and not path.exists()

@@ -219,6 +219,20 @@ def test_bytes_that_a_filter_takes_away_come_back(project: Path, tree: Path, bac
     assert (again / "x.win").read_bytes() == b"a\r\n"
 
 
+def test_bytes_that_a_filter_changed_before_it_was_gone_come_back(
+    project: Path, tree: Path, back: Back
+) -> None:
+    git(project, "config", "filter.small.clean", "tr A-Z a-z")
+    commit(tree, {".gitattributes": "*.up filter=small\n"})
+    write(tree, {"x.up": "ABC\n"})
+    make_old(tree / "x.up")
+    commit(tree, {})
+    write(tree, {".gitattributes": "\n"})
+    assert git(tree, "diff-files", "--name-only") == ".gitattributes"
+    again = back(keep(tree)).path
+    assert (again / "x.up").read_text() == "ABC\n"
+
+
 def test_a_filter_that_fails_does_not_keep_bytes_from_being_kept(
     project: Path, tree: Path, back: Back
 ) -> None:

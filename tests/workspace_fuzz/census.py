@@ -95,7 +95,7 @@ def _says(tree: Path, name: str) -> dict[str, str]:
     said = {
         "head": ask("rev-parse", "HEAD"),
         "index": ask("ls-files", "--stage", "-v", "-z"),
-        "status": ask("status", "--porcelain=v2", "--ignored=matching", "-z"),
+        "status": _certain(ask("status", "--porcelain=v2", "--ignored=matching", "-z")),
         "log of the head": ask("log", "--walk-reflogs", "--format=%H %gs"),
         "merging": ask("rev-parse", "--verify", "--quiet", "MERGE_HEAD"),
         "rebasing": ask("rev-parse", "--verify", "--quiet", "REBASE_HEAD"),
@@ -105,6 +105,16 @@ def _says(tree: Path, name: str) -> dict[str, str]:
         said["stashes"] = ask("stash", "list", "--format=%H %s")
         said["branches"] = ask("for-each-ref", "--format=%(refname) %(objectname)")
     return {f"{name or 'the tree'}: {key}": text for key, text in said.items()}
+
+
+def _certain(status: str) -> str:
+    """What git says of files but of those with filters.
+
+    What it takes these for depends on whether it looks at their bytes again, when their attributes
+    were changed after they were added.
+    """
+    rows = status.split("\0")
+    return "\0".join(row for row in rows if not row.endswith((".crlf", ".lossy", ".same")))
 
 
 def _short(one: Census, name: str) -> str:

@@ -145,6 +145,8 @@ def pipes(dice: random.Random, tree: Path) -> None:
 
 def refused_names(dice: random.Random, tree: Path) -> None:
     name = dice.choice(_REFUSED_NAMES)
+    if os.path.lexists(tree / "odd" / name):
+        return
     if dice.random() < 0.5:
         _write(tree / "odd" / name, _bytes(dice))
     else:

@@ -74,7 +74,8 @@ class MergeDesk:
             [
                 ("target", f"{settings.target} in {settings.repository}"),
                 ("gate", gate),
-                ("tried", f"{settings.batch} together, again {settings.retries} times if red"),
+                ("batch", f"{settings.batch} are tried together"),
+                ("retries", f"{settings.retries} of what is red"),
                 ("set-up", settings.setup or ""),
                 ("after", settings.after or ""),
             ]

@@ -182,7 +182,7 @@ class Tasks(Part):
         Raises:
             Refused: already_resolved, stale_attempt, not_claimed, not_owner or checks_missing.
         """
-        now = self._clock()
+        now = 0 if work is None else self._clock()
 
         def decide(view: View) -> tuple[Done, list[Change]]:
             done = rules.done(

@@ -53,9 +53,10 @@ def undo_removal(path: Path, common: Path | None = None) -> None:
 
     `common` is what it shares with the other trees of its repository. Raises Unavailable.
     """
-    if os.path.lexists(aside_of(path)) or os.path.lexists(done_with(path)):
-        known = [] if common is None else records(common)
-        own = next((own for own, at in known if at is not None and is_same_place(at, path)), None)
+    known = [] if common is None else records(common)
+    own = next((own for own, at in known if at is not None and is_same_place(at, path)), None)
+    is_held = own is not None and os.path.lexists(own / "locked") and lock_reason(own) is None
+    if is_held or os.path.lexists(aside_of(path)):
         put_back(path, own)
 
 

@@ -6,9 +6,8 @@ that was killed arrives where it would have arrived.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bullpen.errors import Unavailable
 from bullpen.workspace.git import Git, GitFailed
@@ -26,9 +25,10 @@ _USAGE = 129
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """The work on another commit; the same commit if everything was there already."""
+    """The work on another commit, and its tree; the same if everything was there already."""
 
     commit: str
+    tree: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,17 @@ class _Piece:
     commit: str
     parent: str
     tree: str
-    # Who made it and what they say, as they are in the object.
+    # Who wrote it and when, who committed it, and what they say.
     author: str
+    when: str
     committer: str
-    more: str
     message: str
 
 
-def replay(git: Git, *, onto: str, base: str, commit: str) -> Laid | Clash:
-    """Lay what is between `base` and `commit` on another commit.
+def replay(
+    git: Git, *, onto: str, base: str, commit: str, onto_tree: str | None = None
+) -> Laid | Clash:
+    """Lay what is between `base` and `commit` on another commit, whose tree may be known.
 
     What changes nothing there is dropped. Work with merges in it becomes one commit: what was
     decided in a merge would be lost otherwise.
@@ -69,21 +71,18 @@ def replay(git: Git, *, onto: str, base: str, commit: str) -> Laid | Clash:
         GitFailed: git cannot do it, for want of room or of an object.
         Unavailable: this git is too old.
     """
+    tip, tip_tree = onto, onto_tree or git("rev-parse", f"{onto}^{{tree}}")
     # Nothing that is there already; and the base itself, if it is not there.
-    rows = git("rev-list", "--reverse", "--topo-order", "--parents", commit, base, f"^{onto}")
-    ids = [row.split() for row in rows.splitlines()]
-    is_on = all(row[0] != base for row in ids)
+    found = _pieces(git, commit, base, f"^{onto}")
+    is_on = base not in found
     if not is_on:
-        rows = git("rev-list", "--reverse", "--topo-order", "--parents", f"{base}..{commit}")
-        ids = [row.split() for row in rows.splitlines()]
-    if not ids:
-        return Laid(onto)
-    found = _commits(git, [onto, *(row[0] for row in ids)])
-    tip, tip_tree = onto, found[onto].tree
-    if any(len(row) != 2 for row in ids):
-        pieces = [_together(base, [found[row[0]] for row in ids if len(row) == 2], found[commit])]
-    else:
-        pieces = [found[row[0]] for row in ids]
+        found = _pieces(git, f"{base}..{commit}")
+    if not found:
+        return Laid(tip, tip_tree)
+    pieces = list(found.values())
+    if any(" " in piece.parent or not piece.parent for piece in pieces):
+        plain = [piece for piece in pieces if piece.parent and " " not in piece.parent]
+        pieces = [_together(base, plain, found[commit])]
     for piece in pieces:
         there = piece.parent == tip and bool(piece.commit)
         # The first of a branch parts from the target where it begins: git sees that by itself.
@@ -94,74 +93,43 @@ def replay(git: Git, *, onto: str, base: str, commit: str) -> Laid | Clash:
         if tree != tip_tree:
             tip = piece.commit if there else _write(git, _text(piece, parent=tip, tree=tree))
             tip_tree = tree
-    return Laid(tip)
+    return Laid(tip, tip_tree)
 
 
 def squashed(git: Git, *, onto: str, base: str, commit: str) -> str | Clash:
     """The tree of `onto` with all that is between `base` and `commit`, laid on it at once."""
-    found = _commits(git, [onto, commit])
-    return _merged(git, _together(base, [], found[commit]), found[onto].tree)
+    last = _pieces(git, "--no-walk", commit)[commit]
+    return _merged(git, _together(base, [], last), git("rev-parse", f"{onto}^{{tree}}"))
 
 
 def _together(base: str, parts: Sequence[_Piece], last: _Piece) -> _Piece:
     """One piece for several, with the words of all."""
-    first_of = parts[-1] if parts else last
+    newest = parts[-1] if parts else last
     message = "\n\n".join(part.message.strip("\n") for part in parts) or last.message
-    return _Piece(
-        commit="",
-        parent=base,
-        tree=last.tree,
-        author=first_of.author,
-        committer=first_of.committer,
-        more=first_of.more,
-        message=f"{message.rstrip()}\n",
-    )
+    return replace(newest, commit="", parent=base, tree=last.tree, message=message)
 
 
-def _commits(git: Git, ids: Sequence[str]) -> dict[str, _Piece]:
-    """Commits as their objects have them."""
-    wanted = list(dict.fromkeys(ids))
-    out = git("cat-file", "--batch", given="".join(f"{each}\n" for each in wanted))
-    data = out.encode("utf-8", "surrogateescape") + b"\n"
+_FORM = "%x00".join(("%H", "%P", "%T", "%an <%ae>", "%ad", "%cn <%ce>", "%B", ""))
+
+
+def _pieces(git: Git, *which: str) -> dict[str, _Piece]:
+    """Commits by their ids, the oldest first. In `parent` are all parents."""
+    words = ("--no-commit-header", f"--format={_FORM}", "--date=raw", "--encoding=UTF-8")
+    out = git("rev-list", "--reverse", "--topo-order", *words, *which)
+    fields = out.split("\0")[:-1]
+    rows = [fields[at : at + 7] for at in range(0, len(fields), 7)]
     found: dict[str, _Piece] = {}
-    for each in wanted:
-        head, _, data = data.partition(b"\n")
-        words = head.decode("ascii", "replace").split()
-        if len(words) != 3 or words[1] != "commit":
-            raise GitFailed(["cat-file", each], 1, f"no commit: {' '.join(words)}", str(git.where))
-        size = int(words[2])
-        found[each] = _parsed(words[0], data[:size].decode("utf-8", "surrogateescape"))
-        data = data[size + 1 :]
+    for commit, parent, tree, author, when, committer, message in rows:
+        name = commit.strip()
+        found[name] = _Piece(name, parent, tree, author, when, committer, message)
     return found
-
-
-def _parsed(commit: str, text: str) -> _Piece:
-    head, _, message = text.partition("\n\n")
-    # Lines that begin with a space belong to the line before: a signature, for one.
-    rows = re.sub(r"\n .*", "", head).split("\n")
-    fields: dict[str, str] = {}
-    for row in rows:
-        key, _, value = row.partition(" ")
-        fields.setdefault(key, value)
-    encoding = fields.get("encoding")
-    return _Piece(
-        commit=commit,
-        parent=fields.get("parent", ""),
-        tree=fields["tree"],
-        author=fields["author"],
-        committer=fields["committer"],
-        more=f"encoding {encoding}\n" if encoding else "",
-        message=message,
-    )
 
 
 def _text(piece: _Piece, *, parent: str, tree: str) -> str:
     """The object of a piece elsewhere. It was committed when it was written, by whom it was."""
-    when = " ".join(piece.author.rsplit(" ", 2)[1:])
-    who = piece.committer.rsplit(" ", 2)[0]
     return (
-        f"tree {tree}\nparent {parent}\nauthor {piece.author}\ncommitter {who} {when}\n"
-        f"{piece.more}\n{piece.message}"
+        f"tree {tree}\nparent {parent}\nauthor {piece.author} {piece.when}\n"
+        f"committer {piece.committer} {piece.when}\n\n{piece.message.rstrip()}\n"
     )
 
 

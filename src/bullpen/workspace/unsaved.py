@@ -152,8 +152,10 @@ def _sort_files(place: Layout, git: Git, found: Unsaved, *, filters: bool) -> No
     unmerged = {each.path for each in found.index if each.stage}
     changed = set(git.lines("diff-files", "-z", "--name-only", "--ignore-submodules=all"))
     blobs = {path: tracked[path].blob for path in files if path in tracked}
-    sizes = _sizes(git, blobs.values())
     filtered = _filtered(place, list(blobs))
+    # A filter may change bytes and not their number, and a file may have had one that it has not
+    # any more. Where there are such filters, only the bytes themselves are proof.
+    sizes = {} if _has_filters(place) else _sizes(git, blobs.values())
     unlike: dict[str, str] = {}
     for path, about in files.items():
         entry = tracked.get(path)
@@ -209,6 +211,13 @@ def _filtered(place: Layout, paths: Sequence[str]) -> set[str]:
     ).split("\0")  # fmt: skip
     rows = zip(said[0::3], said[2::3], strict=False)
     return {path for path, value in rows if value not in ("unspecified", "unset")}
+
+
+def _has_filters(place: Layout) -> bool:
+    """Whether any filter is set up but that of LFS, which never leaves a file its size."""
+    words = ("config", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process)$")
+    names = place.git.run(*words).out.splitlines()
+    return any(not name.startswith("filter.lfs.") for name in names)
 
 
 def _sort_unlike(place: Layout, found: Unsaved, unlike: dict[str, str], filtered: set[str]) -> None:

@@ -14,10 +14,11 @@ _REBASES = ("rebase-merge/head-name", "rebase-apply/head-name")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The branch that work goes to: its commit, and the tree that it is checked out in, if any."""
+    """The branch that work goes to: its commit, that one's tree, and where it is checked out."""
 
     branch: str
     commit: str
+    commit_tree: str
     tree: Path | None
 
     @property
@@ -33,11 +34,10 @@ def target_of(git: Git, branch: str) -> Target:
         Refused: no_target.
     """
     ref = f"refs/heads/{branch}"
-    out = git("for-each-ref", "--format=%(objectname)%00%(refname)%00%(worktreepath)", ref)
-    commit, _, rest = out.partition("\0")
-    name, _, tree = rest.partition("\0")
+    form = "--format=%(objectname)%00%(tree)%00%(refname)%00%(worktreepath)"
+    commit, commit_tree, name, tree = f"{git('for-each-ref', form, ref)}\0\0\0".split("\0")[:4]
     if name == ref:
-        return Target(branch, commit, Path(tree) if tree else None)
+        return Target(branch, commit, commit_tree, Path(tree) if tree else None)
     raise Refused(
         f"There is no branch {branch!r} in {git.where}, where finished work is to go.",
         reason="no_target",

@@ -11,8 +11,9 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.workspace import Workspace
 from bullpen.workspace.git import Git, GitFailed
 from bullpen.workspace.queue.fetching import have
+from bullpen.workspace.queue.landing import Target
 from bullpen.workspace.queue.tries import Entry
-from bullpen.workspace.replaying import Clash, replay
+from bullpen.workspace.replaying import Clash, Laid, replay
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Laying:
 
 
 def lay(
-    git: Git, tasks: Sequence[Task], target: str, trees: Mapping[str, Workspace], *, inside: str
+    git: Git, tasks: Sequence[Task], target: Target, trees: Mapping[str, Workspace], *, inside: str
 ) -> Laying:
     """Lay the work of tasks on the target, each on those before it, if it can be.
 
@@ -37,7 +38,7 @@ def lay(
         GitFailed: git cannot do it, for want of room for one; nobody is to blame.
     """
     laying = Laying()
-    tip = target
+    start = tip = Laid(target.commit, target.commit_tree)
     for task in tasks:
         record = merge_of(task)
         if record is None:
@@ -51,8 +52,8 @@ def lay(
         if found is None:
             laying.missing.append((task, record))
             continue
-        if isinstance(found, Clash) and tip != target:
-            found = _laid(git, record, target, tree)
+        if isinstance(found, Clash) and tip != start:
+            found = _laid(git, record, start, tree)
             if not isinstance(found, Clash):
                 continue
         if isinstance(found, Clash):
@@ -60,7 +61,8 @@ def lay(
             continue
         assert found is not None
         tip = found
-        laying.entries.append(Entry(task, record, tip, inside if tree is None else tree.inside))
+        where = inside if tree is None else tree.inside
+        laying.entries.append(Entry(task, record, tip.commit, where))
     return laying
 
 
@@ -68,10 +70,16 @@ class _NotFetched(Unavailable):
     """Work is elsewhere, and not to be had now."""
 
 
-def _laid(git: Git, record: Merge, onto: str, tree: Workspace | None) -> str | Clash | None:
+def _laid(git: Git, record: Merge, onto: Laid, tree: Workspace | None) -> Laid | Clash | None:
     """The tip with a piece of work; None if the work is nowhere."""
+
+    def laid() -> Laid | Clash:
+        return replay(
+            git, onto=onto.commit, onto_tree=onto.tree, base=record.base, commit=record.commit
+        )
+
     try:
-        found = replay(git, onto=onto, base=record.base, commit=record.commit)
+        return laid()
     except GitFailed:
         # Most often it was handed in elsewhere. If it is here, that was not it.
         sources = [tree.repository] if tree is not None and tree.kind == "clone" else []
@@ -79,7 +87,4 @@ def _laid(git: Git, record: Merge, onto: str, tree: Workspace | None) -> str | C
             there = have(git, record, sources)
         except Unavailable as error:
             raise _NotFetched(error.message, remedy=error.remedy) from None
-        if not there:
-            return None
-        found = replay(git, onto=onto, base=record.base, commit=record.commit)
-    return found if isinstance(found, Clash) else found.commit
+        return laid() if there else None

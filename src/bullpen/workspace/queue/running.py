@@ -148,7 +148,7 @@ class Queue:
             return Stepped(merged=landed, target=target.commit, trouble=trouble)
         first = waiting.line[: self._settings.batch]
         inside = self._settings.inside
-        laying = await _blocking(lay, self._git, first, target.commit, waiting.trees, inside=inside)
+        laying = await _blocking(lay, self._git, first, target, waiting.trees, inside=inside)
         returned = await self._give_back_unlaid(laying, target)
         held = "; ".join(laying.problems) or None
         if not laying.entries:
