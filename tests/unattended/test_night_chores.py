@@ -286,6 +286,26 @@ def test_what_is_in_the_way_of_a_merge_is_told_once_and_tried_again(
     simulate(body)
 
 
+def test_a_command_after_a_merge_that_fails_is_told() -> None:
+    async def body() -> None:
+        async with Teams(MemoryStore(clock=simulated_ms), clock=simulated_ms) as teams:
+            team = await new_team(teams)
+            await team.merges.configure(
+                MergeSettings.new(repository="/x", target="main"), by=LEAD, voice="human"
+            )
+            steps = [Stepped(merged=["1"], trouble="`git push` failed"), None]
+
+            async def step(settings: MergeSettings) -> Stepped | None:
+                return steps.pop(0) if steps else None
+
+            told: list[str] = []
+            with anyio.move_on_after(60):
+                await Merging(team, step, quiet=lambda: False).run(told.append)
+            assert told == ["`git push` failed"]
+
+    simulate(body)
+
+
 def test_a_target_that_is_gone_is_trouble_for_good_and_quiet_hours_merge_nothing() -> None:
     async def body() -> None:
         async with Teams(MemoryStore(clock=simulated_ms), clock=simulated_ms) as teams:

@@ -56,7 +56,7 @@ class Merging:
             moved = False
             if not self._quiet():
                 before = self._trouble
-                moved = await self._stepped()
+                moved = await self._stepped(tell)
                 if self._trouble is not None and self._trouble != before:
                     tell(f"merging waits: {self._trouble}")
             if moved:
@@ -68,7 +68,7 @@ class Merging:
                 pause_s = _PAUSE_S
                 await self._until_something_changes()
 
-    async def _stepped(self) -> bool:
+    async def _stepped(self, tell: Callable[[str], None]) -> bool:
         """Take a step; whether anything came of it."""
         settings = await self._team.merges.settings()
         if settings is None:
@@ -86,6 +86,8 @@ class Merging:
         if stepped is None:
             self._trouble = None
             return False
+        if stepped.trouble is not None:
+            tell(stepped.trouble)
         if stepped.held is not None:
             self._stands_still(stepped.held)
         else:
