@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from repositories import git
@@ -47,8 +48,10 @@ def _folder(dice: random.Random, tree: Path) -> Path:
 def _write(path: Path, data: bytes) -> None:
     if path.is_symlink() or path.is_dir():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    # Other troubles may have put a file where a folder was.
+    with suppress(FileExistsError, NotADirectoryError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def changed(dice: random.Random, tree: Path) -> None:
