@@ -7,8 +7,9 @@ import pytest
 from crews import Crew, Hired, eventually
 
 from bullpen.agents.drivers.base import Desk, TurnFailed, TurnInput
+from bullpen.agents.hooking import Hooking
 from bullpen.agents.runner import Pace
-from bullpen.errors import Refused
+from bullpen.errors import Refused, Unreadable
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
 from bullpen.team.agents import Turn
@@ -37,6 +38,26 @@ async def test_the_prompt_is_the_first_message_and_begins_the_first_turn(crew: C
     await eventually(lambda: len(alice.turns) == 1)
     assert "Look at the parser" in alice.turns[0]
     assert 'teammate_id="team-lead"' in alice.turns[0]
+
+
+async def test_a_team_that_cannot_be_read_at_the_very_beginning_ends_nobody(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tries again, and goes to work as soon as it can."""
+    tries: list[int] = []
+    started = Hooking.started
+
+    async def cannot_read_first(hooks: Hooking) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise Unreadable("config.json", "it is not JSON")
+        await started(hooks)
+
+    monkeypatch.setattr(Hooking, "started", cannot_read_first)
+    alice = await crew.hire("alice", prompt="Look at the parser", pace=Pace(retry_s=0.1))
+    await eventually(lambda: len(alice.turns) == 1)
+    assert len(tries) == 2
+    assert "it is not JSON" in alice.told("trouble")[0]["text"]
 
 
 async def test_a_turn_begins_with_who_one_is_and_how_the_team_is(crew: Crew) -> None:

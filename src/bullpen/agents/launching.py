@@ -120,8 +120,6 @@ class Launching:
         if ON not in spec.options:
             # The machine that takes it does this, for itself.
             await self._checked(spec, seconds)
-        else:
-            deadline = longest
         while True:
             nonce = self._nonce()
             made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
@@ -224,7 +222,8 @@ class Launching:
         name, nonce = member.name, agent.nonce
         try:
             await self.ask_for_a_machine(name, agent, by=by)
-            return await self._handshake(name, nonce, None, deadline)
+            longer_s = seconds_for(agent.asked) + self.room_s
+            return await self._handshake(name, nonce, None, deadline, longer_s)
         except BaseException as error:
             with anyio.CancelScope(shield=True), suppress(NotFound):
                 cause = error.message if isinstance(error, BullpenError) else "it was broken off"
@@ -319,8 +318,12 @@ class Launching:
         nonce: str,
         started: tuple[ProcessRecord, Backend] | None,
         deadline: float,
+        longer_s: float = 0.0,
     ) -> ProcessRecord | None:
-        """Wait until the agent itself says that it can receive, whoever started it."""
+        """Wait until the agent itself says that it can receive, whoever started it.
+
+        It may take `longer_s` from when another machine has taken it.
+        """
         taken = False
         while anyio.current_time() < deadline:
             _, agent = await self._agents.get(name)
@@ -336,7 +339,9 @@ class Launching:
                 raise StartFailed(why, screen=screen)
             if started is not None and not await started[1].alive(started[0]):
                 raise Unavailable("It ended before it was ready.")
-            taken = agent.place is not None
+            if started is None and not taken and await self._is_taken(name, agent):
+                taken = True
+                deadline += longer_s
             await anyio.sleep(_POLL_S)
         if started is None and not taken:
             raise Unavailable(
@@ -344,6 +349,13 @@ class Launching:
                 remedy="See `bullpen hosts`; ask for other labels, or start a host that has them.",
             )
         raise Unavailable("It was not ready in time.")
+
+    async def _is_taken(self, name: str, agent: AgentFacts) -> bool:
+        """Whether a machine is at starting an agent: it beats for it until it runs."""
+        if agent.place is not None:
+            return True
+        beat = (await self._agents.presence()).get(name)
+        return beat is not None and beat.nonce == agent.nonce
 
     async def _launch_of(self, name: str, agent: AgentFacts, tree: Prepared | None) -> Launch:
         spec = agent.asked

@@ -164,9 +164,12 @@ class Runner:
         await self._pulse.beat()
 
     async def _work(self) -> None:
-        await self._hooked(self._desk.hooks.started)
+        began = False
         while self._ended is None:
             try:
+                if not began:
+                    await self._hooked(self._desk.hooks.started)
+                    began = True
                 given = await self._next_turn()
                 if given is not None:
                     await self._take_turn(given)
