@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bullpen.cli.render import Page
-from bullpen.cli.transcript_view import Tail, TranscriptViews, said
+from bullpen.cli.transcript_view import TranscriptViews
+from bullpen.view.transcript import Tail, said
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold]x[/bold]\u202e\x9b31m\nnext"
 

@@ -14,7 +14,6 @@ from bullpen.agents.news import THE_RUN_IS_OVER
 from bullpen.agents.processes import host_name
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Stopped
-from bullpen.cli import agents_view as words
 from bullpen.cli import board
 from bullpen.cli.agents_view import AgentViews
 from bullpen.cli.board import Pen
@@ -29,6 +28,7 @@ from bullpen.protocol.task import Task
 from bullpen.store.base import Problem
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.unattended.outcome import Progress
+from bullpen.view import agent_words as words
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold]x[/bold]\u202e\x9b31m\nnext"
 

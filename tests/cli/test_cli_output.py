@@ -13,13 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from bullpen.cli.render import Cell, Page
-from bullpen.cli.text import json_text, one_line, say, visible
+from bullpen.cli.render import Page
+from bullpen.cli.text import say
 from bullpen.cli.views import Views
 from bullpen.protocol import jsontext
 from bullpen.store.memory import MemoryStore
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.teams import Teams
+from bullpen.view.text import Cell, json_text, one_line, visible
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[bold]x[/bold] [/red]\u202e\x9b31m\r\nnext"
 

@@ -48,6 +48,8 @@ class Activity:
     detail: str | None = None
     tool: str | None = None
     actions: list[str] = field(default_factory=list)
+    # How much of its model's context window the last request took, from 0 to 1.
+    context: float | None = None
 
 
 class RunnerDesk:
@@ -275,6 +277,12 @@ class RunnerDesk:
         """Add what one model request used."""
         self.spending.used(usage, calls)
         self.show()
+
+    def filled(self, tokens: int, *, window: int) -> None:
+        """Report how full its context window is. A window that cannot be says nothing."""
+        if window > 0 and tokens >= 0:
+            self.activity.context = round(min(tokens / window, 1.0), 4)
+            self.show()
 
     def wrote(self, to: str, summary: str) -> None:
         """Remember that it wrote to somebody in this turn."""

@@ -77,6 +77,7 @@ class Pulse:
             tool=activity.tool,
             actions=activity.actions or None,
             usage=self._desk.spending.total.raw,
+            context=activity.context,
         )
         await self._desk.team.agents.beat(presence)
 

@@ -5,6 +5,7 @@ The system's word goes first. An agent that is dead is given up: its tasks are p
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bullpen.agents import processes
@@ -52,6 +53,8 @@ class AgentView:
     launch: int | None
     # The tree that is its own.
     tree: str | None = None
+    # How much of its model's context window the last request took, from 0 to 1.
+    context: float | None = None
 
 
 class RollCall:
@@ -68,8 +71,13 @@ class RollCall:
         """The team and everybody in it: what they say, and what the system says."""
         snapshot = await self._team.snapshot()
         beats = await self._agents.presence()
-        views = [self._view(view, beats.get(view.member.name)) for view in snapshot.members]
-        return snapshot, views
+        return snapshot, self.views(snapshot.members, beats)
+
+    def views(
+        self, members: Iterable[MemberView], beats: Mapping[str, Presence]
+    ) -> list[AgentView]:
+        """Members as they say they are, and as the system says they are."""
+        return [self._view(view, beats.get(view.member.name)) for view in members]
 
     def _view(self, view: MemberView, beat: Presence | None) -> AgentView:
         member, agent = view.member, view.member.agent
@@ -100,6 +108,7 @@ class RollCall:
             cause=None if agent is None else agent.cause,
             launch=None if agent is None else agent.launch,
             tree=member.worktree_path,
+            context=None if current is None else current.context,
         )
 
     def _truth(

@@ -9,9 +9,10 @@ import anyio
 from bullpen.agents.launching import agent_folder
 from bullpen.agents.transcript import NAME
 from bullpen.app import Settings, open_teams
-from bullpen.cli.transcript_view import Tail, TranscriptViews
+from bullpen.cli.transcript_view import TranscriptViews
 from bullpen.errors import BullpenError
 from bullpen.office import run_agent
+from bullpen.view.transcript import Tail
 
 _LOOK_EVERY_S = 0.5
 

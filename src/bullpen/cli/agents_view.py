@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bullpen.agents import processes
-from bullpen.agents.news import THE_RUN_IS_OVER
-from bullpen.cli import sentences
-from bullpen.cli.render import Cell, Draw, Page, Row
-from bullpen.protocol.agent import Usage
+from bullpen.cli.render import Draw, Page, Row
 from bullpen.protocol.request import Request
-from bullpen.team.check_rules import is_done
 from bullpen.team.request_handles import handles
+from bullpen.view import agent_words as words
+from bullpen.view import sentences
+from bullpen.view.text import Cell
 
 if TYPE_CHECKING:
     from bullpen.agents.launching import Spawned
@@ -20,167 +18,23 @@ if TYPE_CHECKING:
     from bullpen.agents.supervisor import Stopped
     from bullpen.team.snapshot import Snapshot
 
-DONE = "done"
-STATE_STYLES = {
-    "starting": "attention",
-    "working": "good",
-    "waiting": "attention",
-    "finished": "good",
-    DONE: "good",
-    "failed": "bad",
-    "lost": "bad",
-}
-THINKING = "thinking"
-ENDED = frozenset({"failed", "stopped", "lost"})
 COLUMNS = (
     "name", "state", "since", "driver", "backend", "task", "unread", "turns", "tokens", "cost",
     "doing",
 )  # fmt: skip
 
-_QUIET_ENDS = ("finished", "suspended")
-_THOUSAND = 1000
 _ACTIONS_MAX = 3
-
-
-def subjects_of(snapshot: Snapshot) -> dict[str, str]:
-    """The subjects of a team's tasks, by id."""
-    return {task.id: task.subject for task in snapshot.tasks}
-
-
-def colors_of(snapshot: Snapshot) -> dict[str, str]:
-    """The colours of a team's members, by name."""
-    return {view.member.name: view.member.color for view in snapshot.members if view.member.color}
-
-
-def waiting_for(name: str, snapshot: Snapshot) -> list[Request]:
-    """The requests that a member has not answered yet."""
-    return [request for request in snapshot.pending if request.to == name]
-
-
-def states_of(views: Sequence[AgentView], snapshot: Snapshot) -> dict[str, str]:
-    """The states of a team's agents in one word each, by name.
-
-    Of one that was not made to stop, it is how it ended. Who was stopped only because the goal
-    was reached is done.
-    """
-    tasks = snapshot.tasks
-    all_done = bool(tasks) and all(map(is_done, tasks))
-    reached = all_done or snapshot.team.facts.result is not None
-    states: dict[str, str] = {}
-    for view in views:
-        states[view.name] = view.state
-        if view.state == "stopped" and view.end in _QUIET_ENDS:
-            states[view.name] = view.end
-        elif view.state == "stopped" and reached and view.cause == THE_RUN_IS_OVER:
-            states[view.name] = DONE
-    return states
-
-
-def doing(view: AgentView, state: str, subjects: Mapping[str, str]) -> str:
-    """What an agent does, waits for or ended with, in a few words."""
-    return ": ".join(part for part in (task_of(view, subjects), activity(view, state)) if part)
-
-
-def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
-    """The task that an agent has in progress, and how many more."""
-    if not view.tasks:
-        return ""
-    first, *more = view.tasks
-    others = f" (+{len(more)})" if more else ""
-    return f"#{first} {subjects.get(first, '')}".rstrip() + others
-
-
-def activity(view: AgentView, state: str) -> str:
-    """The tool that an agent uses, what it waits for, or why it ended; else what it did last."""
-    if state == DONE:
-        return ""
-    if view.state in ENDED:
-        return view.cause or view.detail or ""
-    if view.state == "waiting" and view.detail:
-        return f"waits: {view.detail}"
-    if view.tool:
-        return f"{view.tool} {view.detail or ''}".rstrip()
-    if view.actions:
-        return f"last: {view.actions[-1]}"
-    return THINKING if view.state == "working" else view.detail or ""
-
-
-def tokens(usage: Usage) -> str:
-    """How many tokens were read for the first time or written: `12.4k`."""
-    return count(usage.tokens)
-
-
-def count(number: float) -> str:
-    """A number in a few digits: `12.4k`."""
-    if number < _THOUSAND:
-        return str(int(number))
-    for unit in ("k", "M"):
-        number /= _THOUSAND
-        # Below 9.95 a second digit says more than it costs; above 999.5 it is the next unit.
-        if number < _THOUSAND - 0.5:
-            return f"{number:.1f}{unit}" if number < 99.95 else f"{number:.0f}{unit}"
-    return f"{number / _THOUSAND:.1f}G"
-
-
-def money(usage: Usage) -> str:
-    """What it cost: `$0.042`, with `+?` if some requests have no known price."""
-    if usage.unpriced and not usage.cost_usd:
-        return "?"
-    more = "+?" if usage.unpriced else ""
-    digits = 2 if usage.cost_usd >= 10 or not usage.cost_usd else 3
-    return f"${usage.cost_usd:.{digits}f}{more}"
-
-
-def used_any(usage: Usage) -> bool:
-    """Whether a model was asked at all, as far as is known. Scripts ask none."""
-    tokens_or_money = usage.tokens or usage.cache_read_tokens or usage.cost_usd
-    return bool(tokens_or_money or usage.unpriced)
-
-
-def used(usage: Usage) -> str:
-    """What was used, in a few words."""
-    turns = f"{usage.turns} turn{'' if usage.turns == 1 else 's'}"
-    return f"{turns}, {tokens(usage)} tokens, {money(usage)}" if used_any(usage) else turns
-
-
-def total(views: Iterable[AgentView]) -> Usage:
-    """What agents used together."""
-    usage = Usage.new()
-    for view in views:
-        usage = usage.plus(view.usage)
-    return usage
-
-
-def duration(seconds: float) -> str:
-    """How long something took: `42s`, `3m 20s`, `2h 05m`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-
-
-def place_of(view: AgentView | Spawned) -> str:
-    """Where an agent runs: its process or pane."""
-    place = view.place
-    if place is None:
-        return ""
-    # In other backends it is a mark of their own.
-    pane = f"pane {place.pane}" if place.pane and place.backend == "tmux" else ""
-    pid = f"pid {place.pid}" if place.pid else ""
-    host = f"on {place.host}" if processes.is_elsewhere(place) else ""
-    return ", ".join(part for part in (host, pane, pid) if part)
 
 
 def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
     """Agents in columns, as plain text and programs like awk want them."""
-    subjects, colors = subjects_of(snapshot), colors_of(snapshot)
-    states = states_of(views, snapshot)
+    subjects, colors = words.subjects_of(snapshot), words.colors_of(snapshot)
+    states = words.states_of(views, snapshot)
+    known = _knows_context(views)
     return [
         (
             Cell(view.name, colors.get(view.name, "strong")),
-            Cell(states[view.name], STATE_STYLES.get(states[view.name], "muted")),
+            Cell(states[view.name], words.STATE_STYLES.get(states[view.name], "muted")),
             sentences.age(view.since_ms, snapshot.taken_ms),
             view.driver or "",
             view.backend or "",
@@ -188,11 +42,16 @@ def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
             "?" if view.unread is None else str(view.unread),
             str(view.usage.turns),
             str(view.usage.tokens),
-            money(view.usage) if used_any(view.usage) else "",
-            doing(view, states[view.name], subjects),
+            words.money(view.usage) if words.used_any(view.usage) else "",
+            *([words.context(view)] if known else []),
+            words.doing(view, states[view.name], subjects),
         )
         for view in views
     ]
+
+
+def _knows_context(views: Sequence[AgentView]) -> bool:
+    return any(view.context is not None for view in views)
 
 
 def agent_json(view: AgentView) -> dict[str, Any]:
@@ -211,6 +70,7 @@ def agent_json(view: AgentView) -> dict[str, Any]:
         "tasks": list(view.tasks),
         "unread": view.unread,
         "usage": view.usage.raw,
+        "context": view.context,
         "place": None if view.place is None else view.place.raw,
         "end": view.end,
         "cause": view.cause,
@@ -224,7 +84,7 @@ def agents_json(views: Sequence[AgentView], snapshot: Snapshot, *, reader: str) 
     return {
         "team": snapshot.team.name,
         "agents": [agent_json(view) for view in views],
-        "waiting": [request.raw for request in waiting_for(reader, snapshot)],
+        "waiting": [request.raw for request in words.waiting_for(reader, snapshot)],
         "takenMs": snapshot.taken_ms,
         "problems": [{"where": problem.where, "why": problem.why} for problem in snapshot.problems],
     }
@@ -244,7 +104,7 @@ def spawned_json(spawned: Spawned) -> dict[str, Any]:
 
 def spawned_line(spawned: Spawned) -> str:
     """A start in a sentence that names the driver, the backend and the place."""
-    where = place_of(spawned)
+    where = words.place_of(spawned)
     how = f"{spawned.driver} driver, {spawned.backend} backend" + (f", {where}" if where else "")
     if spawned.fresh:
         tree = f" It works in {spawned.tree}." if spawned.tree else ""
@@ -323,7 +183,9 @@ class AgentViews:
 
     def table(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         """Write a row for each agent."""
-        self._page.table(COLUMNS, rows(views, snapshot))
+        # Just before the last: columns that are there always keep their numbers.
+        known = ["context"] if _knows_context(views) else []
+        self._page.table([*COLUMNS[:-1], *known, COLUMNS[-1]], rows(views, snapshot))
 
     def _draw(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         if any(view.driver or view.state != "unknown" for view in views):
@@ -332,7 +194,7 @@ class AgentViews:
         else:
             self._page.line(f"No agents in team {snapshot.team.name} yet. Start one:")
             self._page.line(f"  bullpen spawn alice 'Write the parser' -t {snapshot.team.name}")
-        requests = waiting_for(self._reader, snapshot)
+        requests = words.waiting_for(self._reader, snapshot)
         if requests:
             self._page.line()
             self.requests(requests, snapshot)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.text import Text
 
-from bullpen.cli import agents_view as words
-from bullpen.cli import sentences
 from bullpen.cli.screen import STYLES
-from bullpen.cli.text import one_line
 from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
 from bullpen.team import check_rules, rules
 from bullpen.team.request_handles import handles
+from bullpen.view import agent_words as words
+from bullpen.view import sentences
+from bullpen.view.text import one_line
 
 if TYPE_CHECKING:
     from bullpen.agents.rollcall import AgentView

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from bullpen.cli import agents_view as words
-from bullpen.cli.render import Cell, Page, Row
+from bullpen.cli.render import Page, Row
 from bullpen.protocol.agent import AgentFacts, Limits
 from bullpen.protocol.budget import Budget
 from bullpen.protocol.roster import TeamConfig
@@ -14,6 +13,8 @@ from bullpen.protocol.task import Task
 from bullpen.store.clock import now_ms
 from bullpen.team.budget_rules import Limit
 from bullpen.team.cost import Allowance, Cost, Line, cost_of
+from bullpen.view import agent_words as words
+from bullpen.view.text import Cell
 
 By = Literal["agent", "task", "model"]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from bullpen.agents.drivers.base import Capabilities
 from bullpen.agents.drivers.survey import Surveyed
-from bullpen.cli.render import Cell, Page
+from bullpen.cli.render import Page
+from bullpen.view.text import Cell
 
 _ABLE = (
     ("mid_turn", "mid-turn", "mail that comes in a turn reaches the model in that turn"),

@@ -21,7 +21,7 @@ from bullpen.store.clock import now_ms
 
 if TYPE_CHECKING:
     from bullpen.cli.session import Session
-    from bullpen.cli.transcript_view import Tail
+    from bullpen.view.transcript import Tail
 
 _LOOK_S = 0.2
 _BROKEN = ("failed", "lost")

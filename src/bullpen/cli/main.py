@@ -40,13 +40,18 @@ from bullpen.cli import (
     task,
     team,
     team_move,
+    telemetry,
     trust,
+    tui,
     up,
+    web,
     workspace,
 )
+from bullpen.cli import report as report_page
 from bullpen.cli.command import Group, group
-from bullpen.cli.text import fit_to_keep, one_line, say, tell, version
+from bullpen.cli.text import fit_to_keep, say, tell, version
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
+from bullpen.view.text import one_line
 
 PROGRAM = "bullpen"
 FAILED = 1
@@ -216,6 +221,7 @@ bridge.register(app)
 drivers.register(app)
 cost.register(app)
 summary.register(app)
+report_page.register(app)
 budget.register(team.noun.commands, task.noun.commands)
 host.register(app)
 team_move.register(team.noun.commands)
@@ -223,8 +229,11 @@ mirror.register(team.noun.commands)
 requests.register(app)
 mail.register(app)
 events.register(app)
+web.register(app)
+telemetry.register(app)
 doctor.register(app)
 trust.register(app)
+tui.register(app)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from bullpen.agents.merging import open_queue
-from bullpen.cli.render import Cell
 from bullpen.cli.session import directory
 from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.merge import Merge, MergeSettings, Step, merge_of
@@ -19,6 +18,7 @@ from bullpen.protocol.times import iso
 from bullpen.team.merge_rules import line
 from bullpen.teamfile.records import merge_settings
 from bullpen.teamfile.tables import MergeTable
+from bullpen.view.text import Cell
 from bullpen.workspace.queue.running import Queue, Stepped
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from bullpen.agents.news import folded, planner
-from bullpen.cli import agents_view as words
-from bullpen.cli import board, sentences
+from bullpen.cli import board
 from bullpen.cli.board import Pen
-from bullpen.cli.text import one_line
+from bullpen.view import agent_words as words
+from bullpen.view import sentences
+from bullpen.view.text import one_line
 
 if TYPE_CHECKING:
     from bullpen.team.snapshot import Snapshot

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from bullpen.cli.render import Cell, Page
+from bullpen.cli.render import Page
 from bullpen.teamfile.costs import Range
 from bullpen.teamfile.plan import Plan, PlannedMember, PlannedTask
 from bullpen.teamfile.tables import BudgetTable
+from bullpen.view.text import Cell
 
 _GRAPH_LINES_MAX = 200
 

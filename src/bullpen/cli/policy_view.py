@@ -9,9 +9,10 @@ from bullpen.agents.drivers.acp.presets import GENERIC
 from bullpen.agents.drivers.programs import is_foreign
 from bullpen.agents.policy.effective import FOREIGN_TOOLS, Effective, Verdict
 from bullpen.agents.policy.rules import tool_of
-from bullpen.cli.render import Cell, Page
+from bullpen.cli.render import Page
 from bullpen.protocol.policy import Sandbox
 from bullpen.team.policy_rules import Kind
+from bullpen.view.text import Cell
 
 _STYLES = {"allow": "good", "ask": "attention", "deny": "bad"}
 _MODES = {

@@ -6,20 +6,14 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from bullpen.cli.text import json_text, one_line, tell, visible
+from bullpen.cli.text import tell
 from bullpen.errors import BullpenError
 from bullpen.protocol import jsontext
+from bullpen.view.text import Cell, json_text, one_line, visible
 
 _NOTHING = "-"
-
-
-class Cell(NamedTuple):
-    """A text with the style it has on a terminal: a word of `screen.STYLES` or a colour."""
-
-    text: str
-    style: str = ""
 
 
 Row = Sequence[str | Cell]

@@ -8,13 +8,14 @@ from itertools import groupby
 from typing import Any
 
 from bullpen.agents.news import asked_for
-from bullpen.cli import agents_view as words
-from bullpen.cli import asked, sentences
-from bullpen.cli.render import Cell, Page
-from bullpen.cli.request_lookup import Found, Search
+from bullpen.cli.render import Page
 from bullpen.protocol.request import Request
 from bullpen.store.clock import now_ms
 from bullpen.team import request_rules
+from bullpen.view import agent_words as words
+from bullpen.view import asked, sentences
+from bullpen.view.request_lookup import Found, Search
+from bullpen.view.text import Cell
 
 _LINES_MAX = 40
 """Of one request in a list so many lines are shown; alone it is shown whole."""

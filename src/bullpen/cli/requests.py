@@ -11,16 +11,16 @@ from bullpen.cli import complete
 from bullpen.cli.command import command
 from bullpen.cli.policy_options import ModeName
 from bullpen.cli.session import Session, text_or_input
-from bullpen.errors import BullpenError, Invalid
+from bullpen.errors import Invalid
 
 if TYPE_CHECKING:
-    from bullpen.cli.request_lookup import Found
     from bullpen.protocol.request import Request
     from bullpen.team.team import Team
     from bullpen.team.teams import Teams
+    from bullpen.view.acts import Answered
+    from bullpen.view.request_lookup import Found
 
 _LOOK_EVERY_S = 1.0
-_HIDDEN = "[secret"
 _BELOW = "---- what is below this line is not sent ----"
 
 Id = Annotated[
@@ -146,15 +146,13 @@ def approve(
     if edit and new_input is not None:
         raise typer.BadParameter("say --input or --edit, not both.")
     found = _to_answer(session, request)
-    changed = None if new_input is None else _input(text_or_input(new_input))
+    changed = None
+    if new_input is not None:
+        changed = session.new_input(found.request, text_or_input(new_input))
     if edit and found.request.kind == "permission":
         changed = _edited_input(session, found.request)
     elif edit:
         message = _edited_words(session, found.request, message)
-    if changed is not None:
-        _refuse_marks(changed)
-        session.check_tool_input(str(found.request.subject.get("toolName")), changed)
-
     _answer(
         session,
         found,
@@ -194,45 +192,14 @@ def _to_answer(session: Session, wanted: str | None) -> Found:
 def _answer(session: Session, found: Found, **answer: Any) -> None:
     """Answer what was found, as it was found: another question is not answered by this."""
 
-    async def give(team: Team) -> tuple[Request, bool]:
+    async def give(team: Team) -> Answered:
         by, voice = await session.speaks(team)
-        given = await team.approvals.answer(
-            found.request.id, by=by, voice=voice, digest=found.request.digest, **answer
-        )
-        words = answer.get("feedback")
-        if words is None or given.kind != "permission" or given.state != "approved":
-            return given, True
-        # A yes to a call has no room for words: they come as a message beside it.
-        try:
-            await team.mailbox.send(given.sender, words, sender=by, key=given.id)
-        except BullpenError as error:
-            session.page.warn(f"{given.sender} cannot be told your words. {error}")
-            return given, False
-        return given, True
+        return await session.give_answer(team, found.request, by=by, voice=voice, **answer)
 
-    given, told = session.with_team(give, name=found.team)
-    session.show_requests.answered(found, given, told=told)
-
-
-def _input(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"The input is no JSON: {error}.", remedy="Check it.") from None
-    if not isinstance(value, dict):
-        raise Invalid(
-            "The input of a tool is a JSON object.", remedy='For example {"command": "ls"}.'
-        )
-    return value
-
-
-def _refuse_marks(changed: Any) -> None:
-    """Refuse an input in which a mark stands for a secret: the call would be made with the mark."""
-    if _HIDDEN in json.dumps(changed):
-        raise Invalid(
-            "The new input holds a mark in the place of a secret, which is not known here.",
-            remedy="Allow the call as it is, deny it, or leave the secret out.",
-        )
+    given = session.with_team(give, name=found.team)
+    if given.untold is not None:
+        session.page.warn(given.untold)
+    session.show_requests.answered(found, given.request, told=given.untold is None)
 
 
 def _edited_input(session: Session, request: Request) -> Any:
@@ -241,8 +208,7 @@ def _edited_input(session: Session, request: Request) -> Any:
     text = session.edited(json.dumps(before, indent=2, ensure_ascii=False) + "\n", suffix=".json")
     if not text.strip():
         raise Invalid("The input is empty, so nothing was answered.", remedy="Try again.")
-    after = _input(text)
-    return None if after == before else after
+    return session.new_input(request, text)
 
 
 def _edited_words(session: Session, request: Request, message: str | None) -> str | None:

@@ -18,9 +18,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bullpen.cli.render import Cell, Draw, Page, Row
+from bullpen.cli.render import Draw, Page, Row
 from bullpen.cli.session import is_terminal
-from bullpen.cli.text import one_line, visible
+from bullpen.view.text import Cell, one_line, visible
 
 STYLES = {
     "": "",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bullpen.cli.render import Cell, Page
+from bullpen.cli.render import Page
+from bullpen.view.text import Cell
 
 if TYPE_CHECKING:
     from bullpen.fleet.servers.alarms import Alarm

@@ -1,9 +1,7 @@
 """The one way from a command to the operations: who asks, about which team, how to answer.
 
-The modules of this package import nothing heavy when they are imported: `bullpen --help` would
-pay for it. What is heavy (operations, store, records, anyio, rich) is imported inside functions
-of this module, the one exception to the rule of imports at the top: every command goes through
-here, and no help text does.
+What is heavy (operations, store, records, anyio, rich) is imported inside functions here, the
+one exception to imports at the top: every command comes here, and `bullpen --help` does not.
 """
 
 from __future__ import annotations
@@ -28,31 +26,33 @@ if TYPE_CHECKING:
     from bullpen.cli.agents_view import AgentViews
     from bullpen.cli.cost_view import CostViews
     from bullpen.cli.guests import Guests
-    from bullpen.cli.identity import Identity
     from bullpen.cli.merge_view import MergeDesk
     from bullpen.cli.policy_options import PolicyOptions
     from bullpen.cli.policy_view import PolicyViews
     from bullpen.cli.pursuing import Runs
     from bullpen.cli.render import Page
-    from bullpen.cli.request_lookup import Search
     from bullpen.cli.request_view import RequestViews
     from bullpen.cli.screen import Screen
     from bullpen.cli.starters import Starters
     from bullpen.cli.summary_view import SummaryViews
     from bullpen.cli.team_files import TeamFiles
-    from bullpen.cli.transcript_view import Tail, TranscriptViews
+    from bullpen.cli.transcript_view import TranscriptViews
     from bullpen.cli.views import Views
     from bullpen.cli.watch_run import Start
     from bullpen.cli.workspace_view import Workspaces
     from bullpen.office import Office
     from bullpen.protocol.agent import AgentFacts, AgentSpec
     from bullpen.protocol.policy import Policy
-    from bullpen.protocol.request import Voice
+    from bullpen.protocol.request import Request, Voice
     from bullpen.protocol.task import Check
     from bullpen.store.base import Finding
     from bullpen.team.team import Team
     from bullpen.team.teams import Teams
     from bullpen.unattended.outcome import Outcome
+    from bullpen.view.acts import Answered
+    from bullpen.view.identity import Identity
+    from bullpen.view.request_lookup import Search
+    from bullpen.view.transcript import Tail
 
 T = TypeVar("T")
 
@@ -334,7 +334,7 @@ class Session:
 
     def tail(self, path: Path) -> Tail:
         """A transcript, to be read as it grows."""
-        from bullpen.cli.transcript_view import Tail
+        from bullpen.view.transcript import Tail
 
         return Tail(path)
 
@@ -353,7 +353,7 @@ class Session:
 
     async def requests(self, teams: Teams) -> Search:
         """The requests of the team that was named, else of all teams."""
-        from bullpen.cli.request_lookup import search
+        from bullpen.view.request_lookup import search
 
         return await search(teams, self.team)
 
@@ -387,7 +387,7 @@ class Session:
 
     @cached_property
     def _identity(self) -> Identity:
-        from bullpen.cli.identity import Identity
+        from bullpen.view.identity import Identity
 
         return Identity(self.settings)
 
@@ -421,11 +421,17 @@ class Session:
 
         return Policy.parse(stated) if stated else None
 
-    def check_tool_input(self, tool: str, given: Any) -> None:
-        """Refuse an input that a tool would not take."""
-        from bullpen.agents.tools.box import check_input
+    def new_input(self, request: Request, text: str) -> dict[str, Any] | None:
+        """The input that a person wrote in the place of the one asked for; None if the same."""
+        from bullpen.view.acts import new_input
 
-        check_input(tool, given)
+        return new_input(request, text)
+
+    async def give_answer(self, team: Team, request: Request, **answer: Any) -> Answered:
+        """Answer a request as it was seen."""
+        from bullpen.view.acts import give_answer
+
+        return await give_answer(team, request, **answer)
 
     def edited(self, text: str, *, suffix: str) -> str:
         """A text as a person leaves it in an editor."""

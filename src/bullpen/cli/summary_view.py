@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bullpen.cli.agents_view import duration, money, tokens
 from bullpen.cli.render import Page
 from bullpen.unattended.summary import MemberLine, Summary, TaskLine
+from bullpen.view.agent_words import duration, money, tokens
 
 _STATES = {
     "merged": "merged",

@@ -1,36 +1,13 @@
-"""The transcript of an agent: reading it as it grows, and its rows as people read them."""
+"""The transcript of an agent on a page."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from bullpen.agents.transcript import row_of
-from bullpen.cli import agents_view as words
-from bullpen.cli.render import Cell, Page
-from bullpen.protocol import jsontext
-from bullpen.protocol.agent import Usage
+from bullpen.cli.render import Page
+from bullpen.view.text import Cell
+from bullpen.view.transcript import STYLES, moment, said
 
-_STYLES = {
-    "turn": "strong",
-    "mail": "attention",
-    "tool": "cyan",
-    "result": "muted",
-    "usage": "muted",
-    "request": "muted",
-    "state": "muted",
-    "note": "attention",
-    "trouble": "bad",
-    "order": "attention",
-    "denied": "bad",
-    "permitted": "good",
-    "plan": "attention",
-    "hook": "attention",
-    "damaged": "bad",
-}
 _HEAD = 18
 """Time and kind take so many columns; what is said begins after them."""
 
@@ -39,50 +16,6 @@ _LINES_MAX = {"turn": 12, "mail": 12, "request": 2, "result": 12}
 
 _LABELS = {"permitted": "allowed"}
 """Where another word says the same and leaves the columns as they are."""
-
-_SHOWN_CHARACTERS_MAX = 200
-_ELSEWHERE = frozenset({"time", "kind", "ids"})
-"""Shown before the text, or of use to programs only."""
-
-
-class Tail:
-    """Reads a file of JSON lines from where it stopped before. A line begun is left for later."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
-        self._inode: int | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is anything to read at all."""
-        return self._path.exists()
-
-    def last(self, count: int | None) -> list[dict[str, Any]]:
-        """The last rows there are, also one that is not whole; all of them without a count."""
-        return list(deque(self._read(whole=False), maxlen=count))
-
-    def more(self) -> list[dict[str, Any]]:
-        """The rows that came since. Empty while the file is not there."""
-        return list(self._read(whole=True))
-
-    def _read(self, *, whole: bool) -> Iterator[dict[str, Any]]:
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return
-        if found.st_ino != self._inode or found.st_size < self._offset:
-            self._inode, self._offset = found.st_ino, 0
-        if found.st_size == self._offset:
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if whole and not line.endswith(b"\n"):
-                    return
-                self._offset += len(line)
-                if line.strip():
-                    yield row_of(line)
 
 
 class TranscriptViews:
@@ -111,12 +44,12 @@ class TranscriptViews:
         text = said(row)
         if not text:
             return
-        day, time = _moment(row.get("time"))
+        day, time = moment(row.get("time"))
         if day and day != self._day:
             self._page.line(Cell(day, "muted"))
             self._day = day
         failed = any(row.get(key) for key in ("error", "failure", "cause"))
-        style = "bad" if failed else _STYLES.get(kind, "")
+        style = "bad" if failed else STYLES.get(kind, "")
         first, *rest = text.split("\n")
         most = _LINES_MAX.get(kind)
         if most is not None and len(rest) >= most:
@@ -125,113 +58,3 @@ class TranscriptViews:
         self._page.line(Cell(f"{time:<8}  {label:<7} {first}".rstrip(), style))
         if rest:
             self._page.block("\n".join(rest), indent=_HEAD)
-
-
-def said(row: dict[str, Any]) -> str:
-    """What a row says, on one line or more, or nothing; what is not known is shown as it is."""
-    facts = {
-        key: value for key, value in row.items() if key not in _ELSEWHERE and value is not None
-    }
-    match row.get("kind"):
-        case "tool":
-            name, given = facts.pop("name", "?"), facts.pop("input", None)
-            return _with(f"{name}{_input(given)}", facts)
-        case "result":
-            error = "failed: " if facts.pop("error", False) else ""
-            name, text = facts.pop("name", "?"), _text(facts.pop("text", ""))
-            return _with(f"{name} {error}{text}".rstrip(), facts)
-        case "usage":
-            return _usage(facts)
-        case "turn" if "number" in facts:
-            text = _text(facts.pop("text", ""))
-            return "\n".join(
-                part for part in (_text(facts.pop("number")), _facts(facts), text) if part
-            )
-        case "ended" if isinstance(facts.get("end"), str):
-            cause = facts.pop("cause", None)
-            return _with(facts.pop("end") + (f": {cause}" if cause else ""), facts)
-        case "denied" | "permitted" | "plan" | "hook" as kind:
-            return _governed(kind, facts)
-        case _:
-            return _plain(facts)
-
-
-def _governed(kind: str, facts: dict[str, Any]) -> str:
-    """What was decided about a call or a plan, or by a hook."""
-    about = " ".join(_text(facts.pop(key)) for key in ("tool", "detail") if key in facts)
-    match kind:
-        case "denied":
-            return _with(f"{about}: {_text(facts.pop('why', ''))}", facts)
-        case "permitted":
-            by, request = facts.pop("by", None), facts.pop("request", "")
-            return _with(f"{about}, by {by or 'nobody'} ({_text(request)})", facts)
-        case "plan":
-            said = [_text(facts.pop("state", "?"))]
-            said += [f"({facts.pop('request')})"] if "request" in facts else []
-            mode = facts.pop("mode", None)
-            # Whose plan was not approved is in plan mode still.
-            said += [f"mode {mode}"] if mode and said[0] == "approved" else []
-            more = [_text(facts.pop(key)) for key in ("feedback", "path") if key in facts]
-            return _with("\n".join([" ".join(said), *more]), facts)
-        case _:
-            head = [_text(facts.pop(key)) for key in ("event", "effect") if key in facts]
-            head += [about] if about else []
-            text = _text(facts.pop("text", ""))
-            return _with(f"{' '.join(head)}: {text}".rstrip(": "), facts)
-
-
-def _plain(facts: dict[str, Any]) -> str:
-    """A row that mostly is a text: short facts first, then the text."""
-    text = facts.pop("text", "")
-    text = text if isinstance(text, str) else _text(text)
-    about = _facts(facts)
-    return f"{about}\n{text}" if about and "\n" in text else f"{about} {text}".strip()
-
-
-def _usage(facts: dict[str, Any]) -> str:
-    try:
-        usage = Usage.parse(facts.get("usage", facts))
-    except ValueError:
-        return _facts(facts)
-    if not (usage.input_tokens or usage.output_tokens or usage.cost_usd or usage.unpriced):
-        return ""
-    cached = f", {usage.cache_read_tokens} from the cache" if usage.cache_read_tokens else ""
-    return (
-        f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens} out, {words.money(usage)}"
-    )
-
-
-def _input(given: Any) -> str:
-    """The input of a tool: the values alone if they are few and short."""
-    if not isinstance(given, dict):
-        return f": {_text(given)}" if given else ""
-    if len(given) == 1:
-        return f": {_text(next(iter(given.values())))}"
-    return f": {_facts(given)}" if given else ""
-
-
-def _with(text: str, facts: dict[str, Any]) -> str:
-    return f"{text}\n{_facts(facts)}" if facts else text
-
-
-def _facts(facts: dict[str, Any]) -> str:
-    return " ".join(f"{key}={_short(_text(value))}" for key, value in facts.items())
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else jsontext.dumps_line(value).decode()
-
-
-def _short(text: str) -> str:
-    if len(text) <= _SHOWN_CHARACTERS_MAX:
-        return text
-    return f"{text[:_SHOWN_CHARACTERS_MAX]}… ({len(text)} characters)"
-
-
-def _moment(time: Any) -> tuple[str, str]:
-    """The day and the time of day here, if they can be read."""
-    try:
-        moment = datetime.fromisoformat(time).astimezone()
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "", ""
-    return moment.strftime("%Y-%m-%d"), moment.strftime("%H:%M:%S")

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from bullpen.cli import sentences
-from bullpen.cli.render import Cell, Draw, Page, Row
+from bullpen.cli.render import Draw, Page, Row
 from bullpen.protocol.changes import Event
 from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.task import Check, Task, TaskStatus
@@ -20,6 +19,8 @@ from bullpen.team.request_handles import handles
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks import Listing
 from bullpen.team.teams import TeamSummary
+from bullpen.view import sentences
+from bullpen.view.text import Cell
 
 _STATUS_STYLES: dict[TaskStatus, str] = {
     "pending": "",

@@ -18,13 +18,14 @@ from anyio import CancelScope
 from anyio.abc import TaskStatus
 
 from bullpen.agents.news import folded, planner
-from bullpen.cli import agents_view as words
-from bullpen.cli import sentences
-from bullpen.cli.render import Cell, Page
+from bullpen.cli.render import Page
 from bullpen.cli.text import say
 from bullpen.protocol.request import Request
 from bullpen.team.request_handles import handles
 from bullpen.unattended.outcome import Outcome, Progress
+from bullpen.view import agent_words as words
+from bullpen.view import sentences
+from bullpen.view.text import Cell
 
 INTERRUPTED = 130
 """The exit code of a command that was ended with Ctrl-C."""

@@ -13,11 +13,11 @@ import typer
 
 from bullpen.agents.launching import home_mark, tree_owner
 from bullpen.agents.tree_keeping import TreeEnd, trees_of
-from bullpen.cli.render import Cell
 from bullpen.cli.session import directory
 from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol.times import iso
 from bullpen.protocol.workspace import Workspace
+from bullpen.view.text import Cell
 from bullpen.workspace.inventory import clones_beside, trees_of_ours
 from bullpen.workspace.layout import repository_dir
 from bullpen.workspace.names import component, folder_of

@@ -8,6 +8,9 @@ import unicodedata
 
 from bullpen.errors import Invalid
 
+EVERYBODY = "@team"
+"""Whom to name to write to all other members."""
+
 LEAD = "team-lead"
 """The name of every team's lead."""
 

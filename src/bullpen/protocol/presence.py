@@ -27,6 +27,8 @@ class Presence(Wire):
     tool: str | None = None
     actions: list[str] | None = None
     usage: dict[str, Any] | None = None
+    # How much of its model's context window the last request took, from 0 to 1.
+    context: float | None = None
 
     def alive(self, now_ms: int) -> bool:
         """Whether the last heartbeat is young enough to be believed."""

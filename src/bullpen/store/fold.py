@@ -21,10 +21,18 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.message import DeliveryState
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import Member
+from bullpen.protocol.task import Task
 
 T = TypeVar("T")
-Keep = Callable[[dict[str, Any]], T]
-"""Maps a record's JSON object to what a replay keeps of it: the object, its text or a digest."""
+Keep = Callable[[Task | Member | Request], T]
+"""Maps a task, a member or a request to what a replay keeps of it: itself, or its JSON object."""
+
+
+def raw_of(record: Task | Member | Request) -> dict[str, Any]:
+    """The JSON object of a record, which most keep."""
+    return record.raw
 
 
 @dataclass(slots=True)
@@ -59,18 +67,18 @@ def apply(folded: Folded[T], event: Event, *, keep: Keep[T]) -> None:
 def _apply_change(folded: Folded[T], change: Change, keep: Keep[T]) -> None:
     match change:
         case PutTask(task):
-            folded.tasks[task.id] = keep(task.raw)
+            folded.tasks[task.id] = keep(task)
         case DeleteTask(task_id):
             folded.tasks.pop(task_id, None)
         case PutMember(member):
-            folded.members[member.name] = keep(member.raw)
+            folded.members[member.name] = keep(member)
         case RemoveMember(name):
             folded.members.pop(name, None)
         case PutTeam(fields):
             merged = {**folded.team, **fields}
             folded.team = {key: value for key, value in merged.items() if value is not None}
         case PutRequest(request):
-            folded.requests[request.id] = keep(request.raw)
+            folded.requests[request.id] = keep(request)
         case Deliver(to, message):
             # A repeated delivery is no delivery: the state it has reached stays.
             state: DeliveryState = "seen" if message.read else "stored"
@@ -93,7 +101,7 @@ def _mark(box: dict[str, DeliveryState], ids: Iterable[str], state: DeliveryStat
 def fold(events: Iterable[Event]) -> Folded[dict[str, Any]]: ...
 @overload
 def fold(events: Iterable[Event], *, keep: Keep[T]) -> Folded[T]: ...
-def fold(events: Iterable[Event], *, keep: Keep[Any] = lambda raw: raw) -> Folded[Any]:
+def fold(events: Iterable[Event], *, keep: Keep[Any] = raw_of) -> Folded[Any]:
     """The team that a whole log describes; by default with every record's JSON object.
 
     Raises:

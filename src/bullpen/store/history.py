@@ -12,7 +12,7 @@ from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTeam
 from bullpen.protocol.roster import TeamConfig
 from bullpen.store.base import StoreLimits
 from bullpen.store.checks import check_change
-from bullpen.store.fold import Folded, apply
+from bullpen.store.fold import Folded, apply, raw_of
 
 # What was logged was not too long then.
 _ANY_SIZE = StoreLimits(message_bytes_max=sys.maxsize)
@@ -35,7 +35,7 @@ def check_history(team: str, events: Sequence[Event]) -> Folded[dict[str, Any]]:
         try:
             for change in event.changes:
                 _check(change)
-            apply(folded, event, keep=lambda raw: raw)
+            apply(folded, event, keep=raw_of)
         except ValueError as error:
             raise _no_history(team, str(error)) from None
         except Invalid as error:

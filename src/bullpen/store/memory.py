@@ -108,7 +108,7 @@ class _Held:
         line = jsontext.dumps_line(event.encode())
         # From here on nothing is shared with the caller, and nothing can fail.
         event = Event.decode(jsontext.loads_line(line))
-        apply(self.state, event, keep=jsontext.dumps_line)
+        apply(self.state, event, keep=lambda record: jsontext.dumps_line(record.raw))
         for change in event.changes:
             self._follow(change)
             self.touched[concern_of(change)] = event.seq

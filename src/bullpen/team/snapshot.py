@@ -78,7 +78,7 @@ def assemble(
         if isinstance(error, BullpenError)
     ]
     members = tuple(
-        _view(
+        member_view(
             member,
             presence.get(member.name),
             tuple(working.get(member.name, ())),
@@ -98,13 +98,14 @@ def assemble(
     )
 
 
-def _view(
+def member_view(
     member: Member,
     beat: Presence | None,
     tasks: tuple[str, ...],
     unread_mail: int | None,
     now_ms: int,
 ) -> MemberView:
+    """A member and what its last heartbeat says of it now. Pure."""
     if beat is None:
         return MemberView(member, "unknown", None, None, tasks, unread_mail)
     ended = beat.state in ("stopped", "failed", "lost")

@@ -59,12 +59,15 @@ class Team:
                     last = current
                     yield current
 
-    def changes(self, *, agent: str | None = None) -> AsyncGenerator[int, None]:
+    def changes(
+        self, *, agent: str | None = None, every_s: float | None = None
+    ) -> AsyncGenerator[int, None]:
         """A number now, and again soon after anything about the team changed but a heartbeat.
 
-        With `agent`, neither other agents' mail nor who is in the team is a change.
+        With `agent`, neither other agents' mail nor who is in the team is a change. With `every_s`
+        also when nothing has changed for so long.
         """
-        return self._store.watch(self.name, agent=agent)
+        return self._store.watch(self.name, agent=agent, every_s=every_s)
 
     async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log, from the first event past `after`."""

@@ -247,6 +247,9 @@ class Desk(Protocol):
         They tell work on a task from coordination. Report a request before the next `may_spend`.
         """
 
+    def filled(self, tokens: int, *, window: int) -> None:
+        """Report how many tokens of its model's context window the last request took."""
+
     def wrote(self, to: str, summary: str) -> None:
         """Report that it wrote to somebody, for whose answer it may wait.
 

@@ -24,16 +24,12 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import View
-from bullpen.store.fold import Folded, apply
+from bullpen.store.fold import Folded, apply, raw_of
 
 
 def lasting(changes: Iterable[Change]) -> tuple[Change, ...]:
     """The changes that a view shows: all but mail."""
     return tuple(change for change in changes if not isinstance(change, Deliver | MarkMail))
-
-
-def _as_it_is(raw: dict[str, Any]) -> dict[str, Any]:
-    return raw
 
 
 class Known:
@@ -98,7 +94,7 @@ class Known:
 
     def advance(self, seq: int, changes: Sequence[Change]) -> None:
         """Take changes into account that lead to the event with this number."""
-        apply(self._folded, Event(self.seq + 1, "", "", "", tuple(changes)), keep=_as_it_is)
+        apply(self._folded, Event(self.seq + 1, "", "", "", tuple(changes)), keep=raw_of)
         self._folded.seq = seq
         for change in changes:
             self._follow(change)

@@ -25,13 +25,9 @@ from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
 from bullpen.store.base import TeamState
 from bullpen.store.concerns import concern_of
-from bullpen.store.fold import Folded, apply
+from bullpen.store.fold import Folded, apply, raw_of
 
 SNAPSHOT_VERSION = 1
-
-
-def _same(raw: dict[str, Any]) -> dict[str, Any]:
-    return raw
 
 
 class Part(NamedTuple):
@@ -128,7 +124,7 @@ class Kept:
 
     def apply(self, event: Event) -> None:
         """Take the next event into account. Raises ValueError if it is not the next."""
-        apply(self.folded, event, keep=_same)
+        apply(self.folded, event, keep=raw_of)
         for change in event.changes:
             self._follow(change, event.seq)
             self.touched[concern_of(change)] = event.seq

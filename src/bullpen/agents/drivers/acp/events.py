@@ -108,6 +108,7 @@ class UsageTold:
     context: int | None = None
     cost_usd: float | None = None
     model: str | None = None
+    window: int | None = None
 
 
 Event = Said | Thought | ToolUse | RunBegan | Broke | ModeTold | UsageTold

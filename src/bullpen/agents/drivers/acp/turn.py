@@ -273,6 +273,8 @@ class Turn:
                 self._broke = True
             case UsageTold():
                 self._tally.add(event)
+                if event.context and event.window:
+                    self._desk.filled(event.context, window=event.window)
             case ModeTold(mode):
                 await self._hold_mode(mode)
 

@@ -273,7 +273,7 @@ def _events(update: Any, raw: Mapping[str, Any]) -> list[Event]:
         case schema.UsageUpdate():
             cost = update.cost
             dollars = cost.amount if cost is not None and cost.currency == "USD" else None
-            return [UsageTold(None, update.used, dollars, dialects.model_of(meta))]
+            return [UsageTold(None, update.used, dollars, dialects.model_of(meta), update.size)]
     return []
 
 

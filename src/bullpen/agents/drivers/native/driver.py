@@ -180,6 +180,8 @@ class Native:
             lambda: connection.request(messages, ask), waiting=desk.waiting
         )
         desk.used(usage_of(response), calls=[call.tool_name for call in response.tool_calls])
+        # Here cached tokens are part of the input: they fill the window as well.
+        desk.filled(response.usage.input_tokens, window=self._window)
         desk.record(
             "request",
             model=response.model_name,

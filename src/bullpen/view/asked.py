@@ -8,9 +8,9 @@ import stat
 from typing import Any
 
 from bullpen.agents.news import asked_for
-from bullpen.cli.render import Cell
 from bullpen.protocol import jsontext
 from bullpen.protocol.request import Request
+from bullpen.view.text import Cell
 
 _FILE_BYTES_MAX = 1024 * 1024
 """Larger files are not compared: what is to be put into them is shown alone."""

@@ -1,0 +1,301 @@
+"""The story of a team, from its log: who was in which state when, who said what, what it cost.
+
+It is told event by event, so that following a team costs as much as what is new, however long it
+has been going on; and told up to any event, it is the team as it was then. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from bullpen.agents.news import news
+from bullpen.protocol.agent import AgentFacts, Usage
+from bullpen.protocol.changes import (
+    Deliver,
+    Event,
+    PutMember,
+    PutRequest,
+    PutTask,
+    PutTeam,
+    RemoveMember,
+)
+from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.payloads import payload_of
+from bullpen.protocol.request import Request
+from bullpen.protocol.roster import Member, TeamConfig
+from bullpen.protocol.task import Task
+from bullpen.protocol.times import ms_of
+from bullpen.store.fold import Folded, apply
+from bullpen.team.snapshot import MemberState
+
+Began = Literal["turn", "rest"]
+
+_FURTHER: dict[DeliveryState, int] = {
+    "stored": 0, "injected": 1, "seen": 2, "consumed": 3, "archived": 4,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Span:
+    """A time in which a member was in one state; without an end it lasts."""
+
+    state: MemberState
+    from_ms: int
+    to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it was sent, to one or to many at once."""
+
+    seq: int
+    at_ms: int
+    sender: str
+    to: tuple[str, ...]
+    message: Message
+    # What kind of notice it is, if it is none that somebody wrote: `idle_notification` and so on.
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something that happened, in words."""
+
+    seq: int
+    at_ms: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What the whole team had used by then."""
+
+    at_ms: int
+    usd: float
+    tokens: int
+
+
+@dataclass(slots=True)
+class _Life:
+    """What the log says of one member."""
+
+    state: MemberState = "unknown"
+    since_ms: int | None = None
+    at_work: bool = False
+    used: tuple[float, int] = (0.0, 0)
+
+
+class Story:
+    """A team as far as its log was told."""
+
+    def __init__(self) -> None:
+        self._folded: Folded[Any] = Folded()
+        self._lives: dict[str, _Life] = {}
+        self._asked: dict[str, set[str]] = {}
+        self._left: tuple[float, int] = (0.0, 0)
+        self._config: TeamConfig | None = None
+        self.began_ms: int | None = None
+        self.at_ms = 0
+        self.said: list[Said] = []
+        self.told: list[Told] = []
+        self.spans: dict[str, list[Span]] = {}
+        self.spending: list[Spending] = []
+        # When a task last changed its status or its owner.
+        self.moved_ms: dict[str, int] = {}
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event that was told."""
+        return self._folded.seq
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks, by id."""
+        return self._folded.tasks
+
+    @property
+    def requests(self) -> dict[str, Request]:
+        """What was ever asked, by id."""
+        return self._folded.requests
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """The members, by name, in the order they came."""
+        return self._folded.members
+
+    @property
+    def team(self) -> TeamConfig:
+        """The team with its members."""
+        if self._config is None:
+            rows = [member.raw for member in self.members.values()]
+            self._config = TeamConfig.parse({**self._folded.team, "members": rows})
+        return self._config
+
+    def state_of(self, name: str) -> tuple[MemberState, int | None]:
+        """The state of a member and since when, as far as the log says it."""
+        life = self._lives.get(name)
+        return ("unknown", None) if life is None else (life.state, life.since_ms)
+
+    def unread(self, name: str) -> int:
+        """How many messages a member has not seen."""
+        states = self._folded.mail.get(name, {}).values()
+        return sum(_FURTHER[state] < _FURTHER["seen"] for state in states)
+
+    def delivery(self, said: Said) -> DeliveryState:
+        """How far a message got, with those who are behind the others."""
+        states = [self._folded.mail.get(to, {}).get(said.message.id, "consumed") for to in said.to]
+        return min(states, key=lambda state: _FURTHER[state], default="stored")
+
+    def copied(self) -> Story:
+        """The same story, which goes on by itself. Records are shared: nobody changes them."""
+        other = Story()
+        mine = self._folded
+        other._folded = replace(
+            mine,
+            members=dict(mine.members),
+            tasks=dict(mine.tasks),
+            requests=dict(mine.requests),
+            mail={name: dict(box) for name, box in mine.mail.items()},
+        )
+        other._lives = {name: replace(life) for name, life in self._lives.items()}
+        other._asked = {name: set(ids) for name, ids in self._asked.items()}
+        other._left, other._config = self._left, self._config
+        other.began_ms, other.at_ms = self.began_ms, self.at_ms
+        other.said, other.told = list(self.said), list(self.told)
+        # Only the last of them can still get an end.
+        other.spans = {
+            name: [*spans[:-1], *(replace(span) for span in spans[-1:])]
+            for name, spans in self.spans.items()
+        }
+        other.spending, other.moved_ms = list(self.spending), dict(self.moved_ms)
+        return other
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Go on with these events. Raises ValueError if one is missing or comes twice."""
+        for event in events:
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        before = {
+            change.task.id: self.tasks.get(change.task.id)
+            for change in event.changes
+            if isinstance(change, PutTask)
+        }
+        apply(self._folded, event, keep=lambda record: record)
+        # A clock that was set back does not make the story go back.
+        self.at_ms = max(self.at_ms, ms_of(event.time) or 0)
+        if self.began_ms is None:
+            self.began_ms = self.at_ms
+        self.told += (Told(event.seq, self.at_ms, text) for text in news(event))
+        self._letters(event)
+        for change in event.changes:
+            match change:
+                case PutTask(task):
+                    self._task(before.get(task.id), task)
+                case PutMember(member):
+                    self._config = None
+                    self._member(event.op, member)
+                case RemoveMember(name):
+                    self._config = None
+                    self._gone(name)
+                case PutTeam():
+                    self._config = None
+                    self._left = _sum(row.usage for row in self.team.facts.account)
+                case PutRequest(request):
+                    self._request(request)
+                case _:
+                    pass
+        self._spend()
+
+    def _letters(self, event: Event) -> None:
+        """One line for a message, also if several got it."""
+        sent: dict[str, tuple[Message, list[str]]] = {}
+        for change in event.changes:
+            if isinstance(change, Deliver):
+                message = change.message
+                key = f"{message.sender}\0{message.text}"
+                sent.setdefault(key, (message, []))[1].append(change.to)
+        for message, to in sent.values():
+            payload = payload_of(message.text)
+            kind = None if payload is None else str(payload.raw.get("type", "notice"))
+            self.said.append(Said(event.seq, self.at_ms, message.sender, tuple(to), message, kind))
+
+    def _task(self, before: Task | None, task: Task) -> None:
+        if before is None or (before.status, before.owner) != (task.status, task.owner):
+            self.moved_ms[task.id] = self.at_ms
+
+    def _member(self, op: str, member: Member) -> None:
+        life = self._lives.setdefault(member.name, _Life())
+        agent = member.agent
+        if agent is None:
+            life.at_work = bool(member.is_active)
+            known = member.is_active is not None and not member.is_lead
+            self._enter(member.name, ("working" if life.at_work else "idle") if known else None)
+            return
+        life.used = (agent.used.cost_usd, agent.used.tokens)
+        if op == "agent.turn":
+            life.at_work = True
+        elif op in ("agent.idle", "agent.ready", "agent.spawn", "agent.resume"):
+            life.at_work = False
+        self._enter(member.name, _phase(agent, at_work=life.at_work))
+
+    def _gone(self, name: str) -> None:
+        self._enter(name, "stopped")
+        self._lives.pop(name, None)
+
+    def _request(self, request: Request) -> None:
+        if request.kind == "shutdown":
+            return
+        waits = self._asked.setdefault(request.sender, set())
+        if request.state == "pending":
+            waits.add(request.id)
+        else:
+            waits.discard(request.id)
+        member = self.members.get(request.sender)
+        life = self._lives.get(request.sender)
+        if member is not None and life is not None and member.agent is not None:
+            self._enter(request.sender, _phase(member.agent, at_work=life.at_work))
+
+    def _enter(self, name: str, state: MemberState | None) -> None:
+        """A member is in this state now; None if nobody can tell."""
+        life = self._lives.setdefault(name, _Life())
+        if state in ("working", "idle") and self._asked.get(name):
+            state = "waiting"
+        state = state or "unknown"
+        if state == life.state:
+            return
+        life.state, life.since_ms = state, self.at_ms
+        spans = self.spans.setdefault(name, [])
+        if spans and spans[-1].to_ms is None:
+            spans[-1].to_ms = self.at_ms
+        if state != "unknown":
+            spans.append(Span(state, self.at_ms))
+
+    def _spend(self) -> None:
+        usd = self._left[0] + sum(life.used[0] for life in self._lives.values())
+        tokens = self._left[1] + sum(life.used[1] for life in self._lives.values())
+        last = self.spending[-1] if self.spending else Spending(self.at_ms, 0.0, 0)
+        if (usd, tokens) != (last.usd, last.tokens):
+            self.spending.append(Spending(self.at_ms, usd, tokens))
+
+
+def _phase(agent: AgentFacts, *, at_work: bool) -> MemberState:
+    if agent.phase == "ended":
+        return agent.end if agent.end == "failed" or agent.end == "lost" else "stopped"
+    if agent.phase == "starting":
+        return "starting"
+    return "working" if at_work else "idle"
+
+
+def _sum(rows: Iterable[Usage]) -> tuple[float, int]:
+    found = list(rows)
+    return sum(row.cost_usd for row in found), sum(row.tokens for row in found)
+
+
+def story_of(events: Iterable[Event]) -> Story:
+    """The story that events tell, from the first."""
+    story = Story()
+    story.tell(events)
+    return story
