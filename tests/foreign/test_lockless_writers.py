@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from bullpen.errors import Conflict, Unreadable
@@ -275,6 +276,23 @@ async def test_mail_that_they_mark_as_read_between_two_of_our_sends_stays_read(
         "m5": "stored",
     }
     assert await observed(store) == [MarkMail(INBOX, ("m2",), "seen")]
+    await assert_the_log_tells_all(store)
+
+
+@every_way
+async def test_an_inbox_that_nothing_was_new_in_is_read_again_when_they_change_it(
+    store: FileStore, files: Files, write: Write
+) -> None:
+    """Each change, also one of the same length, right after a look that found nothing."""
+    await fill(store, "m1", "m2", "m3")
+    rewrite(write, files.inbox(), lambda rows: [row.update(read=False) for row in rows])
+    for seen in (("m1",), ("m2",), ("m3",)):
+        await anyio.sleep(0.03)
+        before = len(await observed(store))
+        text = files.inbox().read_text("utf-8")
+        # A blank makes up for the letter less.
+        write(files.inbox(), text.replace('"read": false', '"read":  true', 1))
+        assert (await observed(store))[before:] == [MarkMail(INBOX, seen, "seen")]
     await assert_the_log_tells_all(store)
 
 

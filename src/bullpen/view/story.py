@@ -190,7 +190,9 @@ class Story:
             self.began_ms = self.at_ms
         self.told += (Told(event.seq, self.at_ms, text) for text in news(event))
         self._letters(event)
+        spent = False
         for change in event.changes:
+            spent |= isinstance(change, PutMember | RemoveMember | PutTeam)
             match change:
                 case PutTask(task):
                     self._task(before.get(task.id), task)
@@ -207,7 +209,8 @@ class Story:
                     self._request(request)
                 case _:
                     pass
-        self._spend()
+        if spent:
+            self._spend()
 
     def _letters(self, event: Event) -> None:
         """One line for a message, also if several got it."""

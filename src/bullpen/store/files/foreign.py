@@ -30,6 +30,7 @@ from bullpen.store.files import mailbox
 from bullpen.store.files.disk import list_folder
 from bullpen.store.files.ledger import Ledger
 from bullpen.store.files.plan import Plan, make_plan
+from bullpen.store.files.records import look_at
 from bullpen.store.fold import digest
 
 if TYPE_CHECKING:
@@ -135,10 +136,23 @@ def _unlogged_mail(writer: Writer, known: Ledger, members: list[str]) -> list[Ch
     for stem in sorted({*stems, *agents}):
         agent = agents.get(stem, stem)
         try:
-            box = mailbox.read(writer.paths, agent, after=None, history=False)
-            found += _unlogged_in(writer, agent, box.entries, known.mail.get(agent, {}))
+            found += _unlogged_of(writer, agent, known)
         except Unreadable:
             continue  # `checkup` reports it; nothing is known about what is in it.
+    return found
+
+
+def _unlogged_of(writer: Writer, agent: str, known: Ledger) -> list[Change]:
+    """The same of one mailbox. One that has not changed since nothing was found is not read."""
+    looked = writer.files.looked
+    look = look_at(writer.paths.inbox(agent))
+    if look is not None and looked.get(agent) == look.stamp:
+        return []
+    looked.pop(agent, None)
+    box = mailbox.read(writer.paths, agent, after=None, history=False)
+    found = _unlogged_in(writer, agent, box.entries, known.mail.get(agent, {}))
+    if look is not None and look.lasts and not found:
+        looked[agent] = look.stamp
     return found
 
 

@@ -62,6 +62,23 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+class Look(NamedTuple):
+    """How a file was just before it is read; `lasts` if a change after it must change the stamp."""
+
+    stamp: Stamp
+    lasts: bool
+
+
+def look_at(path: str) -> Look | None:
+    """The stamp of a file, or None if there is none."""
+    now = time.time_ns()
+    try:
+        stamp = stamp_of(os.stat(path))
+    except OSError:
+        return None
+    return Look(stamp, now - stamp.mtime_ns > _GRAIN_NS)
+
+
 class Records:
     """The records of one team, remembered as long as their files do not change."""
 

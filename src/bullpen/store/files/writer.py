@@ -31,7 +31,7 @@ from bullpen.store.files.plan import (
     lock_files,
     make_plan,
 )
-from bullpen.store.files.records import Records, number_of
+from bullpen.store.files.records import Records, Stamp, number_of
 
 
 class TeamFiles:
@@ -43,6 +43,8 @@ class TeamFiles:
         self.lock = TeamLock(paths.head, paths.name)
         self.ledger: ledger.Ledger | None = None
         self._inboxes: dict[str, Inbox] = {}
+        # The inboxes in which the log last missed nothing, as they were then.
+        self.looked: dict[str, Stamp] = {}
 
     def inbox(self, agent: str) -> Inbox:
         """The inbox of an agent; made once, because its paths are checked and joined each time."""
