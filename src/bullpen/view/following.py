@@ -37,8 +37,10 @@ _AGAIN_S = 1.0
 class Following:
     """One team, followed by one reader."""
 
-    def __init__(self, team: Team, *, clock: Clock = now_ms) -> None:
+    def __init__(self, team: Team, *, clock: Clock = now_ms, every_s: float = HEARTBEATS_S) -> None:
+        """`every_s` is how often heartbeats are looked at."""
         self._team = team
+        self._every_s = every_s
         self._roll = RollCall(team, clock=clock)
         self._clock = clock
         self._drawn: Drawn = {}
@@ -60,7 +62,7 @@ class Following:
         last: Scene | None = None
         while True:
             try:
-                changes = self._team.changes(every_s=HEARTBEATS_S)
+                changes = self._team.changes(every_s=self._every_s)
                 async with aclosing(changes):
                     async for _ in changes:
                         scene = await self.look()

@@ -178,9 +178,11 @@ def _member(name: str, story: Story, tasks: tuple[str, ...], seen: AgentView | N
     usage = Usage.new() if agent is None else agent.used
     place = None if agent is None else agent.place
     if seen is not None and (agent is not None or seen.state != "unknown"):
-        # Whoever waits for an answer works, as far as its own heartbeat says.
+        # Whoever waits for an answer works, as far as its own heartbeat says; and of one that has
+        # sent none yet, the log may know that it is past its start.
         waits = state == "waiting" and seen.state == "working"
-        state, since = (state, since) if waits else (seen.state, seen.since_ms)
+        began = seen.state == "starting" and agent is not None and agent.phase == "running"
+        state, since = (state, since) if waits or began else (seen.state, seen.since_ms)
         detail, usage = _doing(seen) or detail, seen.usage
     return MemberCard(
         name=name,

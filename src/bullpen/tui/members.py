@@ -1,0 +1,203 @@
+"""The members of a team as a table, of which only what changes is drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.widgets import DataTable
+
+from bullpen.tui.ink import STATE_STYLES, Ink, styled
+from bullpen.tui.pane import Chosen, Look, Pane, member_fits
+from bullpen.view import agent_words
+from bullpen.view.scene import MemberCard
+from bullpen.view.sentences import age
+
+_NAME_MAX = 20
+_TASK_LEAST, _TASK_MAX = 16, 34
+_GAP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column; those of a high rank go first when there is little room. Width 0 is the rest."""
+
+    key: str
+    title: str
+    width: int
+    rank: int = 0
+
+
+_COLUMNS = (
+    _Column("name", "Member", _NAME_MAX),
+    _Column("state", "State", 10),
+    _Column("since", "Since", 5),
+    _Column("task", "Task", _TASK_LEAST, 1),
+    _Column("context", "Ctx", 4, 3),
+    _Column("tokens", "Tokens", 6, 4),
+    _Column("spend", "Spend", 8, 2),
+    _Column("mail", "Mail", 4, 5),
+    _Column("doing", "Doing", 0),
+)
+_DOING_LEAST = 16
+
+
+def columns_for(width: int, name_width: int) -> list[_Column]:
+    """The columns that there is room for, with their widths; the last gets what is left."""
+    columns = [
+        replace(each, width=name_width) if not at else each for at, each in enumerate(_COLUMNS)
+    ]
+
+    def left() -> int:
+        return width - sum(each.width + _GAP for each in columns if each.width)
+
+    while left() < _DOING_LEAST and any(each.rank for each in columns):
+        columns.remove(max(columns, key=lambda each: each.rank))
+    for at, each in enumerate(columns):
+        if each.key == "task":
+            # Half of what is left over is better used by the subject of the task.
+            more = max(0, left() - _DOING_LEAST) // 2
+            columns[at] = replace(each, width=min(_TASK_MAX, each.width + more))
+    # A narrow screen with long names keeps a little of everything.
+    columns[-1] = replace(columns[-1], width=max(left(), _DOING_LEAST) - _GAP)
+    return columns
+
+
+class _Table(DataTable[Text]):
+    """A table of rows: the keys that go to the ends of a line go to the first and the last."""
+
+    BINDINGS = [  # noqa: RUF012
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+    ]
+
+
+class MembersPane(Pane):
+    """Who is in the team, and what each does."""
+
+    def __init__(self, ink: Ink) -> None:
+        super().__init__(ink, dom_id="members")
+        self._table = _Table(cursor_type="row", cell_padding=0)
+        self._columns: list[_Column] = []
+        self._shape: tuple[int, int] = (0, 0)
+        self._rows: dict[str, dict[str, str]] = {}
+        self._look: Look | None = None
+        self._cards: dict[str, MemberCard] = {}
+
+    def compose(self) -> ComposeResult:
+        """The table."""
+        yield self._table
+
+    def on_resize(self) -> None:
+        """Fit the columns to the new size."""
+        if self._look is not None:
+            self.show(self._look)
+
+    def show(self, look: Look) -> None:
+        """Show the members as they are now."""
+        self._look = look
+        subjects = {task.id: task.subject for task in look.scene.tasks}
+        cards = [card for card in look.scene.members if member_fits(card, self.words)]
+        self._cards = {card.name: card for card in cards}
+        name_width = max((len(card.name) + 2 * card.lead for card in cards), default=0)
+        shape = (self.size.width, min(_NAME_MAX, max(8, name_width)))
+        if shape != self._shape:
+            self._shape = shape
+            self._columns = columns_for(*shape)
+            self._rebuild()
+        if list(self._rows) != list(self._cards):
+            self._rebuild()
+        for card in cards:
+            self._update(card, subjects, look.now_ms)
+
+    def age(self, now_ms: int) -> None:
+        """Let the ages in sight go on."""
+        table = self._table
+        top = int(table.scroll_offset.y)
+        for name in list(self._rows)[top : top + table.size.height]:
+            text = age(self._cards[name].since_ms, now_ms)
+            if text != self._rows[name].get("since"):
+                self._put(name, "since", text, styled(text))
+
+    def chosen(self) -> Chosen:
+        """The member under the cursor."""
+        names, row = list(self._rows), self._table.cursor_row
+        return Chosen(member=names[row] if 0 <= row < len(names) else None)
+
+    def focus_list(self) -> None:
+        """Let the keys go to the table."""
+        self._table.focus()
+
+    def _rebuild(self) -> None:
+        """Lay the table out anew; whoever was chosen is chosen still."""
+        table, before = self._table, self.chosen().member
+        table.clear(columns=True)
+        for column in self._columns:
+            table.add_column(styled(column.title), key=column.key, width=column.width + _GAP)
+        self._rows = {}
+        for name in self._cards:
+            table.add_row(*(Text() for _ in self._columns), key=name)
+            self._rows[name] = {}
+        if before in self._rows:
+            table.move_cursor(row=list(self._rows).index(before), animate=False)
+
+    def _update(self, card: MemberCard, subjects: Mapping[str, str], now_ms: int) -> None:
+        for column in self._columns:
+            text, style = self._cell(column.key, card, subjects, now_ms)
+            # What a cell holds besides its text is told by its text, but for a member's state.
+            mark = f"{style}\0{text}"
+            if column.key == "since":
+                mark = text
+            if mark != self._rows[card.name].get(column.key):
+                shown = self.ink.column(
+                    text, column.width, style, right=column.key in ("tokens", "spend", "context")
+                )
+                self._put(card.name, column.key, mark, shown)
+
+    def _put(self, name: str, column: str, mark: str, text: Text) -> None:
+        self._rows[name][column] = mark
+        self._table.update_cell(name, column, text, update_width=False)
+
+    def _cell(
+        self, key: str, card: MemberCard, subjects: Mapping[str, str], now_ms: int
+    ) -> tuple[str, str]:
+        match key:
+            case "name":
+                lead = f"{self.ink.glyph('lead')} " if card.lead else ""
+                return f"{lead}{card.name}", card.color or ""
+            case "state":
+                return self.ink.state(card.state), STATE_STYLES[card.state]
+            case "since":
+                return age(card.since_ms, now_ms), ""
+            case "task":
+                return task_words(card, subjects), ""
+            case "context":
+                return "" if card.context is None else f"{card.context:.0%}", _full(card.context)
+            case "tokens":
+                return agent_words.tokens(card.usage) if card.usage.tokens else "", ""
+            case "spend":
+                return agent_words.money(card.usage) if agent_words.used_any(card.usage) else "", ""
+            case "mail":
+                return str(card.unread or ""), "attention"
+            case _:
+                return card.detail or "", "muted" if card.state in ("idle", "stopped") else ""
+
+
+def task_words(card: MemberCard, subjects: Mapping[str, str]) -> str:
+    """The task that a member has in progress, and how many more."""
+    if not card.tasks:
+        return ""
+    first, *more = card.tasks
+    others = f" (+{len(more)})" if more else ""
+    return f"#{first}{others} {subjects.get(first, '')}".rstrip()
+
+
+def _full(context: float | None) -> str:
+    if context is None or context < 0.7:
+        return ""
+    return "bad" if context >= 0.9 else "attention"
