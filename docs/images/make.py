@@ -2,11 +2,13 @@
 
 python docs/images/make.py [NAME...]
 
-The one of two machines needs root, for their networks, and goose on the PATH.
+The one of two machines needs root, for their networks, and goose on the PATH; that of the browser
+needs Chromium.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +112,13 @@ SHOTS = (
 )
 
 
+WATCHED = (
+    *("run", "Greet the world", "--team", "greeters", "--timeout", "60", "--approver", "human"),
+    *("--driver", "scripted", "--script", "scripted-team.toml", "--backend", "subprocess"),
+)
+"""A team that waits for somebody: what the pictures of screens are of."""
+
+
 class Terminal:
     """A terminal that nobody looks at: a tmux server of its own."""
 
@@ -130,6 +139,14 @@ class Terminal:
     def screen(self) -> str:
         """What it shows now, with all colours."""
         return self._tmux("capture-pane", "-p", "-e")
+
+    def whole(self) -> str:
+        """The same with the blanks at the ends of lines, which may have a colour."""
+        return self._tmux("capture-pane", "-p", "-e", "-N")
+
+    def type(self, *keys: str) -> None:
+        """Press keys."""
+        self._tmux("send-keys", *keys)
 
     def scrolled(self) -> str:
         """What it shows and what was shown above that."""
@@ -184,6 +201,75 @@ def take(shot: Shot) -> None:
         draw(f"{shot.name}-end", opened.scrolled())
 
 
+@contextmanager
+def watched(folder: Path) -> Iterator[dict[str, str]]:
+    """A team at work in a folder, which waits for a person; the environment it is found in."""
+    shutil.copy(ROOT / "examples" / "scripted-team.toml", folder)
+    env = {
+        "BULLPEN_HOME": str(folder / "home"),
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+    }
+    bullpen = (sys.executable, "-m", "bullpen")
+    with open(folder / "run.log", "wb") as log:
+        running = subprocess.Popen(  # noqa: S603
+            (*bullpen, *WATCHED), cwd=folder, env=env, stdout=log, stderr=log
+        )
+    try:
+        wait_for((folder / "home/teams/greeters/config.json").exists)
+        yield env
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+def take_tui() -> None:
+    """Make the picture of the screen in a terminal."""
+    with terminal() as (opened, folder), watched(folder) as env:
+        line = shlex.join((sys.executable, "-m", "bullpen", "tui", "-t", "greeters"))
+        opened.start(line, {**env, "TMUX_TMPDIR": str(folder), "COLORTERM": "truecolor"})
+        wait_for(lambda: "alice" in opened.screen())
+        opened.type("4")
+        wait_for(lambda: all(word in opened.screen() for word in ("rm -f", "printf")))
+        draw("tui", opened.whole())
+
+
+def take_web() -> None:
+    """Make the picture of the page in a browser."""
+    # Only for this one: nobody else needs it.
+    from playwright.sync_api import sync_playwright
+
+    with terminal() as (_, folder), watched(folder) as env:
+        words = (sys.executable, "-m", "bullpen", "web", "-t", "greeters", "--json")
+        served = folder / "web.json"
+        with open(served, "wb") as file:
+            serving = subprocess.Popen(words, env=env, stdout=file, cwd=folder)  # noqa: S603
+        try:
+            wait_for(lambda: served.read_text(encoding="utf-8").rstrip().endswith("}"))
+            url = json.loads(served.read_text(encoding="utf-8"))["url"]
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+                page = browser.new_page(viewport={"width": 1280, "height": 800})
+                page.goto(url)
+                # The name of a page, and two members that are it.
+                page.get_by_text("waiting").nth(2).wait_for()
+                page.screenshot(path=HERE / "web.png")
+                browser.close()
+        finally:
+            serving.terminate()
+            serving.wait(60)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Look again and again until something holds."""
+    deadline = time.monotonic() + LONGEST_S
+    while not holds():
+        if time.monotonic() > deadline:
+            sys.exit("It did not come to what the picture is to show.")
+        time.sleep(0.2)
+
+
 def best(opened: Terminal, shot: Shot) -> str:
     """Look on until the end, and pick the screen that tells most."""
     screens: dict[tuple[bool, int, int], str] = {}
@@ -216,3 +302,6 @@ if __name__ == "__main__":
     for each in SHOTS:
         if each.name in sys.argv[1:] or not sys.argv[1:]:
             take(each)
+    for name, taking in (("tui", take_tui), ("web", take_web)):
+        if name in sys.argv[1:] or not sys.argv[1:]:
+            taking()

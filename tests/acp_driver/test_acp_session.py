@@ -142,6 +142,14 @@ async def test_a_program_that_used_another_model_has_failed_for_good(tmp_path: P
     assert caught.value.for_good
 
 
+async def test_a_program_that_tells_how_full_its_context_is_is_heard(tmp_path: Path) -> None:
+    """R-6.1: a window of nothing says nothing."""
+    desk = await desk_in(tmp_path)
+    async with started(preset("tells its context"), desk) as driver:
+        await take(driver, desk)
+    assert desk.contexts == [(50_000, 200_000)]
+
+
 def test_a_program_that_nobody_named_needs_its_command() -> None:
     spec = AgentSpec.new(driver="acp", backend="in-process", cwd="/")
     with pytest.raises(Invalid, match="'acp' needs the command of a program"):

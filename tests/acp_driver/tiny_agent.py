@@ -271,6 +271,14 @@ async def other_model(agent: Tiny, session: str) -> schema.PromptResponse:
     return ended(quota={"model_usage": [{"model": "tiny-large-20260101"}]})
 
 
+async def tells_its_context(agent: Tiny, session: str) -> schema.PromptResponse:
+    for used, size in ((50_000, 200_000), (9, 0)):
+        update = schema.UsageUpdate(session_update="usage_update", used=used, size=size)
+        await agent.client.session_update(session_id=session, update=update)
+    await agent.say("Done.")
+    return ended()
+
+
 async def leaves_its_mode(agent: Tiny, session: str) -> schema.PromptResponse:
     agent.set_to_ask.clear()
     update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id="free")
@@ -329,6 +337,7 @@ PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
     "deaf": deaf,
     "careless": careless,
     "other model": other_model,
+    "tells its context": tells_its_context,
     "leaves its mode": leaves_its_mode,
     "plans": plans,
     "asks": asks_and_waits,

@@ -15,7 +15,7 @@ from bullpen.agents.processes import host_name
 from bullpen.agents.rollcall import AgentView
 from bullpen.agents.supervisor import Stopped
 from bullpen.cli import board
-from bullpen.cli.agents_view import AgentViews
+from bullpen.cli.agents_view import COLUMNS, AgentViews, rows, spawned_line, stopped_line
 from bullpen.cli.board import Pen
 from bullpen.cli.picture import Scene, picture, share
 from bullpen.cli.render import Page
@@ -387,13 +387,13 @@ def test_a_start_names_driver_backend_and_place(capsys: pytest.CaptureFixture[st
 
 
 def test_a_start_that_was_none_says_so() -> None:
-    assert "nothing new was started" in words.spawned_line(_spawned(fresh=False))
+    assert "nothing new was started" in spawned_line(_spawned(fresh=False))
 
 
 def test_a_stop_says_whether_there_was_anything_to_stop() -> None:
-    assert words.stopped_line(Stopped("a", True, "stopped")) == "Stopped a."
-    assert words.stopped_line(Stopped("a", True, "finished")) == "a ended: finished."
-    assert words.stopped_line(Stopped("a", False, "failed")) == "a was not running (failed)."
+    assert stopped_line(Stopped("a", True, "stopped")) == "Stopped a."
+    assert stopped_line(Stopped("a", True, "finished")) == "a ended: finished."
+    assert stopped_line(Stopped("a", False, "failed")) == "a was not running (failed)."
 
 
 def _scene(views: list[AgentView], tasks: list[Task], *, news: int = 8, **facts: Any) -> Scene:
@@ -485,3 +485,13 @@ def test_rows_are_shared_so_that_nobody_is_left_out(room: int) -> None:
     assert sum(given) <= max(room, 9)
     assert min(given) >= 3
     assert share(30, (2, 1, 4)) == [2, 1, 4]
+
+
+def test_how_full_a_context_is_has_a_column_only_where_somebody_knows_it() -> None:
+    known = [agent("ann", context=0.417), agent("ben")]
+    nobody = [agent("ann"), agent("ben")]
+    for views, expected in ((known, ["42%", ""]), (nobody, None)):
+        table = rows(views, snapshot(views))
+        assert [len(row) for row in table] == [len(COLUMNS) + (expected is not None)] * 2
+        if expected is not None:
+            assert [row[-2] for row in table] == expected

@@ -25,9 +25,10 @@ _RUNS_AGENTS = {
     ("init",),
     ("run",), ("demo",), ("spawn",), ("attach",), ("team", "resume"),
     ("up",), ("join",), ("bridge",), ("mcp",), ("server", "start"), ("host", "run"),
-    ("team", "mirror"), ("merge", "run"),
+    ("team", "mirror"), ("merge", "run"), ("web",), ("tui",), ("telemetry",),
 }  # fmt: skip
-_NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion"}
+# What `report -o` is told to write it writes, wherever that is.
+_NOT_ABOUT_TEAMS = {"--help", "--version", "--install-completion", "--show-completion", "--output"}
 _SPAWNED_EVERY = 50
 _WORD_MAX = 100_000
 """No longer word can be handed to a new process."""

@@ -208,6 +208,7 @@ GUESSES = [
     ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python3 -m pytest -q"),
     ({"pyproject.toml": "pytest", "uv.lock": ""}, "uv run pytest -q"),
     ({"tests/test_a.py": ""}, "python3 -m unittest"),
+    ({"test_a.py": "def test_it():\n    pass\n"}, "python3 -m pytest -q"),
     ({"package.json": '{"scripts": {"test": "jest"}}'}, "npm test"),
     ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn test"),
     ({"package.json": '{"scripts": {"test": "echo Error: no test specified"}}'}, None),

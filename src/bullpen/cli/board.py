@@ -148,7 +148,14 @@ class _AgentColumns:
         self._pen = pen
         self._now_ms = now_ms
         self._states = states
-        self._numbers = (*(_USED if used else ()), ("mail", _MAIL_WIDTH))
+        self._used = used
+        # On narrow lines what it does says more than how full its context is.
+        self._full = pen.width >= _WIDE and any(view.context is not None for view in views)
+        self._numbers = (
+            *((("full", _MAIL_WIDTH),) if self._full else ()),
+            *(_USED if used else ()),
+            ("mail", _MAIL_WIDTH),
+        )
         self._subjects = words.subjects_of(snapshot)
         self._colors = words.colors_of(snapshot)
         self._name = (
@@ -179,9 +186,10 @@ class _AgentColumns:
         style = words.STATE_STYLES.get(state, "muted")
         since = sentences.age(view.since_ms, self._now_ms)
         unread = "?" if view.unread is None else str(view.unread or "")
-        cells = ["", "", unread]
-        if words.used_any(view.usage):
-            cells = [words.tokens(view.usage), words.money(view.usage), unread]
+        cells = [words.context(view)] if self._full else []
+        if self._used:
+            any_used = words.used_any(view.usage)
+            cells += [words.tokens(view.usage), words.money(view.usage)] if any_used else ["", ""]
         return self._line(
             fit(f"{self._pen.glyphs[state]} ", 2, style),
             fit(view.name, self._name - 1, self._colors.get(view.name, "strong")).append(" "),
@@ -190,9 +198,7 @@ class _AgentColumns:
             fit(f"  {_how(view)}", self._how, "muted"),
             [
                 fit(cell, width, right=True)
-                for cell, (_, width) in zip(
-                    cells[-len(self._numbers) :], self._numbers, strict=True
-                )
+                for cell, (_, width) in zip([*cells, unread], self._numbers, strict=True)
             ],
         )
 

@@ -46,6 +46,8 @@ def play(
         )
         if not page.json:
             show_made(page, project)
+            page.line()
+            page.line("A team for a project of yours: cd there, then: bullpen init")
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)

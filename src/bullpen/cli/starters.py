@@ -33,7 +33,7 @@ from bullpen.teamfile.templates import (
 )
 from bullpen.view.text import Cell
 
-_PROGRAMS_NAMED = 3
+_WELL_KNOWN = ("claude-code", "codex", "goose")
 
 
 class Starters:
@@ -210,19 +210,7 @@ def _tested(project: Project, command: str | None) -> Project:
 def _needs(choice: Choice, outfit: Outfit) -> list[str]:
     """What is still to be had before real agents can work, and how to try whether it does."""
     if choice.driver == "scripted":
-        if outfit.best != "scripted":
-            return []
-        programs = [each for each in outfit.gettable if each.name != "native"]
-        lines = [
-            "Neither a key nor an agent program was found, so a script plays the team: all is real",
-            "but the thinking, and it costs nothing. For agents that think, have one of these, and",
-            "type bullpen init --force:",
-            "  a key: export ANTHROPIC_API_KEY=... (or OPENAI_API_KEY)",
-        ]
-        if (native := next(each for each in outfit.drivers if each.name == "native")).missing:
-            lines[-1] += f", and: {native.missing}"
-        lines += [f"  {each.name}: {each.missing}" for each in programs[:_PROGRAMS_NAMED]]
-        return [*lines, "  others: bullpen drivers"]
+        return [] if outfit.best != "scripted" else _to_have(outfit)
     if (lacking := outfit.lacks(choice.driver)) is not None:
         return [
             f"The driver {choice.driver} cannot be used yet. {lacking}",
@@ -232,6 +220,24 @@ def _needs(choice: Choice, outfit: Outfit) -> list[str]:
     what = "the key" if choice.driver == "native" else f"the account of {choice.driver}"
     trying = f"bullpen run 'Say hello, then finish.'{whose} --turns 2"
     return [f"Nobody has tried whether {what} works. One small request tells: {trying}"]
+
+
+def _to_have(outfit: Outfit) -> list[str]:
+    """What it takes to have agents that think, where only a script can play them."""
+    if outfit.nearly:
+        lines = ["A script plays the team for now. What you have can be used after one more step;"]
+        names = [each.name for each in outfit.nearly]
+    else:
+        lines = ["Neither a key nor an agent program was found, so a script plays the team: all is"]
+        lines += ["real but the thinking, and it costs nothing. For agents that think, have one of"]
+        lines += ["these;"]
+        names = ["native", *_WELL_KNOWN]
+    lines[-1] += " then type the same with --force:"
+    return [
+        *lines,
+        *(f"  {name}: {outfit.lacks(name)}" for name in names),
+        "  others: bullpen drivers",
+    ]
 
 
 def _remarks(choice: Choice, project: Project) -> list[str]:

@@ -222,7 +222,9 @@ def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> li
     which = f"{shlex.quote(outcome.team)}{elsewhere}"
     agents = watcher.progress.agents if watcher.progress is not None else []
     led = any(view.lead and view.driver for view in agents)
-    steps = [f"bullpen summary -t {which}"] if outcome.account is not None else []
+    steps = []
+    if outcome.account is not None:
+        steps = [f"bullpen summary -t {which}", f"bullpen report -t {which} -o report.html"]
     if outcome.status == "done" or any(view.lead and view.end == "finished" for view in agents):
         # A lead that ended by itself is not started again: there only is what it said.
         last = f"bullpen logs team-lead -t {which}" if led else f"bullpen merge list -t {which}"

@@ -239,6 +239,9 @@ class MemberDesk:
     def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
         """It reports no usage."""
 
+    def filled(self, tokens: int, *, window: int) -> None:
+        """It reports no context."""
+
     def wrote(self, to: str, summary: str) -> None:
         """Nobody reminds it."""
 

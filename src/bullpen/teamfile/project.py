@@ -6,12 +6,16 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from bullpen.errors import BullpenError
 from bullpen.workspace.repository import repository_at
 
 _LOOKED_AT_BYTES = 200_000
+_FILES_LOOKED_AT = 20
+# Functions that are tests: unittest would not find them.
+_OF_PYTEST = re.compile(r"^(import pytest|from pytest|(async )?def test_)", re.MULTILINE)
 _NO_TEST_OF_NPM = "no test specified"
 
 
@@ -54,7 +58,8 @@ def _make(folder: Path) -> str | None:
 
 def _python(folder: Path) -> str | None:
     settings = ("pyproject.toml", "pytest.ini", "setup.cfg", "tox.ini", "requirements-dev.txt")
-    if any("pytest" in _text(folder / name) for name in settings) or _any(folder, "conftest.py"):
+    says_so = any("pytest" in _text(folder / name) for name in settings)
+    if says_so or _any(folder, "conftest.py") or _any(folder, "test_*.py", _OF_PYTEST):
         return "uv run pytest -q" if (folder / "uv.lock").exists() else "python3 -m pytest -q"
     if _any(folder, "test_*.py"):
         return "python3 -m unittest"
@@ -97,8 +102,11 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _any(folder: Path, pattern: str) -> bool:
+def _any(folder: Path, pattern: str, holding: re.Pattern[str] | None = None) -> bool:
+    """Whether there is such a file, in which a line is like that."""
     try:
-        return any(True for where in ("", "tests/") for _ in folder.glob(f"{where}{pattern}"))
+        found = (path for where in ("", "tests/") for path in folder.glob(f"{where}{pattern}"))
+        looked = islice(found, _FILES_LOOKED_AT)
+        return any(holding is None or holding.search(_text(path)) for path in looked)
     except OSError:
         return False

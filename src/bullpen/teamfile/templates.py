@@ -1,15 +1,15 @@
 """Team files to begin with: what `bullpen init` writes into a project.
 
 The files are in the folder `templates` of the package. In a TEAM.toml, `{{word}}` stands for what
-is known of the project, and a line that begins with `@word ` or `@!word ` is there only if that
-holds or does not.
+is known of the project, and a line that begins with `@word ` or `@!word `, perhaps several of them,
+is there only if that holds or does not.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from bullpen.agents.drivers.programs import PROGRAMS
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.teamfile.project import Project
 from bullpen.teamfile.schema import shipped
+from bullpen.teamfile.sizes import DOLLARS, SIZES, TURNS, sized
 from bullpen.teamfile.tables import nearest
 
 TEAM_FILE = "TEAM.toml"
@@ -52,6 +53,17 @@ class Choice:
     template: str
     driver: str = "native"
     model: str | None = None
+    # How many work beside a lead, and what they may use; None is what the template has.
+    members: int | None = None
+    turns: int | None = None
+    usd: float | None = None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether it is known what they cost, so that a budget in money can be kept."""
+        if self.driver == "native":
+            return self.model is None or self.model.startswith(_PRICED)
+        return self.driver in PROGRAMS and PROGRAMS[self.driver].tells_cost
 
     def check(self) -> None:
         """Refuse what there is not. Raises Invalid."""
@@ -70,6 +82,18 @@ class Choice:
             )
         if self.model is not None and not self.model.isprintable():
             raise Invalid(f"{self.model!r} is no model.", remedy="Name one, or leave it out.")
+        size = SIZES[self.template]
+        if self.members is not None and not size.least <= self.members <= size.most:
+            raise Invalid(
+                f"The template {self.template} is for {size.least} to {size.most} {size.who},"
+                f" not for {self.members}.",
+                remedy="Choose a number between, or add members in TEAM.toml.",
+            )
+        if self.usd is not None and not self.is_priced:
+            raise Invalid(
+                f"What {self.driver} costs is not known, so a budget in money cannot be kept.",
+                remedy="Bound its turns instead: --budget-turns N",
+            )
 
 
 def files_of(choice: Choice, project: Project) -> dict[str, str]:
@@ -87,8 +111,16 @@ def files_of(choice: Choice, project: Project) -> dict[str, str]:
         if path.is_dir() or (name == SCRIPT and choice.driver != "scripted"):
             continue
         text = path.read_text(encoding="utf-8")
-        files[name] = filled(text, values, holds) if name == TEAM_FILE else text
-    return {**files, SCHEMA: shipped()}
+        files[name] = filled(text, values, holds) if name in (TEAM_FILE, SCRIPT) else text
+    # Roles of members that are left out are, too.
+    return {
+        **{
+            name: text
+            for name, text in files.items()
+            if not name.startswith("roles/") or f'"{name}"' in files[TEAM_FILE]
+        },
+        SCHEMA: shipped(),
+    }
 
 
 def write(folder: Path, files: Mapping[str, str], *, force: bool) -> list[str]:
@@ -97,18 +129,21 @@ def write(folder: Path, files: Mapping[str, str], *, force: bool) -> list[str]:
     Raises:
         Refused: some are there already (file_exists), unless `force`.
     """
-    taken = [name for name in files if os.path.lexists(folder / name)]
-    # The schema is ours, and says the same wherever it is.
-    taken = [name for name in taken if name != SCHEMA]
-    if taken and not force:
+    there = taken(folder, files)
+    if there and not force:
         raise Refused(
-            f"These files are there already in {folder}: {', '.join(taken)}. Nothing was written.",
+            f"These files are there already in {folder}: {', '.join(there)}. Nothing was written.",
             reason="file_exists",
             remedy="Take them away, choose another folder, or overwrite them with --force.",
         )
-    for name, text in files.items():
-        _put(folder / name, text)
+    _put(folder, files)
     return list(files)
+
+
+def taken(folder: Path, files: Iterable[str]) -> list[str]:
+    """Those of the files that are there already."""
+    # The schema is ours, and says the same wherever it is.
+    return [name for name in files if name != SCHEMA and os.path.lexists(folder / name)]
 
 
 def filled(text: str, values: Mapping[str, str], holds: Mapping[str, bool]) -> str:
@@ -119,11 +154,12 @@ def filled(text: str, values: Mapping[str, str], holds: Mapping[str, bool]) -> s
 def _lines(text: str, values: Mapping[str, str], holds: Mapping[str, bool]) -> Iterator[str]:
     for line in text.split("\n"):
         shown = line
-        if condition := _CONDITION.match(line):
+        while condition := _CONDITION.match(shown):
             if holds[condition[2]] == bool(condition[1]):
-                continue
+                break
             shown = condition[3]
-        yield _WORD.sub(lambda found: values[found[1]], shown)
+        else:
+            yield _WORD.sub(lambda found: values[found[1]], shown)
 
 
 def _known(choice: Choice, project: Project) -> tuple[dict[str, str], dict[str, bool]]:
@@ -134,7 +170,11 @@ def _known(choice: Choice, project: Project) -> tuple[dict[str, str], dict[str, 
         driver.append(f'script = "{SCRIPT}"')
     elif choice.model is not None:
         driver.append(f"model = {_quoted(choice.model)}")
+    size, large = sized(choice.template, choice.members)
     values = {
+        **size,
+        "turns": str(choice.turns or TURNS[choice.template]),
+        "usd": str(float(choice.usd or DOLLARS[choice.template])),
         "team": _team(project.folder),
         "branch": _inside(project.branch or "main"),
         "gate": _inside(gate or ""),
@@ -143,15 +183,10 @@ def _known(choice: Choice, project: Project) -> tuple[dict[str, str], dict[str, 
     return values, {
         "gate": gate is not None,
         "scripted": scripted,
-        "money": _is_priced(choice),
+        **large,
+        "money": choice.is_priced,
         "plan": not scripted and _has_plans(choice.driver),
     }
-
-
-def _is_priced(choice: Choice) -> bool:
-    if choice.driver == "native":
-        return choice.model is None or choice.model.startswith(_PRICED)
-    return choice.driver in PROGRAMS and PROGRAMS[choice.driver].tells_cost
 
 
 def _has_plans(driver: str) -> bool:
@@ -176,15 +211,35 @@ def _inside(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _put(path: Path, text: str) -> None:
-    """Write a file in one go. What is a link is replaced, not what it leads to."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+def _put(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files; whoever is interrupted leaves nothing behind that was not there.
+
+    What is a link is replaced, not what it leads to.
+    """
+    made: list[Path] = []
     try:
-        with open(beside, "x", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
+        staged = [
+            (_staged(folder / name, text, made), folder / name) for name, text in files.items()
+        ]
+        for beside, path in staged:
+            if not os.path.lexists(path):
+                made.append(path)
+            os.replace(beside, path)
     except BaseException:
-        with suppress(OSError):
-            beside.unlink()
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
         raise
+
+
+def _staged(path: Path, text: str, made: list[Path]) -> Path:
+    """A file that waits beside its place; it and its new folders are added to `made`."""
+    for above in reversed(path.parents):
+        if not above.exists():
+            made.append(above)
+            above.mkdir()
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    made.append(beside)
+    with open(beside, "x", encoding="utf-8") as file:
+        file.write(text)
+    return beside

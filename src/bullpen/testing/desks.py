@@ -42,6 +42,7 @@ class RecordingDesk:
     waiting_now: list[str] = field(default_factory=list)
     records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
+    contexts: list[tuple[int, int]] = field(default_factory=list)
     peers: list[tuple[str, str]] = field(default_factory=list)
     timers: list[tuple[float, str]] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
@@ -139,6 +140,9 @@ class RecordingDesk:
 
     def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
         self.usages.append(usage)
+
+    def filled(self, tokens: int, *, window: int) -> None:
+        self.contexts.append((tokens, window))
 
     def wrote(self, to: str, summary: str) -> None:
         self.peers.append((to, summary))

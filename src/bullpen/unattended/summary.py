@@ -7,7 +7,7 @@ between events.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -137,7 +137,8 @@ def summed_up(
     used_for = {line.name: line.used for line in cost.tasks}
     used_by = {line.name: line.used for line in cost.agents}
     came_back = Counter(task.id for event in events for task in _tasks_of(event, "merge.return"))
-    tasks = [_task(task, snapshot, came_back, used_for) for task in snapshot.tasks]
+    by_id = {task.id: task for task in snapshot.tasks}
+    tasks = [_task(task, team.name, by_id, came_back, used_for) for task in snapshot.tasks]
     origin = team.facts.made_from
     result = team.facts.result
     at_work = any(
@@ -168,8 +169,8 @@ def _status(tasks: Sequence[TaskLine], *, at_work: bool) -> str:
     return "done" if all(line.state in ("merged", "done") for line in tasks) else "unfinished"
 
 
-def state_of(task: Task, snapshot: Snapshot) -> TaskState:
-    """How far a task is, in one word."""
+def state_of(task: Task, by_id: Mapping[str, Task]) -> TaskState:
+    """How far a task is, in one word; `by_id` are all tasks."""
     if is_done(task):
         return "merged" if merge_of(task) is not None else "done"
     if task.facts.given_up is not None:
@@ -180,16 +181,19 @@ def state_of(task: Task, snapshot: Snapshot) -> TaskState:
         return "unproven"
     if task.status == "in_progress":
         return "in_progress"
-    by_id = {each.id: each for each in snapshot.tasks}
     return "blocked" if open_blockers(task, by_id.get) else "pending"
 
 
 def _task(
-    task: Task, snapshot: Snapshot, came_back: Counter[str], used: dict[str, Usage]
+    task: Task,
+    team: str,
+    by_id: Mapping[str, Task],
+    came_back: Counter[str],
+    used: dict[str, Usage],
 ) -> TaskLine:
     merge, facts = merge_of(task), task.facts
-    state = state_of(task, snapshot)
-    owner = owner_of(task, snapshot.team.name)
+    state = state_of(task, by_id)
+    owner = owner_of(task, team)
     open_why = facts.released if state in ("pending", "blocked", "in_progress") else None
     return TaskLine(
         id=task.id,

@@ -14,7 +14,7 @@ from bullpen.protocol.changes import (
     PutTask,
     RemoveMember,
 )
-from bullpen.store.fold import Folded, apply
+from bullpen.store.fold import Folded, apply, raw_of
 
 
 class Remembered:
@@ -59,7 +59,7 @@ class Remembered:
                     self.dismissed.add(task_id)
                 case _:
                     pass
-        apply(self.folded, event, keep=lambda raw: raw)
+        apply(self.folded, event, keep=raw_of)
 
     def dismisses(self, event: Event, task_id: str) -> bool:
         """Whether the next event, in which a task is deleted, only takes it off a list.

@@ -1,0 +1,53 @@
+"""Every example works as it stands, with the built wheel, and says what it is expected to say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .reading import ROOT, Reader, scripted
+
+FOLDER = ROOT / "examples"
+FILES = sorted([*FOLDER.glob("*.sh"), *FOLDER.glob("*.py")])
+EXPECTED = sorted(path.parent for path in FOLDER.glob("*/expected"))
+RUN_ELSEWHERE = {
+    "claude-code-files": "tests/hooks/test_example.py",
+    "mixed-team": "tests/programs/test_mixed_team.py",
+    "night-in-ci": "tests/unattended/test_night_in_ci.py",
+    "two-machines": "tests/programs/test_two_machines.py",
+    "telemetry": "tests/telemetry",
+}
+"""Examples that have a test of their own."""
+
+
+@pytest.mark.parametrize("example", FILES, ids=lambda path: str(path.name))
+def test_a_file_among_the_examples_works(example: Path, newcomer: Reader) -> None:
+    command = "bash" if example.suffix == ".sh" else newcomer.python
+    newcomer.run([command, str(example)])
+
+
+@pytest.mark.parametrize("example", EXPECTED, ids=lambda path: str(path.name))
+def test_an_example_says_what_is_expected_of_it(example: Path, newcomer: Reader) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    page = f"examples/{example.name}/README.md"
+    copy = shutil.copytree(example, newcomer.home / "examples" / example.name)
+    said = newcomer.run(["bash", "-s"], "set -e\n" + "\n".join(scripted(page)), cwd=Path(copy))
+    at = 0
+    for line in (example / "expected").read_text(encoding="utf-8").splitlines():
+        at = said.find(line, at)
+        assert at >= 0, f"{line!r} is missing, or too late:\n{said}"
+        at += len(line)
+
+
+def test_every_example_has_a_page_and_is_run() -> None:
+    folders = {path.name: path for path in FOLDER.iterdir() if path.is_dir()}
+    folders.pop("__pycache__", None)
+    assert all((path / "README.md").is_file() for path in folders.values())
+    assert {path.name for path in EXPECTED} | set(RUN_ELSEWHERE) >= set(folders)
+    for test in RUN_ELSEWHERE.values():
+        assert os.path.exists(ROOT / test), test
+    assert len(EXPECTED) >= 4
