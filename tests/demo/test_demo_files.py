@@ -61,7 +61,8 @@ def test_the_example_runs_as_it_says(tmp_path: Path) -> None:
 
 def test_there_are_pictures_at_work_and_at_the_end() -> None:
     shown = ("demo", "run", "asks", "two-machines")
-    assert {path.stem for path in PICTURES} == {*shown, *(f"{name}-end" for name in shown)}
+    ends = (f"{name}-end" for name in shown)
+    assert {path.stem for path in PICTURES} == {*shown, *ends, "tui"}
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))

@@ -177,6 +177,7 @@ def _by_git_alone(project: Path, was: Census, back: Path) -> list[str]:
     head = was.says["the tree: head"]
     git(project, "worktree", "add", "--quiet", "--detach", str(back), head)
     git(back, "submodule", "--quiet", "update", "--init", "--recursive", ok=False)
+    _modules_without_a_list(project, back)
     again = census(back)
     _forget(project, back)
     # A sparse tree has less than git checks out.
@@ -184,6 +185,21 @@ def _by_git_alone(project: Path, was: Census, back: Path) -> list[str]:
     return differences(
         Census(was.files, was.folders, {}), Census(files, again.folders & was.folders, {})
     )
+
+
+def _modules_without_a_list(project: Path, back: Path) -> None:
+    """Fill submodules from where the user's repository keeps them, if `.gitmodules` is no list."""
+    if (back / ".gitmodules").is_file():
+        return
+    for row in git(back, "ls-files", "--stage").splitlines():
+        about, _, name = row.partition("\t")
+        mode, commit, _ = about.split(" ")
+        kept, there = project / ".git" / "modules" / name, back / name
+        if mode == "160000" and kept.is_dir() and not any(there.iterdir()):
+            apart = back.with_name(f"{back.name}-{name}.git")
+            words = ("--quiet", "--no-checkout", f"--separate-git-dir={apart}")
+            git(back, "clone", *words, str(kept), str(there))
+            git(there, "checkout", "--quiet", "--detach", commit)
 
 
 def _forget(project: Path, back: Path) -> None:

@@ -92,7 +92,7 @@ def need_libraries() -> None:
     missing = [name for name in ("jinja2", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise Unavailable(
-            f"This needs {' and '.join(missing)}, which is not installed.",
+            f"This needs packages that are not installed: {', '.join(missing)}.",
             remedy="Run: pip install 'bullpen[web]'",
         )
 
