@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from bullpen.cli import complete
+from bullpen.protocol import names
+
 
 def test_sending_says_how_many_are_ahead(ok: Callable[..., str], team: str) -> None:
     assert ", 0 unread" not in ok("send", "alice", "one")
@@ -256,3 +259,8 @@ def test_inbox_end_to_end_of_nobody(spawn: Callable[..., Any], team: str) -> Non
 
     assert missing.returncode == 3
     assert json.loads(missing.stdout)["error"]["kind"] == "not_found"
+
+
+def test_everybody_has_one_name() -> None:
+    """It is written twice, since whoever only wants help must not wait for the records."""
+    assert complete.EVERYBODY == names.EVERYBODY

@@ -19,7 +19,6 @@ from bullpen.errors import Unavailable
 from bullpen.protocol.changes import Event
 from bullpen.protocol.presence import Presence
 from bullpen.store.clock import Clock, now_ms
-from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import member_view
 from bullpen.team.team import Team
 from bullpen.view.scene import Drawn, Scene, scene_of
@@ -94,18 +93,9 @@ class Following:
 
     def _scene(self, beats: Mapping[str, Presence]) -> Scene:
         story, now = self.story, self._clock()
-        working: dict[str | None, list[str]] = {}
-        for task in story.tasks.values():
-            if task.status == "in_progress" and not task.is_internal:
-                working.setdefault(owner_of(task, self._team.name), []).append(task.id)
+        # Which tasks they have and what they have not read, the scene counts from the story.
         members = [
-            member_view(
-                member,
-                beats.get(name),
-                tuple(working.get(name, ())),
-                story.unread(name),
-                now,
-            )
+            member_view(member, beats.get(name), (), None, now)
             for name, member in story.members.items()
         ]
         views = self._roll.views(members, beats)
