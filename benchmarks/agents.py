@@ -1,11 +1,11 @@
-"""What a team of real agents costs: to start, to keep, to wake, to look at and to stop.
+"""Measure what a team of real agents costs: to start, keep, wake, list and stop them.
 
     python benchmarks/agents.py --agents 50 --seconds 20 --messages 200
 
-Every agent is the real thing, started and stopped by the supervisor, with the scripted driver, so
-that no model is involved. Processor time is user and system time of the agents alone, so other
-programs on the machine hardly disturb it; times are wall times, and other programs do. Wake-up is
-from the call of `send` here to the moment the agent has the message on record as injected.
+Every agent is a real one, started and stopped by the supervisor, with the scripted driver, so that
+no model is involved. Processor time is the user and system time of the agents alone, so other
+programs on the machine hardly affect it; other times are wall times, which they do affect. Wake-up
+is the time from the call of `send` here until the message is recorded as injected.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 
 import anyio
 
-from bullpen.agents import processes
-from bullpen.agents.launching import home_mark
-from bullpen.agents.supervisor import Supervisor
-from bullpen.agents.transcript import rows
-from bullpen.app import settings_from
-from bullpen.office import Office
+from bullpen.agents.config.spec import SpawnRequest
+from bullpen.agents.supervisor.supervisor import Supervisor
+from bullpen.agents.system import processes
+from bullpen.agents.system.folders import home_mark
+from bullpen.agents.system.transcript import rows
+from bullpen.app.app import App
+from bullpen.app.settings import settings_from
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.clock import ms_of, now_ms
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.times import ms_of
-from bullpen.store.clock import now_ms
 from bullpen.team.team import Team
 
 _TEAM = "crowd"
@@ -48,7 +48,7 @@ _TARGETS = {"idle_percent": 3.0, "wake_p50_ms": 50.0, "wake_p99_ms": 250.0}
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured. `load` is the machine's while messages were sent, ours included."""
+    """The figures. `load` is the machine's load while messages were sent, including ours."""
 
     agents: int
     backend: str
@@ -75,17 +75,17 @@ class Crowd:
         self._inside = inside
 
     def pids(self) -> list[int]:
-        """The processes that carry a mark of this home."""
+        """The processes that carry the mark of this home."""
         if self._inside:
             return [os.getpid()]
         return [pid for pid, nonce in processes.marked().items() if nonce.startswith(self._mark)]
 
     def cpu_s(self) -> float:
-        """User and system time that they used so far."""
+        """The user and system time they have used so far."""
         return sum(_cpu_s(pid) for pid in self.pids())
 
     def memory_mb(self, what: str) -> float:
-        """Their memory in all: `Rss` counts what they share in each, `Pss` once."""
+        """Their total memory: `Rss` counts shared pages in each process, `Pss` once."""
         return sum(_memory_kb(pid, what) for pid in self.pids()) / 1024
 
 
@@ -125,7 +125,7 @@ async def _send(team: Team, names: Sequence[str], count: int, pause_s: float) ->
 async def _waited_ms(
     supervisor: Supervisor, names: Sequence[str], sent: dict[str, int]
 ) -> list[int]:
-    """How long each message took until it was in a turn, by the transcripts of the agents."""
+    """How long each message took to enter a turn, according to the agents' transcripts."""
     with anyio.fail_after(_PATIENCE_S):
         while True:
             found: dict[str, int] = {}
@@ -150,17 +150,17 @@ async def _look_ms(supervisor: Supervisor) -> float:
 
 
 async def measure(folder: Path, options: argparse.Namespace) -> Figures:
-    """Start the agents, let them wait, wake them, look at them, stop them."""
+    """Start the agents, let them wait, wake them, list them, stop them."""
     names = [f"agent-{number}" for number in range(options.agents)]
     script = folder / "script.toml"
     script.write_text("".join(f"[agents.{name}]\n" for name in names), "utf-8")
     settings = settings_from({"HOME": str(folder)}, home=folder / "home", team=_TEAM)
-    async with Office(settings, os.environ) as office:
-        await office.teams.create(_TEAM, cwd=str(folder))
-        team, supervisor = office.teams.open(_TEAM), office.supervisor(_TEAM)
+    async with App(settings, os.environ) as app:
+        await app.teams.create(_TEAM, cwd=str(folder))
+        team, supervisor = app.teams.open(_TEAM), app.supervisor(_TEAM)
         many = 10 * (options.agents + options.messages)
         await team.agents.limit(by=LEAD, agents=many, spawns_per_minute=many, turns=many)
-        spec = await office.spec(
+        request = SpawnRequest(
             driver="scripted",
             backend=options.backend,
             cwd=str(folder),
@@ -168,6 +168,7 @@ async def measure(folder: Path, options: argparse.Namespace) -> Figures:
             prompt="You are one of many. Wait for mail.",
             claims=False,
         )
+        spec = await app.resolve(request)
         crowd = Crowd(settings.home, inside=options.backend == "in-process")
         try:
             return await _figures(crowd, team, supervisor, spec, names, options)
@@ -232,10 +233,10 @@ def _table(figures: Figures) -> str:
 
 
 def main() -> None:
-    """Read the command line and measure."""
-    parser = argparse.ArgumentParser(description="What a team of real agents costs.")
+    """Parse the command line and run the benchmark."""
+    parser = argparse.ArgumentParser(description="Measure what a team of real agents costs.")
     parser.add_argument("--agents", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long nothing happens")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of the idle phase")
     parser.add_argument("--messages", type=int, default=200)
     parser.add_argument("--pause", type=float, default=1.0, help="mean seconds between messages")
     parser.add_argument("--backend", choices=("subprocess", "in-process"), default="subprocess")

@@ -1,8 +1,8 @@
 """The other ways to change a JSON file that several processes share.
 
-*Peer*: a directory as lock, parse, change, dump, write in place. *Rewrite done right*: the same
-with a lock that the kernel frees, and a temporary file that is renamed. *Bare*: only the system
-calls that put bytes in place, with nothing read, parsed or locked.
+*Peer*: use a directory as a lock, parse, change, dump, write in place. *Rewrite done right*: the
+same with a lock that the kernel releases, and a temporary file that is renamed. *Bare*: only the
+system calls that write the bytes, with nothing read, parsed or locked.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.1, 0.1, 0.1, 0.1)
 
 
 class GaveUp(Exception):
-    """A lock was held by others at every attempt."""
+    """Another process held the lock at every attempt."""
 
 
 @contextmanager
 def mkdir_lock(path: str, *, patient: bool = False) -> Iterator[None]:
-    """Hold `path.lock`, a directory. Gives up after 0.7 s, as peers do, unless `patient`."""
+    """Hold the directory `path.lock`. Gives up after 0.7 s, as peers do, unless `patient`."""
     lock = f"{path}.lock"
     pauses = list(_PAUSES_S)
     while True:
@@ -54,7 +54,7 @@ def mkdir_lock(path: str, *, patient: bool = False) -> Iterator[None]:
 
 @contextmanager
 def flocked(path: str) -> Iterator[None]:
-    """Hold `path.flock`, which the kernel frees when its holder dies."""
+    """Hold `path.flock`, which the kernel releases when its holder dies."""
     fd = os.open(f"{path}.flock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -64,7 +64,7 @@ def flocked(path: str) -> Iterator[None]:
 
 
 def write_in_place(path: str, text: str, *, fsync: bool) -> None:
-    """What a reader can meet half done."""
+    """Write in place, so that a reader can see a partial file."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
         if fsync:
@@ -73,7 +73,7 @@ def write_in_place(path: str, text: str, *, fsync: bool) -> None:
 
 
 def replace(path: str, data: bytes, *, fsync: bool) -> None:
-    """Temporary file, rename; with `fsync` of the file and of its folder."""
+    """Write a temporary file and rename it; with `fsync` of the file and its folder."""
     temp = f"{path}.{os.getpid()}.tmp"
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -103,7 +103,7 @@ def load(path: str) -> Any:
 
 
 def peer_update(path: str, change: Change, *, fsync: bool, patient: bool = False) -> None:
-    """Change a file the peers' way."""
+    """Change a file as the peers do."""
     with mkdir_lock(path, patient=patient):
         value = load(path)
         change(value)
@@ -111,7 +111,7 @@ def peer_update(path: str, change: Change, *, fsync: bool, patient: bool = False
 
 
 def rewrite_update(path: str, change: Change, *, fsync: bool) -> None:
-    """Change a file by rewriting it, done right."""
+    """Change a file by rewriting it safely."""
     with flocked(path):
         value = load(path)
         change(value)

@@ -1,4 +1,4 @@
-"""How much each measurement does: full, quick, and just enough to see that it runs."""
+"""How much each measurement does: full, quick, or just enough to show that it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often, how many, how long. Names end in their unit where they have one."""
+    """Repetitions, counts and durations. Names end in their unit where they have one."""
 
     name: str
     repeats: int

@@ -1,4 +1,4 @@
-"""Many processes that begin at the same moment."""
+"""Start many processes at the same moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Start = Callable[[], None]
 _PRELOAD = [
     "anyio._backends._asyncio",
     "bullpen.store.files.store",
-    "bullpen.team.teams",
+    "bullpen.team.team",
     "row_claims",
     "row_crowds",
     "row_killed",
@@ -35,21 +35,21 @@ context = multiprocessing.get_context("forkserver")
 def prepare(modules: Sequence[str] = _PRELOAD) -> None:
     """Start the server that children are forked from, with everything imported."""
     here = str(Path(__file__).parent)
-    # The server is a new interpreter, and does not look where this script was started from.
+    # The server is a new interpreter that does not know where this script was started.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
     context.set_forkserver_preload(list(modules))
 
 
 @dataclass(frozen=True, slots=True)
 class Together(Generic[T]):
-    """What the workers returned, in order, and how long it took from first start to last end."""
+    """The workers' results, in order, and the time from the first start to the last end."""
 
     results: list[T]
     wall_s: float
 
 
 def together(count: int, work: Callable[..., T], *args: Any) -> Together[T]:
-    """Run `work(index, start, *args)` in so many processes, all at once.
+    """Run `work(index, start, *args)` in this many processes, all at once.
 
     Raises:
         RuntimeError: a worker failed; the text is its traceback.

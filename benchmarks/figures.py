@@ -1,4 +1,4 @@
-"""What was measured: figures, rows with their targets, and the table they make."""
+"""Figures, rows with their targets, and the table made from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLUMNS = ("ours", "peer approach", "rewrite done right", "bare system calls")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with its unit; the note says what the number alone does not."""
+    """One number with its unit, and a note."""
 
     value: float
     unit: Unit
@@ -23,7 +23,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """As it stands in the table."""
+        """The text for the table."""
         number = f"{self.value:,.0f}" if self.value >= 100 or self.unit == "per million" else ""
         number = number or f"{self.value:.3g}"
         sign = "" if self.unit == "/s" else " "
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a row must reach, and how far it got."""
+    """The target of a row, and whether it was reached."""
 
     target: str
     ratio: str
@@ -43,8 +43,8 @@ class Goal:
 class Row:
     """One line of the table.
 
-    `others` are peer approach, rewrite done right and bare system calls; None, or nothing at the
-    end, where an approach has no such thing.
+    `others` are peer approach, rewrite done right and bare system calls; None, or left out at the
+    end, where an approach has no equivalent.
     """
 
     group: int
@@ -77,7 +77,7 @@ def milliseconds(seconds: Sequence[float], note: str = "") -> Figure:
 
 
 def at_most(ours: Figure, base: Figure, base_name: str, *, times: float = 1.0) -> Goal:
-    """Ours may be so many times another figure of the same run."""
+    """Our figure may be at most this many times another figure of the same run."""
     ratio = ours.value / base.value
     factor = "" if times == 1.0 else f"{times:g} x "
     return Goal(
@@ -88,7 +88,7 @@ def at_most(ours: Figure, base: Figure, base_name: str, *, times: float = 1.0) -
 
 
 def below(ours: Figure, limit: float) -> Goal:
-    """Ours must stay below a fixed number of its unit."""
+    """Our figure must stay below a fixed number."""
     return Goal(
         f"< {Figure(limit, ours.unit).text}",
         f"{ours.value / limit:.2f} x target",
@@ -97,7 +97,7 @@ def below(ours: Figure, limit: float) -> Goal:
 
 
 def at_least(ours: Figure, limit: float) -> Goal:
-    """Ours must reach a fixed number of its unit."""
+    """Our figure must reach a fixed number."""
     return Goal(
         f">= {Figure(limit, ours.unit).text}",
         f"{ours.value / limit:.2f} x target",
@@ -106,7 +106,7 @@ def at_least(ours: Figure, limit: float) -> Goal:
 
 
 def none_at_all(ours: Figure) -> Goal:
-    """Ours must be zero."""
+    """Our figure must be zero."""
     return Goal("0", "-", "PASS" if ours.value == 0 else "FAIL")
 
 
@@ -122,5 +122,5 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def notes(rows: Sequence[Row]) -> str:
-    """What the rows say besides their figures."""
+    """The notes of the rows."""
     return "\n".join(f"- Row {row.group}, {row.work}: {row.note}" for row in rows if row.note)

@@ -43,7 +43,7 @@ _PRELOAD = ("anyio._backends._asyncio", "fleet_claims", "fleet_delivery", "fleet
 
 
 def main() -> None:
-    """Measure, print the tables, and leave nothing behind."""
+    """Measure, print the tables, and clean up."""
     options = _options()
     counts = SMOKE if options.smoke else QUICK if options.quick else FULL
     crowd.prepare(_PRELOAD)
@@ -78,8 +78,10 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the speed of Bullpen's NATS store.")
     parser.add_argument("--quick", action="store_true", help="fewer of everything, in 90 s")
-    parser.add_argument("--smoke", action="store_true", help="only show that it runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--smoke", action="store_true", help="do just enough to show that it works")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file"
+    )
     parser.add_argument(
         "--dir",
         type=Path,
@@ -107,7 +109,7 @@ async def _measure_all(
         if name not in only:
             continue
         begin = time.monotonic()
-        # Servers of its own for each row: none pays for what another left behind.
+        # Each row has its own servers, so that none pays for what another left behind.
         here = folder / name
         async with cell(here) as servers:
             lines += await measure(servers, counts, costs)

@@ -1,4 +1,4 @@
-"""Three servers with all streams, as a cell has them, and what they cost the machine."""
+"""A cell of three servers with all streams, and what it costs the machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bullpen.fleet.servers.process import Cluster
-from bullpen.store.nats.connection import Connection, Endpoint
-from bullpen.store.nats.streams import prepare
+from bullpen.fleet.servers.server_process import Cluster
+from bullpen.store.nats.client.connection import Endpoint, NatsConnection
+from bullpen.store.nats.client.streams import prepare
 
 NODES = 3
 PARTITIONS = 8
-"""As many as the plan gives a cell of 25,000 teams."""
+"""The number that the plan assumes for a cell of 25,000 teams."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -31,25 +31,25 @@ class Cell:
 
     @property
     def one_server(self) -> Endpoint:
-        """Always the same one, so that what is compared takes the same way."""
+        """Always the same server, so that both sides of a comparison take the same route."""
         return Endpoint((self.cluster.urls[0],))
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the servers that run."""
+        """The processes of the running servers."""
         count = len(self.cluster.nodes)
         return [self.cluster.pid(each) for each in range(count) if self.cluster.runs(each)]
 
     def cpu_s(self) -> float:
-        """The processor time that all servers took so far."""
+        """The processor time that all servers have used so far."""
         return sum(map(cpu_s, self.pids))
 
     def memory_kb(self) -> int:
-        """What all servers have in memory."""
+        """The memory of all servers."""
         return memory_kb(self.pids)
 
     def disk_bytes(self) -> int:
-        """What all servers have on disk."""
+        """The disk space of all servers."""
         return sum(
             file.stat().st_size
             for node in self.cluster.nodes
@@ -60,10 +60,10 @@ class Cell:
 
 @asynccontextmanager
 async def cell(folder: Path) -> AsyncIterator[Cell]:
-    """A cell for as long as this is open; every write is on three disks when it is acknowledged."""
+    """Run a cell while this is open; an acknowledged write is on three disks."""
     async with Cluster(folder / "servers", NODES) as cluster:
         found = Cell(cluster)
-        link = Connection(found.endpoint)
+        link = NatsConnection(found.endpoint)
         try:
             await prepare(await link.client(), partitions=PARTITIONS, replicas=NODES)
         finally:
@@ -72,14 +72,14 @@ async def cell(folder: Path) -> AsyncIterator[Cell]:
 
 
 def cpu_s(pid: int) -> float:
-    """The processor time, user and system, that a process took so far."""
+    """The user and system time that a process has used so far."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def memory_kb(pids: Sequence[int]) -> int:
-    """What processes have in memory for themselves, without what they share with others."""
+    """The private memory of processes, without what they share with others."""
     return sum(_private_kb(pid) for pid in pids)
 
 

@@ -1,4 +1,4 @@
-"""Row c: workers on several hosts that claim the tasks of one team in strict order."""
+"""Row c: workers on several hosts claim the tasks of one team in strict order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import nats
 
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.nats.connection import Endpoint
+from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.store import NatsStore
-from bullpen.store.nats.subjects import Address
-from bullpen.team.drafts import Draft
-from bullpen.team.rules import ready
-from bullpen.team.tasks import Tasks
-from bullpen.team.teams import Teams
+from bullpen.team.tasks.drafts import Draft
+from bullpen.team.tasks.operations import Tasks
+from bullpen.team.tasks.rules import ready
+from bullpen.team.team import Teams
 from figures import Figure, at_least, none_at_all
 from fleet_cell import Cell
 from fleet_counts import FleetCounts
@@ -36,7 +36,7 @@ _BARE_APPENDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What all workers did between them."""
+    """What all workers did together."""
 
     per_s: float
     faults: int
@@ -44,7 +44,7 @@ class Race:
 
 
 async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
-    """Races one after another, each with a team of its own."""
+    """Run races one after another, each with its own team."""
     races = [await _race(cell, f"claims-{each}", counts) for each in range(counts.claim_races)]
     workers = counts.claim_hosts * counts.claim_workers
     work = (
@@ -87,7 +87,7 @@ async def _race(cell: Cell, team: str, counts: FleetCounts) -> Race:
 
 
 async def _bare(cell: Cell, team: str) -> float:
-    """The most that one subject can take: appends one after the other."""
+    """The maximum for one subject: appends one after another."""
     client = await nats.connect(list(cell.endpoint.servers))
     js, subject, head = client.jetstream(timeout=10), Address(f"bare-{team}", 0, "0").log, 0
     begin = time.monotonic()
@@ -100,7 +100,7 @@ async def _bare(cell: Cell, team: str) -> float:
 
 
 async def _faults(store: NatsStore, team: str) -> int:
-    """By the log: tasks claimed twice, or before a blocker was completed, or not completed."""
+    """Tasks that the log shows claimed twice, claimed too early, or not completed."""
     claimed: set[str] = set()
     completed: set[str] = set()
     faults = 0
@@ -121,7 +121,7 @@ async def _faults(store: NatsStore, team: str) -> int:
 async def host(
     index: int, pause: Pause, endpoint: Endpoint, team: str, counts: FleetCounts
 ) -> list[str]:
-    """Some workers that share a store; the ids of the tasks they claimed."""
+    """Run workers that share a store; return the ids of the tasks they claimed."""
     store = NatsStore(endpoint, believe_s=_BELIEVE_S)
     tasks, news, claimed = Teams(store).open(team).tasks, News(store, team), list[str]()
     first = index * counts.claim_workers
@@ -139,7 +139,7 @@ async def host(
 
 
 class News:
-    """Tells the workers of a host that something changed, and when everything is done."""
+    """Tells the workers of a host about changes, and when everything is done."""
 
     def __init__(self, store: NatsStore, team: str) -> None:
         self._store = store
@@ -148,12 +148,12 @@ class News:
         self.all_done = False
 
     async def follow(self) -> None:
-        """Until everything is done."""
+        """Run until everything is done."""
         async with aclosing(self._store.watch(self._team, every_s=_LOOK_AGAIN_S)) as changes:
             async for _ in changes:
                 tasks = (await self._store.read(self._team)).tasks
                 self.all_done = all(task.status == "completed" for task in tasks.values())
-                # A host looks once for all its workers whether there is anything to claim.
+                # A host checks once, for all its workers, whether there is anything to claim.
                 if self.all_done or any(ready(tasks, team=self._team)):
                     self._changed.set()
                     self._changed = anyio.Event()
@@ -161,7 +161,7 @@ class News:
                     return
 
     async def wait(self) -> None:
-        """For the next change."""
+        """Wait for the next change."""
         await self._changed.wait()
 
 

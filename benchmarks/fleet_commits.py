@@ -1,4 +1,4 @@
-"""Row a: commits of many writers, each on teams of its own, beside bare appends."""
+"""Row a: commits of many writers, each on its own teams, compared with bare appends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nats.aio.client import Client
 
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.names import LEAD
+from bullpen.store.nats.client.subjects import Address, partition_for
 from bullpen.store.nats.store import NatsStore
-from bullpen.store.nats.subjects import Address, partition_for
-from bullpen.team.teams import Teams
+from bullpen.team.team import Teams
 from figures import Figure, Goal, Verdict
 from fleet_cell import NODES, PARTITIONS, Cell
 from fleet_counts import FleetCounts
@@ -40,7 +40,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How many in a second; processor time of one, here and in all servers."""
+    """Commits per second; processor time of one, here and in all servers."""
 
     per_s: float
     client_us: float
@@ -49,7 +49,7 @@ class Round:
 
 
 async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
-    """Ours and the bare client in turns, over the same server."""
+    """Alternate between ours and the bare client, over the same server."""
     store = NatsStore(cell.one_server)
     bare = await nats.connect(list(cell.one_server.servers))
     try:
@@ -62,7 +62,7 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
             for name in names if number % 2 else reversed(names):
                 found = await _round(cell, contestants[name], counts)
                 appended += found.done
-                # The first of each opens files and fills caches.
+                # The first round of each opens files and fills caches.
                 if number:
                     rounds[name].append(found)
     finally:
@@ -83,7 +83,7 @@ def _teams(counts: FleetCounts) -> list[str]:
 
 
 def _bare_subject(team: str) -> str:
-    """A subject of the same streams that no team of ours has."""
+    """A subject of the same streams that belongs to no team."""
     return Address(f"bare-{team}", partition_for(team, PARTITIONS), "0").log
 
 

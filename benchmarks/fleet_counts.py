@@ -1,4 +1,4 @@
-"""How much each measurement of the fleet does: full, quick, and just enough to see that it runs."""
+"""How much each fleet measurement does: full, quick, or just enough to show that it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FleetCounts:
-    """How often, how many, how long. Names end in their unit where they have one."""
+    """Repetitions, counts and durations. Names end in their unit where they have one."""
 
     name: str
     # a
@@ -35,7 +35,7 @@ class FleetCounts:
     idle_hosts: int
     idle_s: float
     beat_s: float
-    # How often one of those who work writes.
+    # How often a working agent writes.
     commit_every_s: float
     outage_s: float
 

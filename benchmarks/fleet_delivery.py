@@ -1,4 +1,4 @@
-"""Row b: a message from one host to another, among thousands of agents that wait."""
+"""Row b: a message from one host to another, among thousands of waiting agents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from bullpen.protocol.names import LEAD
-from bullpen.store.nats.connection import Endpoint
+from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.client.subjects import Address, partition_for
 from bullpen.store.nats.store import NatsStore
-from bullpen.store.nats.subjects import Address, partition_for
 from figures import Figure, below
 from fleet_cell import PARTITIONS, Cell
 from fleet_counts import FleetCounts
@@ -36,9 +36,9 @@ Send = Callable[[int], Coroutine[Any, Any, None]]
 
 @dataclass(slots=True)
 class Waits:
-    """Seconds from the call that sends to the text in hand, and to its acknowledgement stored.
+    """Seconds from the send to the arrival of the text, and to its stored acknowledgement.
 
-    `busy` is how much of a core this host took meanwhile.
+    `busy` is the share of a core that this host used meanwhile.
     """
 
     hand: list[float] = field(default_factory=list)
@@ -76,7 +76,7 @@ def _teams(counts: FleetCounts) -> list[str]:
 
 
 async def host(index: int, pause: Pause, endpoint: Endpoint, counts: FleetCounts) -> Waits:
-    """Both hosts follow all teams, as hosts do that have members of them."""
+    """Both hosts follow all teams, like hosts that run members of them."""
     store = NatsStore(endpoint, believe_s=_BELIEVE_S)
     bare = await nats.connect(list(endpoint.servers))
     waits = Waits()
@@ -113,7 +113,7 @@ async def host(index: int, pause: Pause, endpoint: Endpoint, counts: FleetCounts
 
 
 class Agent:
-    """Waits for mail, takes it into its hands, and says so, as a runner does."""
+    """Waits for mail, reads it and acknowledges it, as a runner does."""
 
     def __init__(self, store: NatsStore, team: str, name: str, waits: Waits) -> None:
         self._store = store
@@ -123,7 +123,7 @@ class Agent:
         self.waits = anyio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         async with aclosing(self._store.watch(self._team, agent=self._name)) as changes:
             async for _ in changes:
                 await self._look()
@@ -142,7 +142,7 @@ class Agent:
 
 
 def _since(moments: list[float]) -> list[float]:
-    # One clock for all processes of a machine.
+    # All processes of a machine share this clock.
     return [time.monotonic() - moment for moment in moments]
 
 

@@ -1,4 +1,4 @@
-"""What was measured of the fleet: one line each, beside the bare client where there is one."""
+"""The fleet's figures: one line each, next to the bare client's where there is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from figures import NO_GOAL, Figure, Goal
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table. `load` is how busy the machine was when it had been measured."""
+    """One line of the table. `load` is the load average at the end of the measurement."""
 
     row: str
     work: str
@@ -29,7 +29,7 @@ class Line:
 
 @dataclass(slots=True)
 class Costs:
-    """What single things cost, for the plan of a whole cell. None where it was not measured."""
+    """Unit costs for the plan of a whole cell. None where not measured."""
 
     commit_client_us: float | None = None
     commit_servers_us: float | None = None
@@ -42,17 +42,17 @@ class Costs:
 
 
 def ratio_of(ours: Figure, bare: Figure) -> str:
-    """Ours as so many times the bare client's."""
+    """Our figure as a multiple of the bare client's."""
     return f"{ours.value / bare.value:.2f} x bare"
 
 
 def beside(goal: Goal, bare: str) -> Goal:
-    """A goal of its own, with the ratio to the bare client told."""
+    """A separate target, with the ratio to the bare client as a note."""
     return Goal(goal.target, f"{goal.ratio}, {bare}" if goal.ratio != "-" else bare, goal.verdict)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that so many of a hundred stay below."""
+    """The given percentile of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
@@ -70,5 +70,5 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def notes(lines: Sequence[Line]) -> str:
-    """What the lines say besides their figures."""
+    """The notes of the lines."""
     return "\n".join(f"- {line.row}, {line.work}: {line.note}" for line in lines if line.note)

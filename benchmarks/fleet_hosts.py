@@ -1,4 +1,4 @@
-"""Host processes that go through the same steps together."""
+"""Host processes that run the same steps in lockstep."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crowd import context
 _PATIENCE_S = 300.0
 
 Pause = Callable[[Any], Awaitable[None]]
-"""Called by a host at the end of a step, with what it found; returns when all shall go on."""
+"""Called by a host at the end of a step with its result; returns when all may continue."""
 
 Work = Callable[..., Awaitable[Any]]
 """What a host does: `work(index, pause, *args)`."""
 
 
 class Hosts:
-    """Some processes with an event loop each; they are ended with this."""
+    """Processes with an event loop each; they end when this is closed."""
 
     def __init__(self, count: int, work: Work, *args: Any) -> None:
         self._pipes: list[Connection] = []
@@ -60,7 +60,7 @@ class Hosts:
         return [process.pid for process in self._processes if process.pid is not None]
 
     async def found(self) -> list[Any]:
-        """What each host found in this step, when all of them are through.
+        """The results of all hosts in this step, once all have finished it.
 
         Raises:
             RuntimeError: one failed; the text is its traceback.
@@ -68,12 +68,12 @@ class Hosts:
         return await anyio.to_thread.run_sync(_received, self._pipes)
 
     def go_on(self) -> None:
-        """Let all begin the next step."""
+        """Start the next step in all hosts."""
         for pipe in self._pipes:
             pipe.send(None)
 
     async def step(self) -> list[Any]:
-        """Let all do the next step, and say what they found."""
+        """Run the next step in all hosts and return their results."""
         self.go_on()
         return await self.found()
 
@@ -105,7 +105,7 @@ def _run(pipe: Connection, work: Work, index: int, args: tuple[Any, ...]) -> Non
     try:
         pipe.send((False, anyio.run(all_steps)))
     except (EOFError, BrokenPipeError):
-        # Nobody waits for it any more.
+        # Nobody is waiting for it any more.
         return
     except BaseException:
         pipe.send((True, traceback.format_exc()))

@@ -1,4 +1,4 @@
-"""Row e: what thousands of teams cost that mostly wait, and how they take the loss of a server."""
+"""Row e: the cost of thousands of mostly idle teams, and the loss of a server."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from bullpen.errors import Unavailable
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
-from bullpen.store.clock import now_ms
-from bullpen.store.nats.connection import Endpoint
+from bullpen.store.nats.client.connection import Endpoint
 from bullpen.store.nats.store import NatsStore
 from figures import Figure
 from fleet_cell import Cell, cpu_s, memory_kb
@@ -37,7 +37,7 @@ _KILLED = 0
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What hosts and servers had used at some moment."""
+    """What hosts and servers had used at one moment."""
 
     at: float
     hosts_cpu_s: float
@@ -47,7 +47,7 @@ class Moment:
 
     @classmethod
     def now(cls, cell: Cell, hosts: Hosts) -> Moment:
-        """As it is now."""
+        """The current values."""
         return cls(
             time.monotonic(),
             sum(map(cpu_s, hosts.pids)),
@@ -62,7 +62,7 @@ def _teams(counts: FleetCounts) -> list[str]:
 
 
 async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
-    """Make the teams, load them on hosts, let them wait, let a few work, kill a server."""
+    """Create teams, load them on hosts, let them wait, let a few work, kill a server."""
     store = NatsStore(cell.endpoint)
     try:
         async with Hosts(counts.idle_hosts, host, cell.endpoint, counts) as hosts:
@@ -74,7 +74,7 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
             )
             made = Moment.now(cell, hosts)
             loading_s = max(await hosts.step())
-            # First heartbeats say something new and are passed on at once: they do not count.
+            # First heartbeats are new and passed on at once, so they do not count.
             await anyio.sleep(counts.beat_s)
             begin = Moment.now(cell, hosts)
             await anyio.sleep(counts.idle_s)
@@ -153,7 +153,7 @@ def _active(counts: FleetCounts, waits: Sequence[float], begin: Moment, end: Mom
 
 
 async def _restart(cell: Cell, store: NatsStore, counts: FleetCounts) -> list[Line]:
-    """Kill a server while somebody writes to some teams without rest."""
+    """Kill a server while some teams are written to continuously."""
     waits: list[float] = []
 
     async def write(team: str) -> None:
@@ -189,7 +189,7 @@ async def _restart(cell: Cell, store: NatsStore, counts: FleetCounts) -> list[Li
 
 
 async def host(index: int, pause: Pause, endpoint: Endpoint, counts: FleetCounts) -> None:
-    """A part of the teams: followed, and with heartbeats of all agents."""
+    """A share of the teams, followed, with heartbeats of all agents."""
     store = NatsStore(endpoint, host=f"host-{index}", believe_s=_BELIEVE_S)
     await store.link.client()
     teams = _teams(counts)[index :: counts.idle_hosts]
@@ -211,13 +211,13 @@ async def _follow(
 ) -> None:
     async with aclosing(store.watch(team)) as changes:
         async for _ in changes:
-            # Only the first time is somebody waiting for it.
+            # Somebody waits for it only the first time.
             task_status.started()
             task_status = TASK_STATUS_IGNORED
 
 
 async def _beat_all(store: NatsStore, teams: Sequence[str], counts: FleetCounts) -> None:
-    """Heartbeats of all agents, evenly over the time between two of each."""
+    """Send heartbeats of all agents, spread evenly over the interval."""
     agents = [(team, agent) for agent in agents_of(counts.idle_agents) for team in teams]
     began, number = anyio.current_time(), 0
     since = now_ms()
@@ -234,7 +234,7 @@ async def _beat_all(store: NatsStore, teams: Sequence[str], counts: FleetCounts)
             start="1",
             nonce="0123456789abcdef",
         )
-        # While a server is gone some are not taken; the next ones are.
+        # While a server is down, some heartbeats are rejected; later ones are accepted.
         with suppress(Unavailable):
             await store.beat(team, beat)
         number += 1
@@ -242,7 +242,7 @@ async def _beat_all(store: NatsStore, teams: Sequence[str], counts: FleetCounts)
 
 
 async def _work(store: NatsStore, teams: Sequence[str], counts: FleetCounts) -> list[float]:
-    """Let one agent of a hundred write now and then; how long each commit took."""
+    """Let one agent in a hundred write now and then; return how long each commit took."""
     waits: list[float] = []
     active = max(1, len(teams) * counts.idle_agents // _ACTIVE_OF)
     end = time.monotonic() + counts.idle_s

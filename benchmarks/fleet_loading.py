@@ -1,4 +1,4 @@
-"""Row d: a team that this process has never seen."""
+"""Row d: load a team that this process has never seen."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from statistics import median
 
 import nats
 
-from bullpen.store.nats import subjects
-from bullpen.store.nats.connection import Connection
+from bullpen.store.nats.client import subjects
+from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.directory import Directory
 from bullpen.store.nats.store import NatsStore
 from figures import Figure, below
@@ -23,7 +23,7 @@ _P50_MS = 5.0
 
 
 async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
-    """New stores, and the same requests by the bare client, in turns."""
+    """Alternate between new stores and the same requests by the bare client."""
     await _prepare(cell, counts)
     connecting, loading, bare = [], [], []
     for _ in range(counts.loads):
@@ -69,8 +69,8 @@ async def _prepare(cell: Cell, counts: FleetCounts) -> None:
 
 
 async def _bare(cell: Cell) -> float:
-    """The directory, the head of the log, the log: asked for, not looked at."""
-    link = Connection(cell.one_server)
+    """Request the directory, the head of the log and the log, and ignore the answers."""
+    link = NatsConnection(cell.one_server)
     try:
         address = (await Directory(link).find(_TEAM)).address
         if address is None:

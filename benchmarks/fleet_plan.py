@@ -1,9 +1,10 @@
-"""A cell of 250,000 agents in 25,000 teams, calculated from what was measured.
+"""Calculate the needs of a cell of 250,000 agents in 25,000 teams from measured costs.
 
-python benchmarks/fleet_plan.py FIGURES      (what `fleet.py --json FIGURES` wrote)
+python benchmarks/fleet_plan.py FIGURES      (the output of `fleet.py --json FIGURES`)
 
-The assumptions are those of the plan: one agent of ten works, and sends one message and changes
-half a task a minute. Each message is stored, then marked as injected and as seen: three commits.
+The assumptions are those of the plan: one agent in ten works, sends one message a minute and
+changes a task every two minutes. Each message is stored, then marked injected and seen: three
+commits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PEAK = 4
 BEATS_WRITTEN_EVERY_S = 20.0
 CORES = 24
 
-# What one of these costs a server, from the probes before the store was written.
+# What one of these costs a server, from probes made before the store was written.
 SUBJECT_KB = (0.39, 0.58)
 SUBSCRIPTION_KB = 1.8
 CONNECTION_KB = 42
@@ -39,7 +40,7 @@ _UNKNOWN = "not measured"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One need of a cell: what was planned, and what the measured costs make of it."""
+    """One resource of a cell: the planned amount and the amount the measured costs give."""
 
     name: str
     planned: str
@@ -47,12 +48,12 @@ class Need:
 
 
 def commits_per_s() -> float:
-    """How many commits the agents of a cell make on average."""
+    """The average number of commits per second in a cell."""
     return ACTIVE * COMMITS_PER_MINUTE / 60
 
 
 def needs(costs: Costs) -> list[Need]:
-    """Everything that a cell needs of its servers and hosts."""
+    """Everything that a cell needs from its servers and hosts."""
     return [*_counted(), *_of_servers(costs), *_of_hosts(costs)]
 
 
@@ -139,9 +140,9 @@ def table(items: Sequence[Need]) -> str:
 
 
 def main() -> None:
-    """Read what was measured and print the table."""
-    parser = argparse.ArgumentParser(description="What a whole cell needs.")
-    parser.add_argument("figures", type=Path, help="what `fleet.py --json` wrote")
+    """Read the figures and print the table."""
+    parser = argparse.ArgumentParser(description="Calculate what a whole cell needs.")
+    parser.add_argument("figures", type=Path, help="output file of `fleet.py --json`")
     raw = json.loads(parser.parse_args().figures.read_text("utf-8"))
     print(table(needs(Costs(**raw["costs"]))))
 

@@ -12,9 +12,9 @@ from bullpen.protocol import names
 from bullpen.protocol.changes import Change, PutTask
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.store.base import Store
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.contract import Store
 
 _AT_ONCE = 32
 _CREATED = 1_790_000_000_000
@@ -24,12 +24,12 @@ T = TypeVar("T")
 
 
 def agents_of(count: int) -> list[str]:
-    """The names of the members but for the lead."""
+    """The names of the teammates."""
     return [f"agent-{number}" for number in range(count)]
 
 
 def config(team: str, agents: int) -> TeamConfig:
-    """A team with a lead and so many members."""
+    """A team with a lead and this many members."""
     members = [
         Member.new(
             agent_id=names.agent_id(name, team),
@@ -52,7 +52,7 @@ def config(team: str, agents: int) -> TeamConfig:
 
 
 async def make_team(store: Store, team: str, *, agents: int, tasks: int = 0) -> None:
-    """A team, with so many tasks that nobody has begun."""
+    """A team with this many pending tasks."""
     await store.create(team, config(team, agents), actor=LEAD)
     changes: list[Change] = [PutTask(task(number)) for number in range(1, tasks + 1)]
     if changes:
@@ -60,7 +60,7 @@ async def make_team(store: Store, team: str, *, agents: int, tasks: int = 0) -> 
 
 
 def task(number: int, note: str | None = None) -> Task:
-    """A task of usual length."""
+    """A task of typical length."""
     return Task.new(
         id=str(number),
         subject=f"Write part {number} of the parser",
@@ -70,13 +70,13 @@ def task(number: int, note: str | None = None) -> Task:
 
 
 async def edit(store: Store, team: str, number: int, note: str) -> None:
-    """Write a task again, with other words."""
+    """Rewrite a task with a different text."""
     change = PutTask(task(number, note))
     await store.commit(team, lambda view: [change], actor=LEAD, op="task.edit")
 
 
 def message(text: str = _TEXT) -> Message:
-    """A message with an id of its own; an event with it has about 400 bytes."""
+    """A message with a unique id; its event has about 400 bytes."""
     return Message.new(
         sender=LEAD,
         text=text,
@@ -89,7 +89,7 @@ def message(text: str = _TEXT) -> Message:
 
 
 async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-    """Do something with all items, some at once."""
+    """Process all items, several at a time."""
     limiter = anyio.Semaphore(_AT_ONCE)
 
     async def one(item: T) -> None:

@@ -1,11 +1,11 @@
-"""What the gate in front of a tool call costs, beside the call itself.
+"""Measure what the gate adds to the cost of a tool call.
 
     python benchmarks/gate.py --calls 200 --tasks 100
 
-The same calls are made twice in turn: through a desk that permits everything at once, and through
-the desk of a real runner on a team in files, which reads the agent's record from the store, looks
-at its rules and paths, and (for what changes something) at what was denied before. The difference
-is what governance costs; a model request beside it takes seconds.
+Each call is made twice in turn: through a desk that permits everything at once, and through the
+desk of a real runner on a team in files, which reads the agent's record from the store, checks its
+rules and paths, and (for calls that change something) earlier denials. The difference is the cost
+of the policy; a model request takes seconds.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from typing import Any
 
 import anyio
 
-from bullpen.agents.desk import RunnerDesk
-from bullpen.agents.drivers.base import Desk
-from bullpen.agents.tools.box import call, toolbox
-from bullpen.agents.transcript import Transcript
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.system.transcript import Transcript
+from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
-from bullpen.store.clock import now_ms
 from bullpen.store.files.store import FileStore
-from bullpen.team.drafts import Draft
-from bullpen.team.team import Team
-from bullpen.team.teams import Teams
+from bullpen.team.tasks.drafts import Draft
+from bullpen.team.team import Team, Teams
 from bullpen.testing.desks import RecordingDesk
 
 _RULES = [f"Bash(tool-{number}:*)" for number in range(50)]
@@ -65,13 +64,13 @@ async def _desks(team: Team, folder: Path, home: Path) -> dict[str, Desk]:
         team,
         "ann",
         spec,
+        nonce=nonce,
         folder=own,
         env=env,
         transcript=Transcript(own),
         colleagues=None,
         now=now_ms,
     )
-    gated.planning.nonce = nonce
     gated.planning.mode = "acceptEdits"
     return {"bare": RecordingDesk(team, "ann", own, spec, env=env), "gated": gated}
 
@@ -115,8 +114,10 @@ async def _measure(calls: int, tasks: int) -> None:
 
 
 def main() -> None:
-    """Measure, and print a line for each kind of call."""
-    parser = argparse.ArgumentParser(description="What the gate in front of a tool call costs.")
+    """Measure, and print one line per kind of call."""
+    parser = argparse.ArgumentParser(
+        description="Measure what the gate adds to the cost of a tool call."
+    )
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--tasks", type=int, default=100)
     given = parser.parse_args()

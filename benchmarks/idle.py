@@ -1,12 +1,12 @@
-"""What a team that waits costs, and how soon a message reaches who waits for it.
+"""Measure what an idle team costs, and how fast a message reaches a waiting agent.
 
     python benchmarks/idle.py --agents 50 --seconds 20
 
-Each agent is a process that does what a runner does between two turns: it follows its team, looks
-into its mailbox whenever it is woken, and sends a heartbeat every 4 seconds. First nothing happens
-for so many seconds; then messages are sent to one agent after another. Processor time is user and
-system time of all agents together, so other programs on the machine hardly disturb it. Latency is
-wall time, from the call of `send` here to the moment the agent has read the message there.
+Each agent is a process that does what a runner does between two turns: it follows its team, checks
+its mailbox whenever it wakes up, and sends a heartbeat every 4 seconds. First comes an idle phase;
+then messages are sent to one agent after another. Processor time is the user and system time of all
+agents together, so other programs on the machine hardly affect it. Latency is the wall time from
+the call of `send` here until the agent has read the message there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ from typing import Any
 
 import anyio
 
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
-from bullpen.store.clock import now_ms
 from bullpen.store.files.store import FileStore
-from bullpen.team.team import Team
-from bullpen.team.teams import Teams
+from bullpen.team.team import Team, Teams
 from crowd import context, prepare
 from scenery import TEAM
 
@@ -44,7 +43,7 @@ _TARGETS = "targets: idle < 3 % of a core, p50 < 50 ms, p99 < 250 ms"
 
 @dataclass(slots=True)
 class Agent:
-    """What one process has seen since it was last asked."""
+    """What one process has seen since the last report."""
 
     name: str
     ready: bool = False
@@ -66,7 +65,7 @@ class Report:
 
 
 def live(pipe: Connection, home: Path, name: str, phase_s: float, whole: bool) -> None:
-    """One agent, until it is told to end."""
+    """Run one agent until it is told to stop."""
     anyio.run(_live, pipe, home, Agent(name), phase_s, whole)
 
 
@@ -87,7 +86,7 @@ async def _live(pipe: Connection, home: Path, agent: Agent, phase_s: float, whol
 
 
 async def _beat(store: FileStore, name: str, phase_s: float) -> None:
-    # Not all at once: agents are not started all at once either.
+    # Staggered, because real agents are not started all at once either.
     await anyio.sleep(phase_s)
     while True:
         now = now_ms()
@@ -116,7 +115,7 @@ async def _follow(pipe: Connection, store: FileStore, agent: Agent, whole: bool)
 
 
 class Crowd:
-    """All agents, and what they used up to the last look."""
+    """All agents, and what they had used at the last check."""
 
     def __init__(self, home: Path, names: Sequence[str], *, whole: bool) -> None:
         self._pipes: list[Connection] = []
@@ -134,7 +133,7 @@ class Crowd:
             _received(pipe)
 
     def used(self) -> tuple[float, int, list[float]]:
-        """Processor time, wake-ups and latencies since the last look."""
+        """Processor time, wake-ups and latencies since the last check."""
         for pipe in self._pipes:
             pipe.send("report")
         reports: list[Report] = [_received(pipe) for pipe in self._pipes]
@@ -144,7 +143,7 @@ class Crowd:
         return used, sum(report.wakes for report in reports), latencies
 
     def end(self) -> None:
-        """Let every agent end."""
+        """Stop every agent."""
         for pipe, process in zip(self._pipes, self._processes, strict=True):
             pipe.send("end")
             process.join(_PATIENCE_S)
@@ -162,7 +161,7 @@ async def _team(home: Path, names: Sequence[str]) -> Team:
     team = Team(store, TEAM)
     for name in names:
         await team.roster.join(name, by=LEAD)
-        # Every agent begins with a message that says what it is for.
+        # Every agent starts with a message that says what it is for.
         await team.mailbox.send(name, repr(time.perf_counter()), sender=LEAD)
     return team
 
@@ -175,7 +174,7 @@ async def _send(team: Team, names: Sequence[str], count: int) -> None:
 
 
 async def measure(home: Path, options: argparse.Namespace) -> None:
-    """Print what waiting costs, and how soon messages arrive."""
+    """Print what waiting costs, and how fast messages arrive."""
     names = [f"agent-{number}" for number in range(options.agents)]
     team = await _team(home, names)
     crowd = Crowd(home, names, whole=options.whole)
@@ -206,8 +205,8 @@ async def measure(home: Path, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line and measure."""
-    parser = argparse.ArgumentParser(description="What a team that waits costs.")
+    """Parse the command line and run the benchmark."""
+    parser = argparse.ArgumentParser(description="Measure what an idle team costs.")
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--messages", type=int, default=300)

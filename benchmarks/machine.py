@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine that the figures were measured on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROBES = 50
 
 
 def facts(folder: Path) -> dict[str, str]:
-    """The machine, and how busy it is at this moment."""
+    """The machine and its current load."""
     return {
         "cores": str(os.cpu_count()),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -40,7 +40,7 @@ def file_system(folder: Path) -> str:
 
 
 def probes(folder: Path) -> list[tuple[str, float]]:
-    """What the calls cost that everything else is made of, in microseconds.
+    """The cost of the basic system calls, in microseconds.
 
     They differ a hundredfold between file systems, and even between two runs on one of them.
     """

@@ -1,13 +1,14 @@
-"""What a merge costs in the queue beside the git commands that do the same.
+"""Compare a merge in the queue with the git commands that do the same.
 
     python benchmarks/merge_queue.py                      # 200 and 50,000 files, 20 merges of each
     python benchmarks/merge_queue.py --files 2000 --merges 5 --batch 1
 
-The repository is made on the spot, twice, with branches of one commit that begin at its first. Then
-one branch after another is brought to the target: in the one by a step of the queue, with its
-records on disk and `true` as its gate, in the other by `git rebase` in a linked tree, `git clean`,
-`sh -c true` and `git merge --ff-only`; in turn, and with the order changing. With a batch of 4, as
-teams have it that say nothing about it, a step brings 4 branches; bare git brings them one by one.
+The benchmark creates the repository twice, with branches of one commit that start at the first
+commit. Then it merges one branch after another into the target: in one repository with a step of
+the queue, with its records on disk and `true` as its merge gate; in the other with `git rebase` in
+a linked worktree, `git clean`, `sh -c true` and `git merge --ff-only`. The two take turns in
+changing order. With a batch of 4, the default, a step merges 4 branches; bare git merges them one
+by one.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from statistics import median
 
 import anyio
 
-from bullpen.agents.merging import open_queue
-from bullpen.protocol.merge import MergeSettings
+from bullpen.agents.work.merge_checks import open_queue
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check
+from bullpen.protocol.team import MergeSettings
 from bullpen.store.files.store import FileStore
-from bullpen.team.merge_rules import HandIn
-from bullpen.team.teams import Teams
-from bullpen.workspace.queue.running import Queue
+from bullpen.team.tasks.merge_rules import HandIn
+from bullpen.team.team import Teams
+from bullpen.workspace.merge_queue.queue import Queue
 from figures import Figure, Goal, at_most
 from machine import facts
 
@@ -50,7 +51,7 @@ def _git(where: Path, *words: str, given: bytes | None = None) -> str:
 
 
 def _stream(files: int, branches: int) -> bytes:
-    """A commit with so many small files, and branches that change one each."""
+    """A commit with this many small files, and branches that change one each."""
     about = (
         b"author Ben <b@example.org> 0 +0000\ncommitter Ben <b@example.org> 0 +0000\ndata 4\nwork\n"
     )
@@ -76,14 +77,14 @@ def _repository(where: Path, stream: bytes) -> Path:
     _git(where, "config", "user.email", "b@example.org")
     _git(where, "fast-import", "--quiet", given=stream)
     _git(where, "reset", "--hard", "--quiet")
-    # Files as old as the index would be read again by every look at the tree.
+    # Files as old as the index would be read again by every git status.
     time.sleep(1.1)
     _git(where, "update-index", "--really-refresh", "-q")
     return where
 
 
 async def _queue(folder: Path, repository: Path, branches: int, batch: int) -> Queue:
-    """A team with all branches in its line."""
+    """A team with all branches in its merge queue."""
     teams = Teams(FileStore(folder / "home"))
     await teams.create("bench", cwd=str(repository))
     team = teams.open("bench")
@@ -118,8 +119,8 @@ async def _ours(queue: Queue, batch: int) -> float:
 
 
 async def _measure(folder: Path, files: int, merges: int, batch: int) -> dict[str, list[float]]:
-    """Seconds of each merge; with a batch, its part of the whole."""
-    # The first of each makes the tree that the others are tested in.
+    """Seconds per merge; with a batch, its share of the total."""
+    # The first merge of each creates the worktree that the others are tested in.
     steps = merges // batch + 1
     stream = _stream(files, steps * batch)
     bare = _repository(folder / "bare" / "project", stream)
@@ -152,8 +153,8 @@ def _report(took: dict[str, list[float]], files: int, batch: int) -> dict[str, o
 
 
 def main() -> None:
-    """Measure, print a table, and write the figures if asked to."""
-    parser = argparse.ArgumentParser(description="What a merge costs beside bare git.")
+    """Measure, print a table, and write the figures if requested."""
+    parser = argparse.ArgumentParser(description="Compare a merge in the queue with bare git.")
     parser.add_argument("--files", type=int, nargs="+", default=[200, 50_000])
     parser.add_argument("--merges", type=int, default=20)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4])
@@ -161,7 +162,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     given.dir.mkdir(parents=True, exist_ok=True)
-    # No settings of this machine, so that both are measured with git as it comes.
+    # Ignore this machine's settings, so that both use git's defaults.
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     reports = []
     folder = Path(tempfile.mkdtemp(prefix="merge-queue-", dir=given.dir)).resolve()

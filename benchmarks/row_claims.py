@@ -1,4 +1,4 @@
-"""Row 6: workers that race for tasks with dependencies until all of them are completed."""
+"""Row 6: workers race for tasks with dependencies until all are completed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import anyio
 from approaches import GaveUp, flocked, load, mkdir_lock, replace, write_in_place
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
-from bullpen.team.drafts import Draft
-from bullpen.team.teams import Teams
+from bullpen.team.tasks.drafts import Draft
+from bullpen.team.team import Teams
 from counts import Counts
 from crowd import Start, together
 from figures import Figure, Row, at_least, none_at_all
@@ -26,7 +26,7 @@ _BLOCKERS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """What the workers did between them."""
+    """What the workers did together."""
 
     claims: int
     double: int
@@ -36,7 +36,7 @@ class Race:
 
     @property
     def per_s(self) -> float:
-        """Tasks claimed and completed in a second."""
+        """Tasks claimed and completed per second."""
         return self.claims / self.wall_s
 
 
@@ -73,7 +73,7 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
 
 
 def graph(tasks: int) -> list[list[int]]:
-    """For every task the earlier ones that it waits for, the same in every run."""
+    """The earlier tasks that each task depends on, the same in every run."""
     dice = random.Random(7)
     waits: list[list[int]] = []
     for number in range(tasks):
@@ -83,7 +83,7 @@ def graph(tasks: int) -> list[list[int]]:
 
 
 def pause_s() -> float:
-    """How long a worker waits that found nothing to claim."""
+    """How long a worker waits after it found nothing to claim."""
     return random.uniform(0.01, 0.03)
 
 
@@ -112,7 +112,7 @@ async def _ours(home: Path, waits: list[list[int]], counts: Counts) -> Race:
 
 
 async def _claimed_too_early(store: FileStore) -> int:
-    """By the log: how many claims came before a blocker was completed."""
+    """How many claims the log shows before a blocker was completed."""
     completed: set[str] = set()
     early = 0
     for event in await store.events(TEAM):
@@ -126,7 +126,7 @@ async def _claimed_too_early(store: FileStore) -> int:
 
 
 def work_ours(index: int, start: Start, home: Path) -> list[str]:
-    """A worker: the ids it claimed."""
+    """Run a worker; return the ids it claimed."""
 
     async def run() -> list[str]:
         store, claimed = FileStore(home), []
@@ -166,7 +166,7 @@ def _others(folder: Path, waits: list[list[int]], counts: Counts, approach: str)
 
 
 def work_others(index: int, start: Start, folder: Path, approach: str, limit_s: float) -> list[str]:
-    """A worker that looks at all tasks under the lock, for so long or until all are completed."""
+    """A worker that scans all tasks under the lock, until the deadline or all are completed."""
     lock = str(folder / ".lock")
     claimed: list[str] = []
 
@@ -178,7 +178,7 @@ def work_others(index: int, start: Start, folder: Path, approach: str, limit_s: 
             replace(path, text.encode(), fsync=False)
 
     def step() -> str:
-        """Complete what was claimed last, or claim the next."""
+        """Complete the last claimed task, or claim the next."""
         tasks = {path.stem: load(str(path)) for path in folder.glob("[0-9]*.json")}
         if claimed and tasks[claimed[-1]]["status"] != "completed":
             put({**tasks[claimed[-1]], "status": "completed"})

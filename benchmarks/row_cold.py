@@ -1,4 +1,4 @@
-"""Row 9: what a new process costs: a list of many tasks, the help text, the import."""
+"""Row 9: the cost of a new process: listing many tasks, the help text, the import."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TIMED = "import time; begin = time.perf_counter(); {}; print(time.perf_counter(
 
 
 async def rows(folder: Path, counts: Counts) -> list[Row]:
-    """Everything that is measured in fresh interpreters, whose bytecode is compiled."""
+    """All measurements in fresh interpreters with compiled bytecode."""
     home = folder / "home"
     store = await make_team(home)
     await store.aclose()
@@ -76,13 +76,13 @@ def _write_tasks(folder: Path, count: int) -> None:
 
 
 class _Runs:
-    """Runs commands in new processes: what they say they took, and what they took in all."""
+    """Runs commands in new processes and records the time they report and the total time."""
 
     def __init__(self, bytecode: Path, times: int) -> None:
         self._times = times
         hidden = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPROFILEIMPORTTIME")
         kept = {key: value for key, value in os.environ.items() if key not in hidden}
-        # Bytecode of its own: whatever is imported is compiled once and then found compiled.
+        # A separate bytecode cache: each import is compiled once and then found compiled.
         self._environment = {**kept, "PYTHONPYCACHEPREFIX": str(bytecode)}
 
     def whole(self, *command: str) -> Figure:
@@ -139,7 +139,7 @@ def _start_rows(runs: _Runs) -> list[Row]:
     helping = runs.whole(*_bullpen(), "--help")
     imported, _ = runs.inside(sys.executable, "-c", _TIMED.format("import bullpen"))
     used, _ = runs.inside(
-        sys.executable, "-c", _TIMED.format("from bullpen import FileStore, Teams")
+        sys.executable, "-c", _TIMED.format("from bullpen import Team, open_teams")
     )
 
     def row(work: str, ours: Figure, goal: Goal) -> Row:
@@ -149,7 +149,7 @@ def _start_rows(runs: _Runs) -> list[Row]:
     return [
         row("`bullpen --help`, the whole process", helping, below(helping, 150)),
         row("`import bullpen`, the statement", imported, below(imported, 100)),
-        row("`from bullpen import FileStore, Teams`, the statement", used, NO_GOAL),
+        row("`from bullpen import Team, open_teams`, the statement", used, NO_GOAL),
     ]
 
 

@@ -25,7 +25,7 @@ from approaches import (
 from bullpen.errors import BullpenError
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
-from bullpen.team.teams import Teams
+from bullpen.team.team import Teams
 from counts import Counts
 from crowd import Start, Together, together
 from figures import Figure, Goal, Row, at_least, below
@@ -43,7 +43,7 @@ APPROACHES = ("peer", "rewrite", "bare")
 
 
 async def rows(folder: Path, counts: Counts) -> list[Row]:
-    """Every row about many writers."""
+    """All rows about many writers."""
     found = [await _sends(folder / "sends", counts)]
     for members in counts.joins:
         found += await _joins(folder / f"joins-{members}", members, counts)
@@ -53,7 +53,7 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
 
 
 def repeat(start: Start, times: int, act: Callable[[int], None]) -> int:
-    """Act so many times, all together with the others; how often the lock was not to be had."""
+    """Act this many times, in parallel with the others; return how often locking failed."""
     start()
     failed = 0
     for number in range(times):
@@ -67,7 +67,7 @@ def repeat(start: Start, times: int, act: Callable[[int], None]) -> int:
 def our_loop(
     start: Start, home: Path, fsync: bool, times: int, act: Callable[[Teams, FileStore, int], Any]
 ) -> int:
-    """Await `act` so many times in one event loop; how often it failed."""
+    """Await `act` this many times in one event loop; return how often it failed."""
 
     async def run() -> int:
         store = FileStore(home, fsync=fsync)
@@ -87,13 +87,13 @@ def our_loop(
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many acts a second succeeded, and how many did not."""
+    """How many acts per second succeeded, and how many failed."""
 
     per_s: float
     failed: int
 
     def figure(self) -> Figure:
-        """As it stands in the table."""
+        """The text for the table."""
         return Figure(self.per_s, "/s", f"{self.failed} failed" if self.failed else "")
 
 

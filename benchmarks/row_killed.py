@@ -27,7 +27,7 @@ _FOREIGN_MODE = 0o755
 
 
 async def rows(folder: Path, counts: Counts) -> list[Row]:
-    """After one of ours, after another program that lets go, after one that is dead."""
+    """After a Bullpen process, after a program that releases the lock, after a dead one."""
     home = folder / "ours"
     store = await make_inbox(home, 100)
     mine = Figure(max([await _wait_of(store, home) for _ in range(counts.kills)]) * 1e3, "ms")
@@ -64,7 +64,7 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
 
 
 def send_for_ever(pipe: Connection, approach: str, home: Path, path: str) -> None:
-    """A worker that says when it has sent once, and then goes on until it is killed."""
+    """A worker that reports its first send and then continues until it is killed."""
 
     content = Path(path).read_bytes()
 
@@ -135,7 +135,7 @@ def _worst(folder: Path, approach: str, kills: int) -> Figure:
 
 
 def hold(pipe: Connection, lock: str, hold_s: float) -> None:
-    """A worker that takes the lock as the real program does, and lets go after a while."""
+    """A worker that takes the lock as the real program does, and releases it after a while."""
     os.mkdir(lock, _FOREIGN_MODE)
     pipe.send(True)
     time.sleep(hold_s)
@@ -157,9 +157,9 @@ async def _released(store: FileStore, home: Path) -> float:
 
 
 def _dead_holders(folder: Path, counts: Counts) -> tuple[float, float]:
-    """The wait of ours and of the peer approach behind a lock that nobody will release.
+    """How long ours and the peer approach wait for a lock that nobody will release.
 
-    A quick run begins with a lock that is old already, and adds its age to the wait.
+    A quick run starts with a lock that is already old, and adds its age to the wait.
     """
     home, age_s = folder / "dead", counts.dead_lock_age_s
     path = plain_inbox(folder / "dead-peer", 100)

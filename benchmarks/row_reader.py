@@ -1,4 +1,4 @@
-"""Row 7: a reader that takes no lock, beside a writer that never rests."""
+"""Row 7: a reader that takes no lock, beside a writer that never pauses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def writer_or_reader(
 
 
 def write(start: Start, approach: str, home: Path, path: str, for_s: float) -> tuple[int, int]:
-    """Send the same messages again and again, each round into an empty inbox."""
+    """Send the same messages repeatedly, each round into an empty inbox."""
     letters = [message(number) for number in range(1, _ROUND + 1)]
 
     async def run() -> tuple[int, int]:
@@ -90,9 +90,9 @@ def _append(letter: Message, rows: list[Any]) -> None:
 
 
 def read(start: Start, path: str, for_s: float) -> tuple[int, int]:
-    """How many reads, and how many of them were not the inbox of some moment.
+    """Count the reads, and those that were not the inbox at any moment.
 
-    Which messages come in which order is known, so most reads need only a comparison of bytes.
+    The order of messages is known, so most reads need only a comparison of bytes.
     """
     rows = [message(number).raw for number in range(1, _ROUND + 1)]
     whole = inbox_text([message(number) for number in range(1, _ROUND + 1)])

@@ -15,7 +15,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
 from bullpen.store.files.writer import TeamFiles
-from bullpen.team.teams import Teams
+from bullpen.team.team import Teams
 from counts import Counts
 from figures import NO_GOAL, Figure, Row, at_most, milliseconds
 from scenery import READER, TEAM, core, inbox_path, inbox_text, make_inbox, message, plain_inbox
@@ -26,7 +26,7 @@ SMALL = 100
 
 
 async def rows(folder: Path, counts: Counts) -> list[Row]:
-    """Every row about a single sender."""
+    """All rows about a single sender."""
     found = []
     for fsync in (False, True):
         found += await _small(folder / f"small-{fsync}", counts, fsync=fsync)
@@ -43,7 +43,7 @@ async def alternate(
     warm_up: int = 3,
     before: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Time every contestant `sends` times, taking turns, so that noise hits all alike."""
+    """Time every contestant `sends` times, in turns, so that noise affects all equally."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
     shuffle = random.Random(1).shuffle
@@ -155,7 +155,7 @@ async def _small(folder: Path, counts: Counts, *, fsync: bool) -> list[Row]:
 
 
 async def _big(folder: Path, old: Path, counts: Counts, *, fsync: bool) -> list[Row]:
-    """Ours against ours, and the others, whose writes would disturb ours, after them."""
+    """Our variants in turns; then the others, whose writes would disturb ours."""
     boxes = {
         "small": await make_inbox(folder / "small", SMALL, fsync=fsync),
         "big": await make_inbox(folder / "big", counts.unread, fsync=fsync),
@@ -189,7 +189,7 @@ async def _slow_paths(
     columns: tuple[Figure, Figure, Figure],
     aged: str,
 ) -> list[Row]:
-    """What the fast path leaves out. It has no target, but it should be known."""
+    """The cases outside the fast path. They have no target."""
     found = []
     for name, count in (("small", SMALL), ("big", counts.unread)):
         # As if another program, or a reader's acknowledgement, had written the inbox.
@@ -208,7 +208,7 @@ async def _slow_paths(
 
 
 async def _make_history(home: Path, counts: Counts) -> None:
-    """An inbox most of whose messages were seen and went to the archive."""
+    """An inbox with most of its messages seen and archived."""
     store = await make_inbox(home, 1, fsync=False)
     messages = [message() for _ in range(counts.history)]
     inbox_path(home).write_bytes(inbox_text(messages))

@@ -1,4 +1,4 @@
-"""Row 10: how soon a watcher wakes up, and what watching costs while nothing happens."""
+"""Row 10: how fast a watcher wakes up, and what watching costs while nothing happens."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
 
 
 def watch(pipe: Connection, approach: str, home: Path) -> None:
-    """A worker that says when it saw a change, each time it is asked to wait for one."""
+    """A worker that reports when it saw a change, each time it is asked to wait for one."""
     if approach == "ours":
         anyio.run(_watch_ours, pipe, home)
         return
@@ -110,7 +110,7 @@ def _polling(path: str) -> Any:
 
 
 async def _latencies(store: FileStore, home: Path, wakes: int) -> dict[str, list[float]]:
-    """All watchers look at the same sends."""
+    """All watchers observe the same sends."""
     pipes, processes = {}, []
     for approach in ("ours", "peer", "bare"):
         here, there = context.Pipe()
@@ -152,7 +152,7 @@ def _idle(approach: str, home: Path, counts: Counts) -> Figure:
 
 
 def wait_idle(index: int, start: Start, approach: str, home: Path, idle_s: float) -> float:
-    """A worker: the processor time that it used while nothing happened."""
+    """Run a worker; return the processor time it used while nothing happened."""
     if approach == "ours":
         return anyio.run(_idle_ours, start, home, idle_s)
     path = str(inbox_path(home))

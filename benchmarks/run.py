@@ -1,4 +1,4 @@
-"""Measure every row of the table of speed targets, side by side with other approaches.
+"""Measure every row of the speed target table, side by side with other approaches.
 
 python benchmarks/run.py [--quick] [--json FILE] [--dir FOLDER]
 """
@@ -42,7 +42,7 @@ _MEASURES: tuple[tuple[str, Measure], ...] = (
 
 
 def main() -> None:
-    """Measure, print the table, and leave nothing behind."""
+    """Measure, print the table, and clean up."""
     options = _options()
     counts = SMOKE if options.smoke else QUICK if options.quick else FULL
     crowd.prepare()
@@ -69,8 +69,10 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the speed of Bullpen's file store.")
     parser.add_argument("--quick", action="store_true", help="fewer of everything, in 40 s")
-    parser.add_argument("--smoke", action="store_true", help="only show that it runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--smoke", action="store_true", help="do just enough to show that it works")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file"
+    )
     parser.add_argument(
         "--dir",
         type=Path,

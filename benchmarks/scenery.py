@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bullpen.protocol import jsontext
+from bullpen.protocol import json_text
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
-from bullpen.store.base import StoreLimits
-from bullpen.store.clock import now_ms
+from bullpen.store.contract import StoreLimits
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.store import FileStore
 from bullpen.store.files.writer import TeamFiles
-from bullpen.team.teams import Teams
+from bullpen.team.team import Teams
 
 TEAM = "alpha"
 READER = "ann"
@@ -27,7 +27,7 @@ MESSAGE_BYTES = 1_000
 
 
 def message(number: int | None = None) -> Message:
-    """A message of 1 KB with an id of its own; with a number always the same one."""
+    """A message of 1 KB with a unique id; the same number gives the same message."""
     msg_id = str(uuid.uuid4() if number is None else uuid.UUID(int=number))
     return Message.new(
         sender=LEAD,
@@ -42,7 +42,7 @@ def message(number: int | None = None) -> Message:
 
 def inbox_text(messages: Sequence[Message]) -> bytes:
     """An inbox that holds these messages."""
-    return jsontext.dumps([each.raw for each in messages])
+    return json_text.dumps([each.raw for each in messages])
 
 
 @functools.lru_cache(maxsize=4)
@@ -58,7 +58,7 @@ async def make_team(home: Path, *, fsync: bool = True) -> FileStore:
 
 
 async def make_inbox(home: Path, count: int, *, fsync: bool = True) -> FileStore:
-    """A store whose reader has so many unread messages, put there by another program."""
+    """A store whose reader has this many unread messages, written by another program."""
     store = await make_team(home, fsync=fsync)
     path = inbox_path(home)
     path.parent.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def plain_config(folder: Path) -> str:
 
 
 def settle(path: Path) -> None:
-    """Put what was prepared on disk, so that no measurement pays for it."""
+    """Flush prepared files to disk, so that no measurement pays for it."""
     for each in (path, path.parent):
         fd = os.open(each, os.O_RDONLY)
         os.fsync(fd)

@@ -1,11 +1,11 @@
-"""What following a big team costs, beside one read of its store.
+"""Measure what following a big team costs.
 
     python benchmarks/view.py         # 200 agents, 5,000 tasks, 50,000 messages
     python benchmarks/view.py --agents 20 --tasks 500 --messages 2000
 
-The team is made on the spot from a log, in files. `first` is from nothing to the first scene, as
-a screen that is opened takes it; `message` and `task` are from the beginning of a commit to the
-scene that shows it, for a reader who waits for changes.
+The benchmark creates the team from a log, in files. `first` is the time to the first scene, as when
+a screen is opened; `message` and `task` are the times from the start of a commit to the scene that
+shows it, for a reader that waits for changes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ import anyio
 
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord, Usage
 from bullpen.protocol.changes import Change, Deliver, Event, PutMember, PutTask, PutTeam
+from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import COLORS, LEAD
 from bullpen.protocol.presence import Presence
-from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
-from bullpen.protocol.times import iso
-from bullpen.store.clock import now_ms
+from bullpen.protocol.team import Member
 from bullpen.store.files.store import FileStore
-from bullpen.team.team import Team
-from bullpen.team.teams import Teams
-from bullpen.view.following import Following
+from bullpen.team.team import Team, Teams
+from bullpen.view.follow import TeamFollower
 from bullpen.view.scene import Scene
 from machine import facts
 
@@ -47,7 +45,7 @@ SHOWN_MS = 300.0
 
 
 def history(agents: int, tasks: int, messages: int) -> list[Event]:
-    """The log of a team with so many agents, tasks in chains, and messages."""
+    """The log of a team with this many agents, tasks in chains, and messages."""
     now = now_ms()
     header = {"name": TEAM, "createdAt": now, "leadAgentId": f"{LEAD}@{TEAM}"}
     lead = Member.new(name=LEAD, agent_id=f"{LEAD}@{TEAM}", agent_type=LEAD, cwd="/")
@@ -126,11 +124,11 @@ async def _latencies(
 
 
 async def measure(agents: int, tasks: int, messages: int) -> dict[str, tuple[float, float | None]]:
-    """Milliseconds for each piece of work, and what it may take at most."""
+    """Milliseconds for each piece of work, and the maximum allowed."""
     with tempfile.TemporaryDirectory() as folder:
         store = FileStore(Path(folder))
         team = await make(store, agents=agents, tasks=tasks, messages=messages)
-        # As in a team that was lived through, what the log says is summed up beside it.
+        # Store the summary of the log beside it, as in a team that was really run.
         await team.events()
         await store.aclose()
         store = FileStore(Path(folder))
@@ -138,7 +136,7 @@ async def measure(agents: int, tasks: int, messages: int) -> dict[str, tuple[flo
         begun = time.perf_counter()
         await store.read(TEAM)
         bare = (time.perf_counter() - begun) * 1000
-        following = Following(team)
+        following = TeamFollower(team)
         begun = time.perf_counter()
         await following.look()
         first = (time.perf_counter() - begun) * 1000
@@ -168,8 +166,8 @@ async def measure(agents: int, tasks: int, messages: int) -> dict[str, tuple[flo
 
 
 def main() -> None:
-    """Measure, print a table, and write the figures if asked to."""
-    parser = argparse.ArgumentParser(description="What following a big team costs.")
+    """Measure, print a table, and write the figures if requested."""
+    parser = argparse.ArgumentParser(description="Measure what following a big team costs.")
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--tasks", type=int, default=5_000)
     parser.add_argument("--messages", type=int, default=50_000)

@@ -1,11 +1,11 @@
-"""What a tree for an agent costs beside a bare `git worktree add`, in a big repository.
+"""Compare an agent's worktree with a bare `git worktree add`, in a big repository.
 
     python benchmarks/worktrees.py                        # 50,000 files, 20 trees of each kind
     python benchmarks/worktrees.py --files 2000 --trees 4
 
-The repository is made on the spot, twice. Then one tree after another is added to the one by `plan`
-and `prepare`, which also look for changes, submodules and LFS, and to the other by git alone, in
-turn and with the order changing. All trees stay until the end, as those of a team would.
+The benchmark creates the repository twice. Then it adds one worktree after another: to one with
+`plan` and `prepare`, which also check for changes, submodules and LFS, and to the other with git
+alone, in turns and in changing order. All worktrees stay until the end, as a team's would.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
-from bullpen.workspace.trees import let_go, plan, prepare
+from bullpen.workspace.git.marks import MARK
+from bullpen.workspace.trees.slots import give_back
+from bullpen.workspace.trees.tree import plan, prepare
 from figures import NO_GOAL, Figure, at_most
 from machine import facts
 
@@ -37,7 +39,7 @@ def _git(where: Path, *words: str, given: bytes | None = None) -> None:
 
 
 def _stream(files: int) -> bytes:
-    """A commit with so many small files, as `git fast-import` reads it."""
+    """A commit with this many small files, in the format of `git fast-import`."""
     about = b"committer Ben Chmark <ben@example.org> 0 +0000\ndata 5\nfiles\n"
     lines = [b"commit refs/heads/main\n", about]
     for number in range(files):
@@ -52,7 +54,7 @@ def _repository(where: Path, stream: bytes) -> Path:
     _git(where, "init", "--quiet", "--initial-branch=main")
     _git(where, "fast-import", "--quiet", given=stream)
     _git(where, "reset", "--hard", "--quiet")
-    # Files as old as the index would be read again by every look at the tree.
+    # Files as old as the index would be read again by every git status.
     time.sleep(1.1)
     _git(where, "update-index", "--really-refresh", "-q")
     return where
@@ -65,8 +67,7 @@ def _ours(repository: Path, number: int) -> dict[str, float]:
     planned = time.perf_counter()
     prepare(workspace, team="bench", agent=agent, owner="benchmark")
     ended = time.perf_counter()
-    record = repository / ".git" / "worktrees" / agent
-    let_go(workspace, team="bench", agent=agent, owner="benchmark", git_dir=record)
+    give_back(str(repository / ".git" / "worktrees" / agent / MARK))
     return {"prepare": ended - planned, "plan and prepare": ended - begun}
 
 
@@ -98,8 +99,8 @@ def _report(took: dict[str, list[float]], files: int, about: dict[str, str]) -> 
     count = len(took[_GIT])
     for name, value in about.items():
         print(f"{name}: {value}")
-    print(f"\n{count} trees of {files} files, one after another\n")
-    print("| what | one tree, median | slowest | all together | ratio | verdict |")
+    print(f"\n{count} worktrees of {files} files, one after another\n")
+    print("| what | one worktree, median | slowest | all together | ratio | verdict |")
     print("| --- | --- | --- | --- | --- | --- |")
     for what, times in took.items():
         goal = goals.get(what, NO_GOAL)
@@ -115,15 +116,15 @@ def _report(took: dict[str, list[float]], files: int, about: dict[str, str]) -> 
 
 
 def main() -> None:
-    """Measure, print a table, and write the figures if asked to."""
-    parser = argparse.ArgumentParser(description="What a tree for an agent costs beside bare git.")
+    """Measure, print a table, and write the figures if requested."""
+    parser = argparse.ArgumentParser(description="Compare an agent's worktree with bare git.")
     parser.add_argument("--files", type=int, default=50_000)
     parser.add_argument("--trees", type=int, default=20)
     parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     given.dir.mkdir(parents=True, exist_ok=True)
-    # No settings of this machine, so that both are measured with git as it comes.
+    # Ignore this machine's settings, so that both use git's defaults.
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     folder = Path(tempfile.mkdtemp(prefix="worktrees-", dir=given.dir)).resolve()
     try:

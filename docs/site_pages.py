@@ -1,7 +1,7 @@
 """What `mkdocs` needs to know of this project: pages and links that lie outside of docs/.
 
-Pages there are part of the site, below project/. Links to other files, which no site shows, become
-their paths.
+Pages there are part of the site, below project/. Links to other files, which no site shows, lead
+to the repository.
 """
 
 from __future__ import annotations
@@ -13,41 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 
-DOCS = Path(__file__).parent
-ROOT = DOCS.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")
+ROOT = Path(__file__).parents[1]
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "examples/README.md")
+DECISIONS = "decisions/"
 # A link or a picture; not one to another site, nor within the page.
 _LINK = re.compile(r"(!?\[[^\]]*\])\((?![a-z]+:|#)([^)\s#]+)(#[^)]*)?\)")
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
-
-
-SECTIONS = {
-    "howto/": "How-to",
-    "reference/": "Reference",
-    "programs/": "Programs",
-    "decisions/": "Decisions",
-    "": "More",
-}
-"""Where pages go that the list of mkdocs.yml does not name, by their folders."""
-
-
-def on_config(config: Any) -> Any:
-    """Add to the list of pages what it does not name."""
-    named = set(_named(config["nav"]))
-    pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
-    pages += [f"project/{path}" for path in _outside()]
-    sections = {title: each for entry in config["nav"] for title, each in entry.items()}
-    for page in pages:
-        if page not in named:
-            title = next(title for folder, title in SECTIONS.items() if page.startswith(folder))
-            if title not in sections:
-                sections[title] = []
-                config["nav"].append({title: sections[title]})
-            # The page that says which others there are comes first.
-            at = 0 if page.endswith("/README.md") and title != "More" else len(sections[title])
-            sections[title].insert(at, page)
-    return config
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -58,16 +31,37 @@ def on_files(files: Files, *, config: Any) -> Files:
     return files
 
 
+def on_nav(nav: Navigation, *, config: Any, files: Files) -> Navigation:
+    """Show each decision where their list is, so that a reader of one keeps the navigation."""
+    listed = [file.page for file in files.documentation_pages() if file.page is not None]
+    (top,) = (page for page in listed if page.url == f"{DECISIONS}index.html")
+    before = top
+    for page in listed:
+        if page.url.startswith(DECISIONS) and page is not top:
+            page.parent, page.previous_page, before.next_page = top.parent, before, page
+            before = page
+    return nav
+
+
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
     """Let links lead where their targets are in the site."""
     here = page.file.src_uri
     return "".join(
-        part if part.startswith("```") else _LINK.sub(lambda found: _link(found, here), part)
+        part
+        if part.startswith("```")
+        else _LINK.sub(lambda found: _link(found, here, config["repo_url"]), part)
         for part in _FENCE.split(markdown)
     )
 
 
-def _link(found: re.Match[str], here: str) -> str:
+def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:
+    """Give tables the room of the table of contents where that would be empty."""
+    if "<table" in html and not any(heading.children for heading in page.toc):
+        page.meta["hide"] = ["toc"]
+    return html
+
+
+def _link(found: re.Match[str], here: str, repository: str) -> str:
     words, target, anchor = found[1], found[2], found[3] or ""
     at = posixpath.normpath(posixpath.join(posixpath.dirname(_in_project(here)), target))
     if at.startswith("docs/"):
@@ -75,7 +69,8 @@ def _link(found: re.Match[str], here: str) -> str:
     elif at in _outside():
         uri = f"project/{at}"
     else:
-        return f"{words.strip('![]')} (`{at}`)"
+        kind = "tree" if (ROOT / at).is_dir() else "blob"
+        return f"{words}({repository.rstrip('/')}/{kind}/main/{at}{anchor})"
     return f"{words}({os.path.relpath(uri, posixpath.dirname(here) or '.')}{anchor})"
 
 
@@ -84,13 +79,6 @@ def _in_project(uri: str) -> str:
     return uri.removeprefix("project/") if uri.startswith("project/") else f"docs/{uri}"
 
 
-def _named(entries: Any) -> list[str]:
-    if isinstance(entries, str):
-        return [entries]
-    each = entries.values() if isinstance(entries, dict) else entries
-    return [name for entry in each for name in _named(entry)]
-
-
 def _outside() -> list[str]:
-    examples = sorted(ROOT.glob("examples/**/README.md"))
+    examples = sorted(ROOT.glob("examples/*/README.md"))
     return [*OUTSIDE, *(path.relative_to(ROOT).as_posix() for path in examples)]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 
 import anyio
 
-from bullpen import FileStore, Teams
+import bullpen
 
 REVIEWERS = ("security", "speed", "style")
 
 
 async def main() -> None:
-    store = FileStore(Path(tempfile.mkdtemp()))
-    teams = Teams(store)
+    teams = bullpen.open_teams(home=tempfile.mkdtemp())
     await teams.create("panel", description="Review of the parser")
     team = teams.open("panel")
     reviews = []
@@ -40,7 +38,7 @@ async def main() -> None:
     ready = await team.tasks.ready()
     assert [task.id for task in ready] == [verdict.id]
     print(*sorted(reports), sep="\n")
-    await store.aclose()
+    await teams.aclose()
 
 
 anyio.run(main)

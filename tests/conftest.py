@@ -1,10 +1,15 @@
-"""Fixtures shared by all tests."""
+"""Fixtures shared by all tests, and what a test's folder says about it."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+
+from support.samples import left_out, samples
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture
@@ -12,20 +17,14 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-# What these prove must hold every time: a second try would hide the one loss in a hundred.
-_NO_SECOND_TRY = (
-    "fleet_bridge", "foreign", "merge_queue", "moving", "nats_chaos", "nats_store", "policy",
-    "races", "servers", "workspace_fuzz",
-)  # fmt: skip
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the programs that only the nightly leg tests, unless this is it."""
+    """Mark each test with its tier, and leave out what only the nightly leg tests."""
     for item in items:
-        if item.path.parent.name in _NO_SECOND_TRY:
-            item.add_marker(pytest.mark.flaky(reruns=0))
+        item.add_marker(item.path.relative_to(TESTS).parts[0])
     if os.environ.get("BULLPEN_NIGHTLY"):
         return
-    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    left = left_out([item.nodeid for item in items], samples())
+    nightly = [item for item in items if item.nodeid in left or item.get_closest_marker("nightly")]
     config.hook.pytest_deselected(items=nightly)
-    items[:] = [item for item in items if item not in nightly]
+    deselected = set(nightly)
+    items[:] = [item for item in items if item not in deselected]

@@ -1,13 +1,13 @@
-"""Writes `README.md`, the table of programs, from what their drivers declare."""
+"""Write `README.md`, the table of programs, from what their drivers declare."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bullpen.agents.drivers.base import Capabilities
-from bullpen.agents.drivers.choice import capabilities_of
-from bullpen.agents.drivers.programs import PROGRAMS
-from bullpen.mcp.clients import CLIENTS
+from bullpen.agents.contracts.driver import Capabilities
+from bullpen.agents.drivers.registry import capabilities_of
+from bullpen.agents.system.vendors.programs import PROGRAMS
+from bullpen.doors.mcp.install.clients import CLIENTS
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "README.md"
@@ -18,9 +18,9 @@ COLUMNS = (
     "observed on",
     "driven by",
     "connects by MCP",
-    "mail in mid-turn",
+    "mail during a turn",
     "asks before",
-    "after a refusal",
+    "after a denial",
     "plan mode",
     "usage",
     "resume",
@@ -29,30 +29,37 @@ COLUMNS = (
 INTRODUCTION = """\
 # Programs
 
-Made from what the drivers declare: `python docs/programs/generate_readme.py`. `tests/programs` runs
-the contract of drivers with the real programs and holds each to what it declares.
+This page is generated from what the drivers declare: `python docs/programs/generate_readme.py`.
+`tests/programs` runs the driver contract with the real programs and checks each against what its
+driver declares.
 
-A program takes part in a team in one of two ways. Bullpen starts and drives it
-(`bullpen spawn NAME --driver DRIVER`): it gets turns, mail and permissions as every agent does. Or
-you start it, and it connects by MCP: it has the team's tools, and asks for its mail itself
-([how](../howto/connect-by-mcp.md)).
+A program can take part in a team in two ways:
+
+- **Driven.** Bullpen starts the program (`bullpen spawn NAME --driver DRIVER`). It gets turns, mail
+  and permissions like every agent.
+- **Connected.** You start the program, and it connects by MCP. It has the team's tools and fetches
+  its own mail ([how to connect](../howto/connect-by-mcp.md)).
 
 """
 
 MEANINGS = """\
 
-- **connects by MCP**: whether `bullpen mcp install` knows its file. Every program that starts MCP
-  servers can be connected; of the others you write the entry yourself: `bullpen mcp --team TEAM
-  --as NAME`. [Cursor](../howto/connect-by-mcp.md) can only be connected, not driven.
-- **mail in mid-turn**: it reaches the model during the turn; else with the next turn. Either way
-  once.
-- **asks before**: what waits for the policy, and for you where that says so. What is not asked for
-  no rule can stop, so rules about it are refused at spawn.
-- **after a refusal**: `goes on`: the model is told why in the same turn. `turn ends`: it is told at
-  the start of the next one.
-- **plan mode**: until a plan is approved nothing is changed; Bullpen enforces it.
-- **usage**: it says what it used, so budgets count it. **resume**: a restarted agent keeps its
-  conversation.
+- **connects by MCP**: whether `bullpen mcp install` knows the program's settings file. You can
+  connect every program that starts MCP servers; for the others, add the entry yourself:
+  `bullpen mcp --team TEAM --as NAME`. [Cursor](../howto/connect-by-mcp.md) can only be connected,
+  not driven.
+- **mail during a turn**: `yes`: mail reaches the model during the turn. `no`: it waits for the next
+  turn. Either way, it is delivered once.
+- **asks before**: which calls the program asks about. `changes`: edits, and commands that write or
+  use the network. `all commands`: also commands that only read. `reads`: also its tools that read
+  files. The policy answers, or you do where the
+  policy says so. No rule can stop a call that the program does not ask about, so rules about such
+  calls are refused at spawn.
+- **after a denial**: `continues`: the model is told why in the same turn. `turn ends`: it is told
+  at the start of the next turn.
+- **plan mode**: nothing changes until a plan is approved; Bullpen enforces this.
+- **usage**: the program reports what it used, so budgets include it.
+- **resume**: a restarted agent keeps its conversation.
 """
 
 
@@ -64,7 +71,7 @@ def page() -> str:
 
 
 def row(driver: str) -> tuple[str, ...]:
-    """What the table says of one program."""
+    """One row of the table."""
     program = PROGRAMS[driver]
     return (
         f"`{driver}`",
@@ -82,18 +89,19 @@ def _linked(driver: str, title: str) -> str:
 
 def _connects(driver: str) -> str:
     if driver == "claude":
-        # An adapter for ACP; the program of that name, which people start, is claude-code.
+        # This driver is the ACP adapter; the program that people start is claude-code.
         return "as `claude-code`"
     client = "claude" if driver == "claude-code" else driver
     return f"`install {client}`" if client in CLIENTS else "by hand"
 
 
 def _declared(can: Capabilities) -> tuple[str, ...]:
-    asks = ("changes, reads" if can.asks_to_read else "changes") if can.permissions else "nothing"
+    runs = "changes, all commands" if can.asks_to_run else "changes"
+    asks = (f"{runs}, reads" if can.asks_to_read else runs) if can.permissions else "nothing"
     return (
         _said(can.mid_turn),
         asks,
-        "goes on" if can.goes_on else "turn ends",
+        "continues" if can.goes_on else "turn ends",
         _said(can.plan_mode),
         _said(can.usage),
         _said(can.resume),

@@ -1,4 +1,4 @@
-"""Writes `cli.md`, the reference of the command line, from the help texts of the commands."""
+"""Write `cli.md`, the command line reference, from the help texts of the commands."""
 
 from __future__ import annotations
 
@@ -8,76 +8,88 @@ from typing import Any
 
 from typer.main import get_command
 
-from bullpen.cli.main import EXITS, app
+from bullpen.doors.cli.commands import ADVANCED, PANELS
+from bullpen.doors.cli.main import EXITS, app
 
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = 90
 
 INTRODUCTION = """\
-# The command line
+# Command line
 
-This page is made from the help texts: `python docs/reference/generate_cli.py`.
+This page is generated from the help texts: `python docs/reference/generate_cli.py`.
 
 Every command takes `--home`, `--team`, `--as` and `--json`, before or after its name. An option
-wins over the environment (`BULLPEN_HOME`, `BULLPEN_TEAM`, `BULLPEN_AGENT`).
+takes precedence over the environment (`BULLPEN_HOME`, `BULLPEN_TEAM`, `BULLPEN_AGENT`).
 
-**Output.** On a terminal: tables and colours (`NO_COLOR` turns them off). Otherwise: plain
-columns, `-` for an empty cell, free text last. With `--json`: one JSON value on standard output,
-or one object a line with `--follow` and `--watch` and from `logs`, `run` and `demo`. Warnings and
-errors go to standard error. Control characters in names, subjects and messages are shown as
-escapes, `\\x1b` for one.
+**Output.** On a terminal, commands print tables and colors (`NO_COLOR` turns colors off).
+Otherwise they print plain columns, with `-` for an empty cell and free text last. With `--json`,
+they print one JSON value on standard output; `--follow`, `--watch`, `logs`, `run` and `demo` print
+one object per line. Warnings and errors go to standard error. Control characters in names,
+subjects and messages are escaped, for example as `\\x1b`.
 
-**Errors.** `error:` says what happened, `hint:` what to do next. With `--json` there is also
-`{"error": {"kind", "message", "remedy", "reason"}}` on standard output; `reason` is there when a
-rule refused. `BULLPEN_DEBUG=1` adds the traceback of a bug.
+**Errors.** `error:` says what failed, `hint:` what to do next. With `--json`, standard output also
+has `{"error": {"kind", "message", "remedy", "reason"}}`; `reason` is set when a rule refused.
+`BULLPEN_DEBUG=1` adds the traceback of a bug.
 
 | Exit code | Kind | Meaning |
 |---|---|---|
 """
 
 MEANINGS = {
-    "refused": "A rule said no, or a name or value cannot be one.",
+    "refused": "A rule refused, or a name or value is not valid.",
     "not_found": "No such team, member, task, check or message; or no task is ready.",
-    "conflict": "Somebody else was first: it exists already or has changed.",
+    "conflict": "Somebody else was first: it already exists or has changed.",
     "unavailable": "The store could not be read or written, or an agent could not be started.",
-    "failed": "Anything else went wrong; `doctor` left something open.",
+    "failed": "Anything else went wrong, or `doctor` found a problem that it did not fix.",
 }
 
 
 def page() -> str:
     """The whole page."""
-    rows = [(0, "", "Done."), *((code, f"`{kind}`", MEANINGS[kind]) for _, kind, code in EXITS)]
+    rows = [(0, "", "Success."), *((code, f"`{kind}`", MEANINGS[kind]) for _, kind, code in EXITS)]
     rows += [
-        (2, "`usage`", "The command line cannot be understood."),
-        (1, "`bug`", "Something that should not happen."),
+        (2, "`usage`", "The command line is not valid."),
+        (1, "`bug`", "A bug in Bullpen."),
         (1, "", "`run`, `demo`: the team failed."),
         (2, "", "`run`, `demo`: the team stopped before the goal was reached."),
         (2, "", "`policy check`: the call is denied."),
-        (6, "", "`policy check`: somebody would be asked."),
+        (6, "", "`policy check`: the call needs approval."),
         (130, "", "Interrupted with Ctrl-C."),
-        (141, "", "The reader of a pipe went away."),
+        (141, "", "The reader of the pipe is gone."),
     ]
     table = [f"| {code} | {kind} | {meaning} |" for code, kind, meaning in sorted(rows)]
-    sections = [f"## {name}\n\n```text\n{text}\n```" for name, text in _helps()]
+    sections = [f"{head}\n\n```text\n{text}\n```" for head, text in _helps()]
     return INTRODUCTION + "\n".join(table) + "\n\n" + "\n\n".join(sections) + "\n"
 
 
 def _helps() -> Iterator[tuple[str, str]]:
-    root = get_command(app)
-    todo: list[tuple[Any, str, Any]] = [(root, "bullpen", None)]
-    while todo:
-        command, name, parent = todo.pop(0)
-        context = command.make_context(
-            name, [], parent=parent, resilient_parsing=True, terminal_width=WIDTH
-        )
-        lines = (line.rstrip() for line in command.get_help(context).splitlines())
-        yield context.command_path, "\n".join(lines)
-        if hasattr(command, "list_commands"):
-            below = [
-                (command.get_command(context, word), word, context)
-                for word in command.list_commands(context)
-            ]
-            todo = below + todo
+    root: Any = get_command(app)
+    context = root.make_context("bullpen", ["--all"], resilient_parsing=True, terminal_width=WIDTH)
+    yield "## bullpen", _text(root, context)
+    everyday = {name for names in PANELS.values() for name in names}
+    rest = [name for name in root.list_commands(context) if name not in everyday]
+    for panel, names in {**PANELS, ADVANCED: rest}.items():
+        head = f"## {panel}\n\n"
+        for name in names:
+            for path, text in _below(root.get_command(context, name), name, context):
+                yield f"{head}### {path}", text
+                head = ""
+
+
+def _below(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
+    """The help of a command, and of the commands in it."""
+    context = command.make_context(
+        name, [], parent=parent, resilient_parsing=True, terminal_width=WIDTH
+    )
+    yield context.command_path, _text(command, context)
+    if hasattr(command, "list_commands"):
+        for word in command.list_commands(context):
+            yield from _below(command.get_command(context, word), word, context)
+
+
+def _text(command: Any, context: Any) -> str:
+    return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Writes the JSON Schema of team files, from the tables and from what `team-file.md` says of them.
+"""Write the JSON Schema of team files, from the tables and their descriptions in `team-file.md`.
 
-It is written twice: beside the page, and into the package, so that a clone and an installed
+It is written twice: beside the page, and into the package, so that both a clone and an installed
 program have it.
 """
 
@@ -10,7 +10,7 @@ import json
 import re
 from pathlib import Path
 
-from bullpen.teamfile.schema import SHIPPED, schema
+from bullpen.runs.teamfile.schema import SHIPPED, schema
 
 PAGE = Path(__file__).with_name("team-file.md")
 TABLES = {
@@ -18,6 +18,7 @@ TABLES = {
     "[budget]": "BudgetTable",
     "[workspace]": "WorkspaceTable",
     "[merge]": "MergeTable",
+    "[guarded]": "GuardedTable",
     "[unattended]": "UnattendedTable",
     "[[notify]]": "NotifyTable",
     "[[member]]": "MemberTable",
@@ -29,7 +30,7 @@ TABLES = {
 
 
 def text() -> str:
-    """The schema, as it is written."""
+    """The text of the schema."""
     words: dict[tuple[str, str], str] = {}
     parts = re.split(r"^## `([^`]+)`\n", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for heading, body in zip(parts[1::2], parts[2::2], strict=True):

@@ -1,4 +1,8 @@
-"""Bullpen: teams of coding agents that do not lose messages, tasks or work."""
+"""Bullpen: teams of coding agents that do not lose messages, tasks or work.
+
+Public: these names. So are the modules `bullpen.store.contract`, `bullpen.agents.contracts` and
+`bullpen.testing`, for authors of stores, drivers, backends and tools. Everything else may change.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ from importlib import import_module
 # Type checkers know this name; importing it from `typing` would cost more than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bullpen.app import Settings, open_teams, settings_from
+    from bullpen.agents.config.spec import SpawnRequest
+    from bullpen.app.app import open_app
+    from bullpen.app.stores import open_teams
     from bullpen.errors import (
         BullpenError,
         Conflict,
@@ -17,19 +23,17 @@ if TYPE_CHECKING:
         Unavailable,
         Unreadable,
     )
-    from bullpen.office import open_office
     from bullpen.protocol.changes import Event
     from bullpen.protocol.message import Message
     from bullpen.protocol.request import Request
-    from bullpen.protocol.roster import Member, TeamConfig
     from bullpen.protocol.task import Check, Task
-    from bullpen.store.base import Store
-    from bullpen.store.files.store import FileStore
-    from bullpen.store.memory import MemoryStore
-    from bullpen.team.drafts import Draft
+    from bullpen.protocol.team import Member, TeamConfig
+    from bullpen.runs.goal import Goal, run_goal
+    from bullpen.runs.up import bring_up
+    from bullpen.runs.watch.outcome import Outcome
     from bullpen.team.snapshot import Snapshot
-    from bullpen.team.team import Team
-    from bullpen.team.teams import Teams
+    from bullpen.team.tasks.drafts import Draft
+    from bullpen.team.team import Team, Teams
 
 __all__ = [
     "BullpenError",
@@ -37,32 +41,34 @@ __all__ = [
     "Conflict",
     "Draft",
     "Event",
-    "FileStore",
+    "Goal",
     "Invalid",
     "Member",
-    "MemoryStore",
     "Message",
     "NotFound",
+    "Outcome",
     "Refused",
     "Request",
-    "Settings",
     "Snapshot",
-    "Store",
+    "SpawnRequest",
     "Task",
     "Team",
     "TeamConfig",
     "Teams",
     "Unavailable",
     "Unreadable",
-    "open_office",
+    "bring_up",
+    "open_app",
     "open_teams",
-    "settings_from",
+    "run_goal",
 ]
 
-# Each name is imported from the module that owns it when it is first asked for, so that importing
-# the package costs nothing.
+# Each name is imported from the module that owns it when it is first used, so that importing the
+# package costs nothing.
 _OWNERS = {
-    "bullpen.app": ("Settings", "open_teams", "settings_from"),
+    "bullpen.agents.config.spec": ("SpawnRequest",),
+    "bullpen.app.app": ("open_app",),
+    "bullpen.app.stores": ("open_teams",),
     "bullpen.errors": (
         "BullpenError",
         "Conflict",
@@ -72,19 +78,26 @@ _OWNERS = {
         "Unavailable",
         "Unreadable",
     ),
-    "bullpen.office": ("open_office",),
     "bullpen.protocol.changes": ("Event",),
     "bullpen.protocol.message": ("Message",),
     "bullpen.protocol.request": ("Request",),
-    "bullpen.protocol.roster": ("Member", "TeamConfig"),
-    "bullpen.protocol.task": ("Check", "Task"),
-    "bullpen.store.base": ("Store",),
-    "bullpen.store.files.store": ("FileStore",),
-    "bullpen.store.memory": ("MemoryStore",),
-    "bullpen.team.drafts": ("Draft",),
+    "bullpen.protocol.task": (
+        "Check",
+        "Task",
+    ),
+    "bullpen.protocol.team": (
+        "Member",
+        "TeamConfig",
+    ),
+    "bullpen.runs.goal": (
+        "Goal",
+        "run_goal",
+    ),
+    "bullpen.runs.up": ("bring_up",),
+    "bullpen.runs.watch.outcome": ("Outcome",),
     "bullpen.team.snapshot": ("Snapshot",),
-    "bullpen.team.team": ("Team",),
-    "bullpen.team.teams": ("Teams",),
+    "bullpen.team.tasks.drafts": ("Draft",),
+    "bullpen.team.team": ("Team", "Teams"),
 }
 _OWNER = {name: module for module, names in _OWNERS.items() for name in names}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bullpen.cli.main import main
+from bullpen.doors.cli.main import main
 
 if __name__ == "__main__":
     main()

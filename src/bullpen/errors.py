@@ -1,7 +1,7 @@
-"""Every error Bullpen raises on purpose: one base, one remedy each.
+"""The errors that Bullpen raises on purpose. All have one base class and say what to do next.
 
-A message says what happened and to what; `remedy` says what to do next. Doors map these classes
-to exit codes, tool errors or status codes in one place each.
+`message` says what failed and why. `remedy` says what to do next. Each door maps these classes to
+exit codes, tool errors or status codes in one place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class BullpenError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of all errors that Bullpen raises on purpose."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
@@ -23,15 +23,15 @@ class BullpenError(Exception):
 
 
 class NotFound(BullpenError):
-    """No such team, member, task, message or request."""
+    """The team, member, task, message or request does not exist."""
 
 
 class Conflict(BullpenError):
-    """Somebody else was first: it exists already, or it changed since it was read."""
+    """The thing already exists, or it changed after it was read."""
 
 
 class Refused(BullpenError):
-    """A rule said no. `reason` is a stable word that programs may branch on."""
+    """A rule refused the operation. `reason` is a stable word that programs can branch on."""
 
     def __init__(self, message: str, *, reason: str, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -39,18 +39,18 @@ class Refused(BullpenError):
 
 
 class Invalid(Refused):
-    """The input is not acceptable: a bad name, a bad id, a field of the wrong form."""
+    """The input is invalid: a bad name, a bad id or a malformed field."""
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message, reason="invalid", remedy=remedy)
 
 
 class Unavailable(BullpenError):
-    """Something could not be reached or had: a store, a program. Never "nothing there"."""
+    """A store or program could not be reached. It never means that something does not exist."""
 
 
 class StartFailed(Unavailable):
-    """A program was started and did not get ready. `screen` is the last that it showed."""
+    """A program was started but did not become ready. `screen` is the last output it showed."""
 
     def __init__(self, message: str, *, screen: str, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -58,7 +58,7 @@ class StartFailed(Unavailable):
 
 
 class Unreadable(Unavailable):
-    """A file is there but is not what it should be. `path` names it."""
+    """A file exists but its content is not valid. `path` names the file."""
 
     def __init__(self, path: str, why: str, *, remedy: str = "Run: bullpen doctor --fix") -> None:
         super().__init__(f"Cannot read {path}: {why}.", remedy=remedy)
@@ -68,7 +68,7 @@ class Unreadable(Unavailable):
 
 @contextmanager
 def one_error() -> Iterator[None]:
-    """Raise the first error of several tasks as itself: callers know our errors, not groups."""
+    """Raise the first error of several tasks alone: callers do not expect error groups."""
     try:
         yield
     except ExceptionGroup as group:

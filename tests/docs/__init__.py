@@ -1,0 +1,1 @@
+"""Pages and examples are run with the built wheel."""

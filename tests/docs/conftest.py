@@ -11,15 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bullpen.agents import processes
-
-from .reading import ROOT, Reader
+from bullpen.agents.system import processes
+from support.runs.reading import ROOT, Reader
 
 GIVEN = "BULLPEN_FROM_WHEEL"
 """Names an environment with the wheel that is there already; nothing is built then."""
@@ -33,17 +32,38 @@ def from_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel that was built of this tree, and all extras of the lock."""
     if given := os.environ.get(GIVEN):
         return Path(given).absolute()
-    folder = tmp_path_factory.getbasetemp()
+    return _made_once(tmp_path_factory, "from-wheel", _install)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as strictly as the workflow that publishes it builds it."""
+    return _made_once(tmp_path_factory, "site", _build_site)
+
+
+def _made_once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path, Path], None]
+) -> Path:
+    """A folder that the first worker of a run makes and all of them use."""
+    folder = factory.getbasetemp()
     if "PYTEST_XDIST_TESTRUNUID" in os.environ:
         # All workers of a run have one.
         folder = folder.parent
-    with (folder / "wheel.lock").open("w", encoding="utf-8") as lock:
+    with (folder / f"{name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder / "from-wheel"
-        if not (made / "is-ready").exists():
-            _install(folder, made)
-            (made / "is-ready").touch()
+        made, ready = folder / name, folder / f"{name}.is-ready"
+        if not ready.exists():
+            make(folder, made)
+            ready.touch()
     return made
+
+
+def _build_site(folder: Path, made: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(made)],
+        cwd=ROOT, capture_output=True, text=True, timeout=_BUILD_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _install(folder: Path, made: Path) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from .reading import ROOT, Reader, scripted
+from support.runs.reading import ROOT, Reader, scripted
 
 FOLDER = ROOT / "examples"
 FILES = sorted([*FOLDER.glob("*.sh"), *FOLDER.glob("*.py")])
 EXPECTED = sorted(path.parent for path in FOLDER.glob("*/expected"))
 RUN_ELSEWHERE = {
-    "claude-code-files": "tests/hooks/test_example.py",
-    "mixed-team": "tests/programs/test_mixed_team.py",
-    "night-in-ci": "tests/unattended/test_night_in_ci.py",
-    "two-machines": "tests/programs/test_two_machines.py",
-    "telemetry": "tests/telemetry",
+    "claude-code-files": "tests/docs/test_hooks_example.py",
+    "mixed-team": "tests/programs/teams/test_mixed_team.py",
+    "night-in-ci": "tests/docs/test_night_in_ci.py",
+    "two-machines": "tests/programs/teams/test_two_machines.py",
+    "telemetry": "tests/unit/doors/telemetry",
 }
 """Examples that have a test of their own."""
 

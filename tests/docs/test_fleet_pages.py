@@ -5,31 +5,23 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
-from bullpen import app
-from bullpen.agents.hosts.records import HostBeat, HostOrder, HostRecord, SpawnRequest
-from bullpen.fleet.servers.alarms import Kind
-from bullpen.fleet.servers.binary import VARIABLE
-from bullpen.fleet.servers.connecting import connected
-from bullpen.fleet.servers.process import Cluster
-from bullpen.store.base import StoreLimits
-from bullpen.store.nats.connection import Endpoint
-from bullpen.store.nats.kept import Kept
+from bullpen.fleet.servers.connect import connected
+from bullpen.fleet.servers.server_process import Cluster
+from bullpen.store.contract import StoreLimits
+from bullpen.store.nats.client.api_requests import api
+from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.client.streams import prepare
 from bullpen.store.nats.store import NatsStore
-from bullpen.store.nats.streams import prepare
-from bullpen.store.nats.wire import api
-from bullpen.team.teams import Teams
+from bullpen.team.team import Teams
 from bullpen.testing.nats import running
 
 ROOT = Path(__file__).parents[2]
-OPERATE = "docs/howto/operate-a-cell.md"
-HOSTS = "docs/reference/hosts.md"
 LAYOUT = "docs/reference/nats-layout.md"
 
 
@@ -39,33 +31,6 @@ def section(page: str, heading: str) -> str:
     found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     assert found, f"{page} has no section {heading!r}"
     return found[1]
-
-
-def first_cells(text: str) -> list[str]:
-    """What stands in backticks at the beginning of the rows of a table."""
-    return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
-
-
-def test_the_page_says_what_to_do_about_every_alarm() -> None:
-    assert first_cells(section(OPERATE, "Watch")) == list(typing.get_args(Kind))
-
-
-def test_the_page_names_every_variable() -> None:
-    named = {app.STORE, app.CREDS, app.CA, app.HOST_TOKEN, VARIABLE, "BULLPEN_HOST"}
-    assert set(first_cells(section(HOSTS, "Variables"))) == named
-
-
-def test_the_page_has_every_field_of_what_hosts_say_and_are_asked() -> None:
-    text = section(LAYOUT, "Hosts and spawning")
-    for shape in (HostRecord, HostBeat, SpawnRequest, HostOrder):
-        for name, about in shape.model_fields.items():
-            assert f"`{about.alias or name}`" in text, name
-
-
-def test_the_page_has_every_field_of_a_snapshot() -> None:
-    text = section(LAYOUT, "Snapshots and history")
-    for name in Kept().snapshot():
-        assert f"`{name}`" in text, name
 
 
 async def test_the_page_lists_every_stream_with_its_subjects_and_storage(tmp_path: Path) -> None:

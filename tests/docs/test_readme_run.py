@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .reading import ROOT, Reader, blocks, shown
+from support.runs.reading import ROOT, Reader, blocks, shown
 
 SCRIPTS = "docs/reference/scripts.md"
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dialect import filler, is_search, offers_work, spoken
-
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply, Turn
+
+from .dialect import filler, is_search, offers_work, spoken
 
 Script = Callable[[ModelRequest], Reply | Fault]
 
@@ -70,9 +70,13 @@ class ProgramBrain:
         with self._lock:
             return list(self._given)
 
+    def is_work(self, request: ModelRequest) -> bool:
+        """Whether a request is for work, and not for something beside it."""
+        return request.model not in self._aside and offers_work(request)
+
     def __call__(self, request: ModelRequest) -> Reply | Fault:
         """Answer a request of the program."""
-        if request.model in self._aside or not offers_work(request):
+        if not self.is_work(request):
             return Reply(beside(request))
         with self._lock:
             if self._repeats(request) and self._failed is not None:

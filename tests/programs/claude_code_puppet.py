@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from brain import ProgramBrain
-from puppet import ProgramPuppet
-
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
+
+from .brain import ProgramBrain
+from .puppet import ProgramPuppet
 
 OWN = ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "ExitPlanMode")
 """The program's own tools for the team; those of our server act on the same list."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bullpen.agents.tools.serve import SERVER_NAME
+from bullpen.agents.drivers.tool_server.mcp_server import SERVER_NAME
 from bullpen.testing.models import Call, ModelRequest
 
 _SHELLS = (

@@ -13,7 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from pins import NODE, PINS, Pin, folder, is_installed, stamp
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from programs.pins import NODE, PINS, Pin, folder, is_installed, stamp
 
 ATTEMPTS = 3
 """Registries and networks fail now and then."""

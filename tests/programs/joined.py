@@ -8,10 +8,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from real_lead import START_S, STEP_S, RealLead
+from bullpen.agents.system import processes
+from bullpen.agents.system.folders import home_mark
 
-from bullpen.agents import processes
-from bullpen.agents.launching import home_mark
+from .real_lead import START_S, STEP_S, RealLead
 
 # On a machine that does much else at the same time.
 _PATIENT = ("--wait", f"{START_S:.0f}")

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from brain import ProgramBrain
-from claude_code_puppet import OWN, PlanningBrain
-
 from bullpen.protocol.names import LEAD
-from bullpen.teamfile.reading import TeamFile
-from bullpen.teamfile.tables import CheckTable, TaskTable
+from bullpen.runs.teamfile.read import TeamFile
+from bullpen.runs.teamfile.tables import CheckTable, TaskTable
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
+
+from .brain import ProgramBrain
+from .claude_code_puppet import OWN, PlanningBrain
 
 HELD_S = 240.0
 """How long a model waits for something that the test does."""

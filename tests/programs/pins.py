@@ -47,7 +47,7 @@ PINS: dict[str, Pin] = {
         ),
         Pin(
             "claude",
-            ("@agentclientprotocol/claude-agent-acp@0.99.0",),
+            ("@agentclientprotocol/claude-agent-acp@0.99.1",),
             f"{_NPM}/claude-agent-acp",
             in_ci=True,
         ),
@@ -64,6 +64,7 @@ PINS: dict[str, Pin] = {
         Pin("opencode", ("opencode-ai@1.18.33",), f"{_NPM}/opencode", ("acp", "--pure")),
         Pin("gemini", ("@google/gemini-cli@0.61.0",), f"{_NPM}/gemini", ("--acp",)),
         Pin("qwen", ("@qwen-code/qwen-code@0.24.4",), f"{_NPM}/qwen", ("--acp",)),
+        Pin("copilot", ("@github/copilot@1.0.102",), f"{_NPM}/copilot", ("--acp",)),
         Pin("vibe", ("mistral-vibe==3.0.2",), "bin/vibe-acp", on_pypi=True),
     )
 }

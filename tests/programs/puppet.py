@@ -6,15 +6,47 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from brain import ProgramBrain
-
-from bullpen.agents.drivers.acp.presets import PRESETS
-from bullpen.agents.drivers.base import Driver
-from bullpen.agents.drivers.choice import make_driver
+from bullpen.agents.contracts.driver import Driver
+from bullpen.agents.drivers.registry import make_driver
+from bullpen.agents.system.vendors.acp_presets import PRESETS
 from bullpen.protocol.agent import AgentSpec
 from bullpen.testing.desks import RecordingDesk
 from bullpen.testing.models import MockModels
-from programs import Placed, placed
+
+from .brain import ProgramBrain
+from .real_programs import Placed, placed
+
+_NEW_CELL = {
+    "notebook_path": "{project}/a.ipynb",
+    "new_source": "made",
+    "edit_mode": "insert",
+    "cell_type": "code",
+}
+
+_INPUTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "codex": {
+        "apply_patch": {
+            "input": "*** Begin Patch\n*** Add File: {outside}/by-patch\n+made\n*** End Patch\n"
+        },
+        "create_goal": {"objective": "{task}"},
+    },
+    "claude": {"Skill": {"skill": "init"}, "NotebookEdit": _NEW_CELL},
+    "claude-code": {"Skill": {"skill": "evil"}, "NotebookEdit": _NEW_CELL},
+    "gemini": {
+        "invoke_agent": {"agent_name": "generalist", "prompt": "{task}"},
+        "web_fetch": {"prompt": "Summarize {url}/by-web_fetch"},
+    },
+    "opencode": {"skill": {"name": "customize-opencode"}},
+    "qwen": {
+        "notebook_edit": _NEW_CELL,
+        "agent": {
+            "description": "Do it.",
+            "prompt": "{task}",
+            "subagent_type": "general-purpose",
+        },
+    },
+}
+"""What to try of tools whose schema does not say it."""
 
 _TRIES = {"claude": 3, "goose": 4}
 """How often a program repeats a request that was answered with 400, if it does."""
@@ -50,6 +82,11 @@ class ProgramPuppet:
         self.then = self.brain.then
 
     @property
+    def tool_inputs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Inputs for tools whose schema does not say what they do."""
+        return _INPUTS.get(self.spec.driver, {})
+
+    @property
     def placed(self) -> Placed:
         """The program in the folder of the test."""
         return placed(self._program, self._folder, self.mock)
@@ -66,6 +103,10 @@ class ProgramPuppet:
     def requests(self, desk: RecordingDesk) -> list[str]:
         """What was new in each request to work."""
         return self.brain.requests()
+
+    def tokens(self, desk: RecordingDesk) -> int:
+        """What the requests to work took: programs do not report what they ask beside them."""
+        return self.mock.tokens(self.brain.is_work)
 
 
 class AcpPuppet(ProgramPuppet):

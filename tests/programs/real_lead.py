@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +37,7 @@ _TYPED_S = 8.0
 _PART = re.compile(r"play ([a-z][a-z0-9-]*)")
 _BUSY = "esc to interrupt"
 _DIALOG = "Do you want to proceed?"
+_TRANSCRIPT = "Showing detailed transcript"
 
 
 class Parts:
@@ -105,7 +106,7 @@ class RealLead:
             "XDG_RUNTIME_DIR": str(self._short),
             "TMUX_TMPDIR": str(self._short),
             "ANTHROPIC_API_KEY": "mock-key",
-            "ANTHROPIC_BASE_URL": self.models.anthropic_url,
+            "ANTHROPIC_BASE_URL": self.models.url,
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_TELEMETRY": "1",
             "DISABLE_AUTOUPDATER": "1",
@@ -183,15 +184,22 @@ class RealLead:
         self.until(lambda: self.has_played(name, len(steps)), f"part {name}")
 
     def answer(self, key: str) -> None:
-        """Press a key in a dialog until that is gone. What comes too soon it does not hear."""
+        """Press a key in a dialog until that is gone."""
+        self._press(key, lambda: _DIALOG not in self.screen(), "end of the dialog")
+
+    def show_transcript(self, *, shown: bool) -> None:
+        """Open or close the detailed transcript."""
+        what = "detailed transcript" if shown else "end of the transcript"
+        self._press("C-o", lambda: (_TRANSCRIPT in self.screen()) is shown, what)
+
+    def _press(self, key: str, is_done: Callable[[], bool], what: str) -> None:
+        """Press a key until something is so. What comes too soon the program does not hear."""
         for _ in range(10):
             self.tmux("send-keys", "-t", "main:0.0", key)
-            try:
-                self.until(lambda: _DIALOG not in self.screen(), "end of the dialog", within_s=2)
+            with suppress(TimeoutError):
+                self.until(is_done, what, within_s=3)
                 return
-            except TimeoutError:
-                continue
-        raise TimeoutError(f"The dialog stays. The screen:\n{self.screen()}")
+        raise TimeoutError(f"No {what}. The screen:\n{self.screen()}")
 
     def has_played(self, name: str, number: int) -> bool:
         """Whether that step of a part was played."""
@@ -213,9 +221,11 @@ class RealLead:
 
     @property
     def team(self) -> str:
-        """The name of the team that it leads."""
-        folders = (self.config_dir / "teams").iterdir()
-        return next(each.name for each in folders if ".deleted" not in each.name)
+        """The name of the team that it leads. Raises LookupError while there is none."""
+        for folder in (self.config_dir / "teams").iterdir():
+            if ".deleted" not in folder.name:
+                return folder.name
+        raise LookupError("no team yet")
 
     def config(self) -> dict[str, Any]:
         """The team's file. Raises ValueError while it is being written."""

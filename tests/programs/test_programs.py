@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import install
 import pytest
-from pins import NODE, PINS, Pin, folder, stamp
 
 from bullpen.testing.models import MockModels, Reply
-from programs import placed, program
+
+from . import install
+from .pins import NODE, PINS, Pin, folder, stamp
+from .real_programs import placed, program
 
 ON_CI_MACHINE = (sys.platform, platform.machine()) == ("linux", "x86_64")
 
@@ -89,7 +90,7 @@ def test_without_names_what_ci_tests_is_meant() -> None:
         "claude-code-2.1.41",
         "claude-code-2.1.325",
     }
-    others = {"claude-code-2.1.177", "opencode", "gemini", "qwen", "vibe"}
+    others = {"claude-code-2.1.177", "opencode", "gemini", "qwen", "copilot", "vibe"}
     assert set(install.chosen(["nightly"])) == others
 
 

@@ -1,1 +1,1 @@
-"""Teams that span machines: the servers they are kept on, who may do what there, and the hosts."""
+"""Teams on several machines: the servers, their keys, and the hosts."""

@@ -1,1 +1,1 @@
-"""Shapes on disk and on the wire: records, payloads, names and ids. No I/O, no rules."""
+"""Records, payloads, names and ids as they are on disk and on the wire. No I/O, no rules."""

@@ -1,106 +1,139 @@
-"""What Bullpen knows of a member that it runs, and of a team that it runs: our own facts.
-
-They live under the key `bullpen` of a member's row and of the team itself, where other programs
-keep what they do not know.
-"""
+"""Bullpen's facts about a member that it runs, under the key `bullpen` of its entry."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field
 
-from bullpen.protocol.budget import Budget
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
-from bullpen.protocol.unattended import Origin, Unattended
-from bullpen.protocol.wire import Wire
-from bullpen.protocol.workspace import Workspace
+from bullpen.protocol.record import OrDefault, Wire, default
 
 Phase = Literal["starting", "running", "ended"]
-"""`starting` is registered and perhaps started; `running` has proved that it can receive."""
+"""`starting`: registered and perhaps started. `running`: has proved that it can receive mail."""
 
 End = Literal["stopped", "suspended", "finished", "failed", "lost"]
-"""How an agent ended: somebody stopped it, it was stopped with its team and goes on with it, it
-agreed to end, it broke, or it fell silent."""
+"""How an agent ended: stopped by somebody; suspended, stopped with its team and resumed with it;
+finished, it agreed to end; failed; or lost, it fell silent.
+"""
 
 
 GUEST = "guest"
-"""The option of an agent in the team of another program: when it ends, it leaves the team."""
+"""The option of a guest, an agent in the team of another program: when it ends, it leaves the team.
+"""
+
+
+WorkspaceKind = Literal["shared", "worktree", "clone"]
+"""`shared`: the user's checkout. `worktree`: its own worktree and branch in the same repository.
+`clone`: its own repository.
+"""
+
+DirtyStart = Literal["refuse", "leave"]
+"""What to do about uncommitted changes in the user's checkout, which an agent in its own worktree
+would not see: refuse to start it, or leave them out.
+"""
+
+SETUP_S = 600.0
+"""The default time limit for the setup of a worktree."""
+
+
+class Workspace(Wire):
+    """The workspace of one agent. With `shared`, `path` is the user's checkout."""
+
+    kind: WorkspaceKind
+    # The top of the user's checkout; for a clone, its source: a path or a URL.
+    repository: str
+    # The top of the agent's worktree, and the folder in it where it works.
+    path: str
+    inside: str = ""
+    # Its branch, and the branch or commit that it starts from.
+    branch: str | None = None
+    base: str | None = None
+    dirty: DirtyStart = "refuse"
+    # The command that makes a new worktree ready for work.
+    setup: str | None = None
+    setup_s: float = Field(default=SETUP_S, gt=0)
+
+
+class Budget(Wire):
+    """The most that may be used. None means no limit.
+
+    `tokens` are those that a model reads for the first time or writes. Cached tokens cost a tenth,
+    are read again with every request, and count as money only.
+    """
+
+    turns: int | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # Wall-clock seconds, working or not.
+    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class AgentSpec(Wire):
-    """What was asked for at spawn: all that is needed to start the agent, and to start it again."""
+    """What was asked for at spawn: everything needed to start the agent, and to start it again."""
 
     driver: str
     backend: str
     cwd: str
     prompt: str | None = None
     model: str | None = None
-    # The agent definition it was made from, and the instructions and tools that this gave.
+    # The agent definition it was created from, and the instructions and tools in it.
     role: str | None = None
     instructions: str | None = None
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     mode: str | None = None
-    policy: dict[str, Any] | None = None
+    # What it may do besides its mode.
+    policy: OrDefault[Policy] = default(Policy.new())
     # Hook commands by event, in the format of Claude Code's settings.
     hooks: dict[str, Any] | None = None
-    # What it can do, for tasks that need it.
+    # Its skills, for tasks that need them.
     skills: list[str] | None = None
-    # The tree it works in: see `protocol.workspace`. Without one it works in `cwd` as it is.
-    workspace: dict[str, Any] | None = None
-    # Whether the runner takes ready tasks for it when it is idle.
+    # The workspace. Without one it works in `cwd` as it is.
+    workspace: Workspace | None = None
+    # Whether the runner claims ready tasks for it when it is idle.
     claims: bool = False
     script: str | None = None
-    turns_max: int | None = None
-    # What it may use, those that it spawned included. Its turns are `turns_max`.
-    budget: dict[str, Any] | None = None
+    turns_max: int | None = Field(default=None, gt=0)
+    # Its budget, including the agents it spawned. Its turns are `turns_max`.
+    budget: OrDefault[Budget] = default(Budget.parse({}))
     # The names of the environment variables it gets; values are never stored.
     env: list[str] = Field(default_factory=list)
-    # Those of them that somebody asked for by name: they are for its commands too.
+    # The variables that were asked for by name: its commands get them too.
     env_asked: list[str] = Field(default_factory=list)
     options: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def start_mode(self) -> Mode:
-        """The mode it starts in. One that is not known is the strictest that can ask."""
+        """Return the mode it starts in. An unknown mode counts as the strictest that can ask."""
         return next((mode for mode in MODES if mode == self.mode), DEFAULT_MODE)
 
     @property
     def is_guest(self) -> bool:
-        """Whether its team is another program's, which it leaves when it ends."""
+        """Return whether its team is another program's, which it leaves when it ends."""
         return bool(self.options.get(GUEST))
 
-    @property
-    def cap(self) -> Budget:
-        """What it may use at most."""
-        return Budget.parse(self.budget or {}).evolve(turns=self.turns_max)
-
-    @property
-    def tree(self) -> Workspace | None:
-        """The tree it works in, if it was given one."""
-        return None if self.workspace is None else Workspace.parse(self.workspace)
+    @cached_property
+    def budget_with_turns(self) -> Budget:
+        """Return its budget, including turns."""
+        return self.budget.evolve(turns=self.turns_max)
 
     @property
     def own_tree(self) -> Workspace | None:
-        """The tree that is its alone, if it has one."""
-        tree = self.tree
+        """Return its own worktree or clone, if it has one."""
+        tree = self.workspace
         return None if tree is None or tree.kind == "shared" else tree
 
     @property
     def worktree_path(self) -> str | None:
-        """The top of the tree that is its alone."""
+        """Return the top of its own worktree or clone."""
         tree = self.own_tree
         return None if tree is None else tree.path
 
-    @property
-    def rights(self) -> Policy:
-        """What it may do beside its mode."""
-        return Policy.new() if self.policy is None else Policy.parse(self.policy)
-
 
 class ProcessRecord(Wire):
-    """A place where an agent runs. `pid` and `start` together name a process for good."""
+    """Where an agent runs. `pid` and `start` together identify a process forever."""
 
     backend: str
     host: str
@@ -110,12 +143,12 @@ class ProcessRecord(Wire):
     # tmux: the server's socket and the pane.
     server: str | None = None
     pane: str | None = None
-    # Where what it prints goes.
+    # Where its output goes.
     log: str | None = None
 
 
 class Usage(Wire):
-    """What turns cost. `unpriced` counts the requests whose price is not known."""
+    """What turns cost. `unpriced` counts the requests whose price is unknown."""
 
     turns: int = 0
     requests: int = 0
@@ -128,176 +161,75 @@ class Usage(Wire):
 
     @property
     def tokens(self) -> int:
-        """The tokens that count for a budget: all but those that came from a cache."""
+        """Return the tokens that count for a budget: all except cached ones."""
         return self.input_tokens + self.output_tokens + self.cache_write_tokens
 
     def plus(self, other: Usage) -> Usage:
-        """Both together."""
+        """Return the sum of both."""
         return Usage.new(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields}
         )
 
 
 COORDINATION = "-"
-"""What is used for no task, but to work together."""
+"""What is used for coordination, not for a task."""
 
 
 class Spent(Usage):
-    """What was used for one thing, with one model. An agent has one such row for each."""
+    """What was used for one purpose, with one model. An agent has one such row for each."""
 
     task: str = COORDINATION
     model: str | None = None
-    # Whose it was and who had spawned that one, where the row does not stand with its agent.
+    # Whose usage it is and who spawned that agent, if the row is not with its agent.
     agent: str | None = None
     parent: str | None = None
 
-    @property
+    @cached_property
     def usage(self) -> Usage:
-        """What was used, without what for."""
+        """Return what was used, without the purpose."""
         return Usage.new(**{name: getattr(self, name) for name in Usage.model_fields})
 
 
 class AgentFacts(Wire):
-    """A member that is an agent of ours: how it was made, where it runs, how it ended."""
+    """A member that Bullpen runs: how it was created, where it runs, how it ended."""
 
-    spec: dict[str, Any]
+    # What was asked for at spawn.
+    spec: AgentSpec
     key: str | None = None
     parent: str | None = None
     depth: int = 1
-    # The message with its prompt, until that is in its mailbox.
+    # The message with its prompt, until it is in its mailbox.
     prompt_id: str | None = None
-    # Each start is a launch with a nonce of its own; only the newest may act.
+    # Each start is a launch with its own nonce; only the newest may act.
     launch: int = 1
     nonce: str
     phase: Phase = "starting"
     since_ms: int
-    process: dict[str, Any] | None = None
+    # Where it runs or ran.
+    process: ProcessRecord | None = None
     end: End | None = None
     cause: str | None = None
-    usage: dict[str, Any] | None = None
-    # The same by task and model; how many reports of its runner are in it.
-    spent: list[dict[str, Any]] = Field(default_factory=list)
+    # Its usage so far, for all launches.
+    usage: OrDefault[Usage] = default(Usage.new())
+    # The same by task and model, and how many of its runner's reports are included.
+    spent: list[Spent] = Field(default_factory=list)
     reports: int = 0
-    # The limits that it met, and the one that ended it, if one did.
+    # The limits that it reached, and the one that ended it, if any.
     met: list[str] = Field(default_factory=list)
     at_limit: str | None = None
     # When it was spawned.
     began_ms: int | None = None
-    standing: dict[str, Any] | None = None
-
-    @property
-    def stands(self) -> Standing:
-        """What changed of its policy since its spawn."""
-        return Standing.new() if self.standing is None else Standing.parse(self.standing)
+    # What changed in its policy since it was spawned.
+    standing: OrDefault[Standing] = default(Standing.new())
 
     @property
     def mode(self) -> Mode:
-        """The mode it is in now."""
-        return self.stands.mode or self.asked.start_mode
+        """Return its current mode."""
+        return self.standing.mode or self.spec.start_mode
 
-    @property
-    def asked(self) -> AgentSpec:
-        """What was asked for."""
-        return AgentSpec.parse(self.spec)
-
-    @property
-    def place(self) -> ProcessRecord | None:
-        """Where it runs or ran."""
-        return None if self.process is None else ProcessRecord.parse(self.process)
-
-    @property
-    def used(self) -> Usage:
-        """What it has used so far, all launches together."""
-        return Usage.new() if self.usage is None else Usage.parse(self.usage)
-
-    @property
+    @cached_property
     def account(self) -> list[Spent]:
-        """What it has used so far by task and model. What was not told apart is coordination."""
-        if self.spent or self.usage is None:
-            return [Spent.parse(row) for row in self.spent]
-        return [Spent.new(**{name: getattr(self.used, name) for name in Usage.model_fields})]
-
-
-class Limits(Wire):
-    """Hard limits of a team, checked before each spawn, each turn and each request."""
-
-    agents: int = 50
-    depth: int = 2
-    spawns_per_minute: int = 60
-    turns: int = 500
-    tokens: int | None = Field(default=None, gt=0)
-    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    # Seconds since the first spawn, or since there was a new goal.
-    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    # What the agents of a machine may use of it together, when one more of this team is started.
-    memory_mb: int | None = Field(default=None, gt=0)
-    processes: int | None = Field(default=None, gt=0)
-
-
-class LeadLease(Wire):
-    """Who leads at the moment: a process, for a time. Another may take over when it is over."""
-
-    nonce: str
-    until_ms: int
-    host: str | None = None
-    pid: int | None = None
-    start: str | None = None
-
-
-class Finished(Wire):
-    """The lead's word that the goal is reached. `override` says why in spite of open tasks."""
-
-    by: str
-    at_ms: int
-    summary: str
-    override: str | None = None
-
-
-class TeamFacts(Wire):
-    """Our facts about the team itself."""
-
-    limits: dict[str, Any] | None = None
-    lead: dict[str, Any] | None = None
-    finished: dict[str, Any] | None = None
-    # When agents were spawned of late, for the limit on their rate.
-    spawned_ms: list[int] = Field(default_factory=list)
-    # Since when the limit on time counts, and what members used that have left.
-    began_ms: int | None = None
-    spent: list[dict[str, Any]] = Field(default_factory=list)
-    # How its work is brought together: see `protocol.merge`.
-    merge: dict[str, Any] | None = None
-    # The file it was made from, and what code does when nobody looks: see `protocol.unattended`.
-    origin: dict[str, Any] | None = None
-    unattended: dict[str, Any] | None = None
-    # Since when everybody is paused because these are quiet hours.
-    quiet_ms: int | None = None
-
-    @property
-    def made_from(self) -> Origin | None:
-        """The file it was made from, if it was."""
-        return None if self.origin is None else Origin.parse(self.origin)
-
-    @property
-    def habits(self) -> Unattended:
-        """What code does when nobody looks, each at its default unless set."""
-        return Unattended.parse(self.unattended or {})
-
-    @property
-    def account(self) -> list[Spent]:
-        """What members used that have left, by task and model."""
-        return [Spent.parse(row) for row in self.spent]
-
-    @property
-    def bounds(self) -> Limits:
-        """The limits, each at its default unless set."""
-        return Limits.parse(self.limits or {})
-
-    @property
-    def lead_lease(self) -> LeadLease | None:
-        """The lease of the lead, if anybody ever took it."""
-        return None if self.lead is None else LeadLease.parse(self.lead)
-
-    @property
-    def result(self) -> Finished | None:
-        """How the lead finished, if it did."""
-        return None if self.finished is None else Finished.parse(self.finished)
+        """Return its usage by task and model. Usage without a task counts as coordination."""
+        if self.spent or not self.has("usage"):
+            return self.spent
+        return [Spent.new(**{name: getattr(self.usage, name) for name in Usage.model_fields})]

@@ -1,4 +1,4 @@
-"""Changes to a team, and the events that record them: one JSON object a line in the log."""
+"""Changes to a team, and the events that record them: one JSON object per line in the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import Member
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import Member
 
 T = TypeVar("T")
 
@@ -23,21 +23,21 @@ class PutTask:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTask:
-    """Remove a task. Its id is never given again."""
+    """Delete a task. Its id is never used again."""
 
     task_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PutMember:
-    """Write a member's row, new or changed."""
+    """Write a member's roster entry, new or changed."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """Remove a member's row. The mailbox stays."""
+    """Remove a member's roster entry. The mailbox stays."""
 
     name: str
 
@@ -51,10 +51,7 @@ class PutTeam:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Append a message to a mailbox, unless its id is there already.
-
-    `fresh` says that the id was made just now, so that nobody need look for it.
-    """
+    """Append a message, unless its id is in the mailbox; a `fresh` id was created just now."""
 
     to: str
     message: Message
@@ -83,7 +80,7 @@ Change: TypeAlias = (
 
 
 def encode(change: Change) -> dict[str, Any]:
-    """The change as a JSON object."""
+    """Return the change as a JSON object."""
     match change:
         case PutTask(task):
             return {"put": "task", "task": task.raw}
@@ -139,11 +136,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
 
 
 def decode(raw: dict[str, Any]) -> Change:
-    """The change that a JSON object of the log stands for.
-
-    Raises:
-        ValueError: it is not a change that this version knows.
-    """
+    """Decode a JSON object of the log. Raises ValueError if this version does not know it."""
     try:
         return _DECODERS[raw["put"]](raw)
     except (KeyError, TypeError) as error:
@@ -152,7 +145,7 @@ def decode(raw: dict[str, Any]) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one commit changed. `seq` counts from 1 without holes; replaying all gives the team.
+    """What one commit changed. `seq` counts from 1 without gaps; replaying all gives the team.
 
     `observed` marks what another program changed: it enters the log when Bullpen first sees it.
     """
@@ -165,25 +158,14 @@ class Event:
     observed: bool = False
 
     def encode(self) -> dict[str, Any]:
-        """The event as a JSON object."""
-        raw: dict[str, Any] = {
-            "seq": self.seq,
-            "time": self.time,
-            "actor": self.actor,
-            "op": self.op,
-        }
-        if self.observed:
-            raw["observed"] = True
-        raw["changes"] = [encode(change) for change in self.changes]
-        return raw
+        """Return the event as a JSON object."""
+        head = {"seq": self.seq, "time": self.time, "actor": self.actor, "op": self.op}
+        observed = {"observed": True} if self.observed else {}
+        return {**head, **observed, "changes": [encode(change) for change in self.changes]}
 
     @classmethod
     def decode(cls, raw: dict[str, Any]) -> Event:
-        """The event that a JSON object of the log stands for.
-
-        Raises:
-            ValueError: it is not an event, or holds a change that this version does not know.
-        """
+        """Decode a JSON object of the log. Raises ValueError if this version does not know it."""
         try:
             return cls(
                 seq=_at(raw, "seq", int),

@@ -1,4 +1,4 @@
-"""One entry of `teams/{team}/inboxes/{name}.json`, in every variant seen."""
+"""One entry of `teams/{team}/inboxes/{name}.json`, in every known variant."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from bullpen.protocol.wire import Wire
+from bullpen.protocol.record import Wire
 
 DeliveryState = Literal["stored", "injected", "seen", "consumed", "archived"]
-"""`stored` is durable; `injected` was put into a turn; `seen` was in a model request that
-succeeded. The last two end the matter: `consumed` was taken out of the inbox by another program,
-`archived` was seen long ago and left the inbox for the archive."""
+"""`stored`: durable. `injected`: added to a turn. `seen`: in a model request that succeeded. Two
+final states: `consumed`, removed from the inbox by another program; `archived`, seen long ago and
+moved to the archive.
+"""
 
 
 class Message(Wire):
-    """An inbox entry. Optional fields are left out, never null: the real program drops nulls."""
+    """An inbox entry. Optional fields are left out, never null: Claude Code drops nulls."""
 
     sender: str = Field(alias="from", min_length=1)
     text: str
@@ -32,7 +33,7 @@ class Message(Wire):
 
     @property
     def id(self) -> str:
-        """Its message id; for an entry of a program that gives none, one made of its content."""
+        """Return its message id; for an entry without one, an id computed from its content."""
         if self.msg_id:
             return self.msg_id
         content = "\0".join((self.sender, self.timestamp, self.text))

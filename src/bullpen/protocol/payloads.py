@@ -1,4 +1,4 @@
-"""Protocol payloads: the JSON objects that travel inside a message's `text`."""
+"""Protocol payloads: the JSON objects inside a message's `text`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import AliasChoices, Field
 
-from bullpen.protocol import jsontext
-from bullpen.protocol.wire import Wire
+from bullpen.protocol import json_text
+from bullpen.protocol.record import Wire
 
 
 class Payload(Wire):
-    """A payload. `text()` is what goes into the message: compact JSON, this field order."""
+    """A payload. `text()` is what goes into the message: compact JSON in this field order."""
 
     type: str
 
     def text(self) -> str:
-        """The message text that carries this payload."""
-        return jsontext.dumps_line(self.raw).decode("utf-8")
+        """Return the message text that carries this payload."""
+        return json_text.dumps_line(self.raw).decode("utf-8")
 
 
 class TaskAssignment(Payload):
-    """A task was given to the receiver."""
+    """A task was assigned to the receiver."""
 
     type: Literal["task_assignment"] = "task_assignment"
     task_id: str
@@ -46,7 +46,7 @@ class IdleNotification(Payload):
 
 
 class ShutdownRequest(Payload):
-    """Please end. The receiver answers with approved or rejected, naming `requestId`."""
+    """Please shut down. The receiver approves or rejects, naming `requestId`."""
 
     type: Literal["shutdown_request"] = "shutdown_request"
     request_id: str
@@ -67,7 +67,7 @@ class ShutdownApproved(Payload):
 
 
 class ShutdownRejected(Payload):
-    """The sender goes on working, and says why."""
+    """The sender continues working, and says why."""
 
     type: Literal["shutdown_rejected"] = "shutdown_rejected"
     request_id: str
@@ -77,7 +77,7 @@ class ShutdownRejected(Payload):
 
 
 class PlanApprovalRequest(Payload):
-    """A plan waits for an answer. The seeds also know it without a request id."""
+    """A plan that needs an answer. A variant without a request id is also known."""
 
     type: Literal["plan_approval_request"] = "plan_approval_request"
     sender: str = Field(alias="from")
@@ -88,11 +88,11 @@ class PlanApprovalRequest(Payload):
 
 
 class PlanApprovalResponse(Payload):
-    """The answer to a plan. `planDigest` binds an approval to the text that was approved."""
+    """The answer to a plan. `planDigest` ties an approval to the approved text."""
 
     type: Literal["plan_approval_response"] = "plan_approval_response"
     request_id: str | None = None
-    # Strict: "yes" is no approval.
+    # Strict: "yes" is not an approval.
     approved: bool = Field(validation_alias=AliasChoices("approved", "approve"), strict=True)
     feedback: str | None = None
     timestamp: str | None = None
@@ -101,7 +101,7 @@ class PlanApprovalResponse(Payload):
 
 
 class PermissionRequest(Payload):
-    """A tool call waits for permission."""
+    """A tool call that needs permission."""
 
     type: Literal["permission_request"] = "permission_request"
     request_id: str = Field(alias="request_id")
@@ -117,8 +117,8 @@ class PermissionRequest(Payload):
 class PermissionResponse(Payload):
     """The answer to a permission request, in both known variants.
 
-    The real program writes `subtype` success or error; the seeds also describe `decision`,
-    `resolvedBy`, `updatedInput` and `feedback`.
+    Claude Code writes `subtype` success or error; `decision`, `resolvedBy`, `updatedInput` and
+    `feedback` are also described.
     """
 
     type: Literal["permission_response"] = "permission_response"
@@ -135,24 +135,24 @@ class PermissionResponse(Payload):
 
     @property
     def approved(self) -> bool:
-        """Whether the call may go ahead. Anything unclear is a no."""
+        """Return whether the call may be made. Anything unclear means no."""
         if self.subtype is None:
             return self.decision == "approved"
         return self.subtype == "success" and self.decision != "rejected"
 
     @property
     def updated_input(self) -> Any:
-        """The input to use instead of the one asked for, if the answer has one."""
+        """Return the input to use instead of the requested one, if the answer has one."""
         return (self.response or {}).get("updated_input", self.seed_updated_input)
 
     @property
     def why_not(self) -> str | None:
-        """The reason of a refusal."""
+        """Return the reason for a refusal."""
         return self.error or self.feedback
 
 
 class TaskCompleted(Payload):
-    """A task was completed (described by the seeds, not observed)."""
+    """A task was completed (described, but not observed)."""
 
     type: Literal["task_completed"] = "task_completed"
     sender: str = Field(alias="from")
@@ -162,7 +162,7 @@ class TaskCompleted(Payload):
 
 
 class ModeSetRequest(Payload):
-    """The receiver is to change its permission mode (named by the seeds, not observed)."""
+    """The receiver should change its permission mode (described, but not observed)."""
 
     type: Literal["mode_set_request"] = "mode_set_request"
     mode: str
@@ -171,7 +171,7 @@ class ModeSetRequest(Payload):
 
 
 class Control(Payload):
-    """An order that the receiver's runner obeys at once, without asking the model. Ours."""
+    """An order that the receiver's runner obeys at once, without the model. Bullpen's own."""
 
     type: Literal["bullpen_control"] = "bullpen_control"
     action: Literal["stop", "pause", "resume", "cancel"]
@@ -181,7 +181,7 @@ class Control(Payload):
 
 
 class TeammateTerminated(Payload):
-    """A teammate's process is gone. Injected into the lead as from "system", never in a file."""
+    """A teammate's process ended. Told to the lead as from "system", never in a file."""
 
     type: Literal["teammate_terminated"] = "teammate_terminated"
     message: str
@@ -209,14 +209,14 @@ _BY_TYPE: dict[str, type[Payload]] = {
 
 
 def payload_of(text: str) -> Payload | None:
-    """The payload that a message's text carries, or None if it is text for a reader.
+    """Return the payload in a message's text, or None if it is text for a reader.
 
-    A known type whose fields do not fit is text too: a malformed answer must not count as one.
+    A known type with invalid fields is also text: a malformed answer must not count as one.
     """
     if not text.startswith("{"):
         return None
     try:
-        raw = jsontext.loads(text)
+        raw = json_text.loads(text)
     except ValueError:
         return None
     kind = raw.get("type") if isinstance(raw, dict) else None

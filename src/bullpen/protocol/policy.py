@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field
 
-from bullpen.protocol.wire import Wire
+from bullpen.protocol.record import Wire
 
 Mode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 DEFAULT_MODE: Mode = "default"
-"""The mode of an agent for which nobody chose one: what changes anything is asked for."""
+"""The default mode of an agent: everything that changes something needs approval."""
 
 Approver = Literal["human", "lead", "policy", "inbox"]
 """Who answers when a tool call needs permission: a person, the lead, or the policy file.
@@ -25,46 +25,45 @@ PlanApprover = Literal["human", "lead", "rule", "auto", "inbox"]
 
 
 class Sandbox(Wire):
-    """How commands are closed in. What is not named here cannot be written, nor homes be read."""
+    """The sandbox of an agent. Nothing else can be written, and home folders cannot be read."""
 
+    # Every public host can be reached; the machine's own and private addresses never.
     network: bool = False
-    # Directories beside the working directories, readable or also writable inside.
+    # Hosts that can be reached: NAME, NAME:PORT or *.NAME.
+    hosts: list[str] = Field(default_factory=list)
+    # Directories besides the working directories that are readable, or also writable, inside.
     read: list[str] = Field(default_factory=list)
     write: list[str] = Field(default_factory=list)
 
 
 class Policy(Wire):
-    """What an agent may do beside its mode. Fixed at spawn; never wider than its parent's."""
+    """What an agent may do besides its mode. Fixed at spawn; never wider than its parent's."""
 
     allow: list[str] = Field(default_factory=list)
     deny: list[str] = Field(default_factory=list)
     ask: list[str] = Field(default_factory=list)
-    # Directories beside its own that count as inside the project.
+    # Directories besides its own that count as inside the project.
     directories: list[str] = Field(default_factory=list)
     approver: Approver = "human"
-    # The file that answers if the approver is `policy`; without one everything asked is denied.
+    # The file that answers if the approver is `policy`; without one, all requests are denied.
     answers: str | None = None
-    # Without an answer after so many seconds a permission or a plan is denied.
+    # Without an answer after this many seconds, a permission or a plan is denied.
     deadline_s: float = 600.0
     plan_approver: PlanApprover = "lead"
-    # The command that answers plans if the approver of plans is `rule`.
+    # The command that answers plans if the plan approver is `rule`.
     plan_rule: str | None = None
     # The widest mode an approved plan can lead to.
     after_plan: Mode = "acceptEdits"
-    # Of a lead that only leads: the widest mode of the teammates it spawns.
+    # For a lead that only leads: the widest mode of the teammates it spawns.
     teammates: Mode | None = None
-    sandbox: dict[str, Any] | None = None
+    # The sandbox of its commands, if there is one.
+    sandbox: Sandbox | None = None
     # Where each rule comes from, for people to see: a file, a definition, a member.
     sources: dict[str, str] = Field(default_factory=dict)
 
-    @property
-    def closed_in(self) -> Sandbox | None:
-        """The sandbox of its commands, if there shall be one."""
-        return None if self.sandbox is None else Sandbox.parse(self.sandbox)
-
 
 class Plan(Wire):
-    """The plan that an agent submitted last: only an approval of this one counts."""
+    """The plan that an agent submitted last. Only an approval of this one counts."""
 
     request_id: str
     digest: str
@@ -72,16 +71,12 @@ class Plan(Wire):
 
 
 class Standing(Wire):
-    """What changed of an agent's policy since its spawn, by whose word is in the event log."""
+    """What changed in an agent's policy since its spawn. The event log says who changed it."""
 
-    # The mode now, if it is another than at spawn.
+    # The current mode, if it differs from the mode at spawn.
     mode: Mode | None = None
-    # Rules and directories that an answer with "always" allowed.
+    # Rules and directories that "always" answers allowed.
     allow: list[str] = Field(default_factory=list)
     directories: list[str] = Field(default_factory=list)
-    plan: dict[str, Any] | None = None
-
-    @property
-    def submitted(self) -> Plan | None:
-        """The plan that was submitted last and not answered yet."""
-        return None if self.plan is None else Plan.parse(self.plan)
+    # The plan that was submitted last and not answered yet.
+    plan: Plan | None = None

@@ -1,16 +1,20 @@
-"""What a runner says about itself, again and again, so that silence means something."""
+"""A runner's regular report about itself, so that silence means something."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from bullpen.protocol.wire import Wire
+from bullpen.protocol.agent import Usage
+from bullpen.protocol.record import OrAbsent, Wire
 
 AgentState = Literal["starting", "working", "waiting", "idle", "failed", "stopped", "lost"]
 
+ENDED: frozenset[AgentState] = frozenset({"failed", "stopped", "lost"})
+"""The states of an agent that runs no more."""
+
 
 class Presence(Wire):
-    """One heartbeat. `pid` and `start` together name a process for good."""
+    """One heartbeat. `pid` and `start` together identify a process forever."""
 
     agent: str
     state: AgentState = "idle"
@@ -23,15 +27,13 @@ class Presence(Wire):
     start: str | None = None
     # The launch that sends it: a heartbeat of an earlier one proves nothing about this one.
     nonce: str | None = None
-    # What it does at the moment, and what it did last.
+    # What it is doing, and what it did last.
     tool: str | None = None
     actions: list[str] | None = None
-    usage: dict[str, Any] | None = None
-    # How much of its model's context window the last request took, from 0 to 1.
+    usage: OrAbsent[Usage | None] = None
+    # How much of its model's context window the last request used, from 0 to 1.
     context: float | None = None
 
     def alive(self, now_ms: int) -> bool:
-        """Whether the last heartbeat is young enough to be believed."""
-        return self.state not in ("stopped", "failed", "lost") and (
-            now_ms - self.beat_ms <= self.ttl_ms
-        )
+        """Return whether the last heartbeat is recent enough to be believed."""
+        return self.state not in ENDED and now_ms - self.beat_ms <= self.ttl_ms

@@ -1,4 +1,4 @@
-"""A question that waits for an answer: shutdown, plan or permission. Ours, stored durably."""
+"""A request that needs an answer: shutdown, plan or permission. Bullpen's own record."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from bullpen.protocol.wire import Wire
+from bullpen.protocol.record import Wire
 
 RequestKind = Literal["shutdown", "plan", "permission"]
 RequestState = Literal["pending", "approved", "denied", "expired"]
 
 Voice = Literal["human", "agent", "policy"]
-"""Who speaks in a member's name: a person, a model, or code by a rule that was set before."""
+"""Who acts in a member's name: a person, a model, or code by a rule that was set before."""
 
 Answerer = Literal["human", "lead", "policy", "rule", "auto"]
-"""Who may answer. A person may always; a lead that is a model only if it is `lead`."""
+"""Who may answer. A person always may; a lead that is a model only if it is `lead`."""
 
 
 class Request(Wire):
-    """One request. It is answered at most once; without an answer by its deadline it is a no."""
+    """One request. It is answered at most once. No answer by its deadline means no."""
 
     id: str = Field(min_length=1)
     kind: RequestKind
@@ -31,12 +31,12 @@ class Request(Wire):
     # Exactly what is asked: a plan's text and digest, a tool call, the reason for a shutdown.
     subject: dict[str, Any] = Field(default_factory=dict)
     digest: str | None = None
-    # Who may answer; without one, whoever was asked and the lead.
+    # Who may answer; without one, the member that was asked and the lead.
     approver: Answerer | None = None
     answered_by: str | None = None
     answered_ms: int | None = None
     voice: Voice | None = None
-    # When the call that was permitted was made: a yes is good for one.
+    # When the permitted call was made: an approval covers one call.
     used_ms: int | None = None
     # What the answer adds: feedback, changed input, the mode after a plan.
     answer: dict[str, Any] | None = None

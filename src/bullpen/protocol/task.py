@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import Field, StrictBool, field_validator
+from pydantic import Field, StrictBool
 
-from bullpen.protocol.budget import Budget
-from bullpen.protocol.unattended import Nudged
-from bullpen.protocol.wire import Wire
+from bullpen.protocol.agent import Budget
+from bullpen.protocol.record import OrAbsent, OrDefault, Wire, default
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
 
@@ -17,12 +17,27 @@ CheckKind = Literal["command", "file", "report", "commit"]
 
 Effort = Literal["small", "medium", "large"]
 
+MergeState = Literal["queued", "merged", "returned"]
+
+ReturnedFor = Literal["conflict", "checks", "missing", "guarded"]
+"""Why work came back: it conflicts with the target, a check fails with it, or its commit is in no
+repository that can be reached.
+"""
+
+Told = Literal["due", "ran", "failed"]
+"""Whether the `after` command was run for this work, and its result."""
+
+STEPS_MAX = 40
+
+STEP_CHARS_MAX = 400
+"""How much of the output a step keeps; the owner gets all of it."""
+
 CHECK_SECONDS_MAX = 86_400.0
-"""How long a check may be allowed to take."""
+"""The longest time limit of a check."""
 
 
 class Check(Wire):
-    """What must hold before a task may be completed, and what was found."""
+    """What must be true before a task may be completed, and what was found."""
 
     name: str
     kind: CheckKind
@@ -30,107 +45,115 @@ class Check(Wire):
     path: str | None = None
     # The branch or commit that is looked for; without one, what the report names.
     ref: str | None = None
-    # After so many seconds a command is ended, and has failed.
+    # After this many seconds a command is killed, and has failed.
     timeout_s: float | None = Field(default=None, gt=0, le=CHECK_SECONDS_MAX)
     passed: StrictBool | None = None
-    # What was found, or the end of what the command printed.
+    # What was found, or the end of the command's output.
     detail: str | None = None
     attempt: int | None = None
     at_ms: int | None = None
 
     @property
     def stated(self) -> Self:
-        """The check alone, without what was found."""
+        """Return the check without its result."""
         return self.evolve(passed=None, detail=None, attempt=None, at_ms=None)
 
 
 class Forced(Wire):
-    """The word of whoever completed a task without its checks."""
+    """Who completed a task without its checks, and why."""
 
     by: str
     reason: str
     at_ms: int
 
 
-class Facts(Wire):
-    """Bullpen's own facts about a task, under `metadata.bullpen`.
+class Step(Wire):
+    """One step of the merge queue with some work, in words, and its result."""
 
-    They live in the metadata because the real program drops unknown top-level keys of a task
-    when it rewrites the file.
-    """
+    at_ms: int
+    what: Literal[
+        "queued", "rebased", "conflict", "tested", "bisected", "merged", "returned", "after"
+    ]
+    # The tasks that were tried together, in order, the target at that time, and their commit.
+    batch: list[str] = Field(default_factory=list)
+    onto: str | None = None
+    commit: str | None = None
+    passed: bool | None = None
+    detail: str | None = None
+
+
+class Merge(Wire):
+    """Work that was handed in with a task. It is a fact of that task."""
+
+    state: MergeState
+    # Its place in the queue: work is tried in the order it was handed in.
+    order: int
+    # What was handed in and its base; a Bullpen ref keeps it.
+    commit: str
+    base: str
+    ref: str
+    by: str
+    attempt: int
+    at_ms: int
+    # Its commit on the target. Written before the target moves, so that after a kill it is known to
+    # be merged if the target has it.
+    candidate: str | None = None
+    landed: str | None = None
+    told: Told | None = None
+    tries: int = 0
+    why: ReturnedFor | None = None
+    detail: str | None = None
+    # The conflicting files.
+    files: list[str] = Field(default_factory=list)
+    # What the queue did with it so far; the oldest steps are dropped.
+    steps: OrAbsent[list[Step]] = Field(default_factory=list)
+
+
+class Nudged(Wire):
+    """How many times the owner of a task was nudged in one attempt."""
+
+    attempt: int
+    times: int
+    at_ms: int
+    why: str
+
+
+class Facts(Wire):
+    """Bullpen's facts, in `metadata`: Claude Code drops unknown top-level keys of a task."""
 
     attempt: int = 0
     claimed_ms: int | None = None
     lease_until_ms: int | None = None
-    checks: list[dict[str, Any]] | None = None
+    # In the order they were given.
+    checks: OrDefault[tuple[Check, ...]] = ()
     report: str | None = None
     released: str | None = None
-    forced: dict[str, Any] | None = None
-    budget: dict[str, Any] | None = None
-    # What whoever takes it must be able to do, and how much work it seems to be.
+    # Who completed it without its checks, if anybody did.
+    forced: Forced | None = None
+    # The budget of all who work on it together.
+    budget: OrDefault[Budget] = default(Budget.parse({}))
+    # The skills it needs, and its effort.
     needs: list[str] | None = None
     effort: Effort | None = None
-    # The entry of a backlog that it came from.
+    # The backlog entry that it came from.
     source: str | None = None
-    # Who was relieved of it, and why nobody gets it any more.
+    # Who it was taken away from, and why nobody gets it any more.
     tried: list[str] | None = None
     given_up: str | None = None
-    # How often its owner was reminded of it by code: see `protocol.unattended`.
-    nudged: dict[str, Any] | None = None
-    # The work that was handed in with it: see `protocol.merge`.
-    merge: dict[str, Any] | None = None
-
-    @field_validator("budget")
-    @classmethod
-    def _is_a_budget(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
-        Budget.parse(row or {})
-        return row
-
-    @property
-    def cap(self) -> Budget:
-        """What may be used for it at most, by all who work on it together."""
-        return Budget.parse(self.budget or {})
-
-    @field_validator("nudged")
-    @classmethod
-    def _counts(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
-        if row is not None:
-            Nudged.parse(row)
-        return row
+    # How many times its owner was nudged.
+    nudged: Nudged | None = None
+    # The work that was handed in with it, if any was and its record can be read.
+    merge: OrAbsent[Merge | None] = None
 
     @property
     def nudges(self) -> int:
-        """How often its owner was reminded of it by code in this attempt."""
-        nudged = None if self.nudged is None else Nudged.parse(self.nudged)
+        """Return how many times its owner was nudged in this attempt."""
+        nudged = self.nudged
         return nudged.times if nudged is not None and nudged.attempt == self.attempt else 0
-
-    @field_validator("checks")
-    @classmethod
-    def _every_row_is_a_check(cls, rows: list[dict[str, Any]] | None) -> list[Any] | None:
-        for row in rows or ():
-            Check.parse(row)
-        return rows
-
-    @field_validator("forced")
-    @classmethod
-    def _names_somebody(cls, row: dict[str, Any] | None) -> dict[str, Any] | None:
-        if row is not None:
-            Forced.parse(row)
-        return row
-
-    @property
-    def all_checks(self) -> tuple[Check, ...]:
-        """The checks, in the order they were stated."""
-        return tuple(Check.parse(row) for row in self.checks or ())
-
-    @property
-    def word(self) -> Forced | None:
-        """Whose word completed it without its checks, if somebody's did."""
-        return None if self.forced is None else Forced.parse(self.forced)
 
 
 class Task(Wire):
-    """One task. `blocks` and `blockedBy` keep completed ids: being blocked is derived."""
+    """One task. `blocks` and `blockedBy` keep completed ids: whether it is blocked is computed."""
 
     id: str = Field(min_length=1)
     subject: str
@@ -142,31 +165,31 @@ class Task(Wire):
     blocked_by: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] | None = None
 
-    @property
+    @cached_property
     def facts(self) -> Facts:
-        """Bullpen's facts; all at their defaults for a task another program made."""
+        """Return Bullpen's facts; all defaults for a task that another program created."""
         own = (self.metadata or {}).get("bullpen")
         try:
-            return Facts.parse(own) if own is not None else Facts.new()
+            return Facts.parse(own) if own is not None else _NO_FACTS
         except ValueError:
             return _credible(own)
 
     def with_facts(self, **changes: Any) -> Self:
-        """The task with some of Bullpen's facts changed."""
+        """Return the task with some of Bullpen's facts changed."""
         facts = self.facts.evolve(**changes)
         return self._evolved(metadata={**(self.metadata or {}), "bullpen": facts.raw})
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is one of the bookkeeping tasks version 2.1.41 makes for its teammates."""
+        """Return whether it is an internal task that Claude Code 2.1.41 makes for its teammates."""
         return bool((self.metadata or {}).get("_internal"))
 
 
-def _credible(own: Any) -> Facts:
-    """What can be believed of damaged facts, field by field.
+_NO_FACTS = Facts.new()
 
-    Damaged checks become one that has not passed: damage must not complete a task.
-    """
+
+def _credible(own: Any) -> Facts:
+    """Return the sound fields of damaged facts; damaged checks become one that has not passed."""
     credible: dict[str, Any] = {}
     for key, value in own.items() if isinstance(own, dict) else ():
         try:

@@ -1,1 +1,1 @@
-"""Where records live: the contract (`base`), and the stores that keep it."""
+"""Where teams are stored: the contract, and the stores that implement it."""

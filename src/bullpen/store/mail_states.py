@@ -1,24 +1,26 @@
-"""How far messages got, and what follows from it for a mailbox. Pure."""
+"""Delivery states of messages, and what follows for a mailbox. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from bullpen.protocol.changes import Change, Deliver, MarkMail
 from bullpen.protocol.message import DeliveryState
+from bullpen.store.contract import Mark
 
 _RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
 
 Box = Mapping[str, DeliveryState]
-"""The states of the messages in a mailbox by their ids, oldest first."""
+"""The states of the messages in a mailbox by id, oldest first."""
 
 
 def is_unread(state: DeliveryState) -> bool:
-    """Whether a message in this state was in no successful model request yet."""
+    """Return whether a message in this state has not been in a successful model request."""
     return _RANK[state] < _RANK["seen"]
 
 
 def forward(box: Box, ids: Collection[str], state: DeliveryState) -> tuple[str, ...]:
-    """Those of some messages that have not reached a state yet."""
+    """Return the messages that have not reached a state yet."""
     wanted = frozenset(ids)
     return tuple(
         key for key, reached in box.items() if key in wanted and _RANK[reached] < _RANK[state]
@@ -26,14 +28,36 @@ def forward(box: Box, ids: Collection[str], state: DeliveryState) -> tuple[str, 
 
 
 def too_old(box: Box, seen_now: Iterable[str], kept: int) -> tuple[str, ...]:
-    """The oldest seen messages, once there are more than twice as many as are kept."""
+    """Return the oldest seen messages, once there are more than twice as many as are kept."""
     fresh = frozenset(seen_now)
     seen = tuple(key for key, state in box.items() if state == "seen" or key in fresh)
     return seen[: len(seen) - kept] if len(seen) > 2 * kept else ()
 
 
+def marks(agent: str, box: Box, ids: Collection[str], state: Mark, kept: int) -> list[MarkMail]:
+    """Return the changes that move messages to a state, and archive the oldest seen ones."""
+    moved = forward(box, ids, state)
+    old = too_old(box, moved, kept) if moved and state == "seen" else ()
+    found = (MarkMail(agent, moved, state), MarkMail(agent, old, "archived"))
+    return [mark for mark in found if mark.ids]
+
+
+def without_repeats(changes: Iterable[Change], is_known: Callable[[Deliver], bool]) -> list[Change]:
+    """Return the changes without repeated messages and those that their mailbox already has."""
+    delivered: set[tuple[str, str]] = set()
+    kept: list[Change] = []
+    for change in changes:
+        if isinstance(change, Deliver):
+            address = (change.to, change.message.id)
+            if address in delivered or is_known(change):
+                continue
+            delivered.add(address)
+        kept.append(change)
+    return kept
+
+
 def ahead_of(box: Box, message_id: str) -> int:
-    """How many unread messages are before one, or in all if it is not there."""
+    """Return how many unread messages are before one, or in total if it is not there."""
     count = 0
     for key, state in box.items():
         if key == message_id:

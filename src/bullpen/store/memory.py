@@ -1,37 +1,28 @@
-"""A store in the memory of one process: for tests, for dry runs, and as the model of the others.
+"""A store in memory, for tests and dry runs, and as the reference for the other stores.
 
 Records are kept as JSON text and parsed for every reader, so nobody can change what is stored by
-changing what was put in or handed out. One event loop only.
+changing an object. One event loop only.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 
-from bullpen.errors import NotFound
-from bullpen.protocol import jsontext, names
-from bullpen.protocol.changes import (
-    Change,
-    Deliver,
-    Event,
-    MarkMail,
-    PutMember,
-    PutTask,
-    PutTeam,
-)
+from bullpen.protocol import json_text, names
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask
+from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.record import Wire
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.protocol.times import iso
-from bullpen.protocol.wire import Wire
-from bullpen.store.base import (
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import (
     Committed,
     Decide,
     Entry,
@@ -43,23 +34,29 @@ from bullpen.store.base import (
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_change, check_config, no_team, team_taken, with_fields
-from bullpen.store.clock import Clock, now_ms
-from bullpen.store.concerns import concern_of
-from bullpen.store.fold import Folded, apply
-from bullpen.store.history import check_history
-from bullpen.store.mail_states import ahead_of, forward, is_unread, too_old
+from bullpen.store.events.concerns import concern_of
+from bullpen.store.events.fold import Folded, apply
+from bullpen.store.events.whole_log import check_history
+from bullpen.store.mail_states import ahead_of, is_unread, marks, without_repeats
+from bullpen.store.record_checks import (
+    check_config,
+    checked,
+    creation_of,
+    no_message,
+    no_team,
+    team_taken,
+)
 
 W = TypeVar("W", bound=Wire)
 
 
 def _load(kind: type[W], text: bytes) -> W:
-    return kind.parse(jsontext.loads(text))
+    return kind.parse(json_text.loads(text))
 
 
 @dataclass(slots=True)
 class _Held:
-    """Everything about one team. The log is the truth; `state` is what it replays to."""
+    """Everything about one team. The log is the truth; `state` is its replay."""
 
     state: Folded[bytes] = field(default_factory=Folded)
     log: list[bytes] = field(default_factory=list)
@@ -72,8 +69,8 @@ class _Held:
 
     @property
     def team(self) -> TeamConfig:
-        members = [jsontext.loads(row) for row in self.state.members.values()]
-        header = jsontext.loads(jsontext.dumps_line(self.state.team))
+        members = [json_text.loads(row) for row in self.state.members.values()]
+        header = json_text.loads(json_text.dumps_line(self.state.team))
         return TeamConfig.parse({**header, "members": members})
 
     @property
@@ -100,15 +97,15 @@ class _Held:
         return self.highest_task_id + 1
 
     def box(self, agent: str) -> dict[str, DeliveryState]:
-        """The states of an agent's mail, archived or not, oldest first."""
+        """Return the states of an agent's mail, archived or not, oldest first."""
         return self.state.mail.get(agent, {})
 
     def record(self, event: Event) -> None:
-        """Make an event part of the log and of everything that follows from it."""
-        line = jsontext.dumps_line(event.encode())
+        """Add an event to the log and to everything that follows from it."""
+        line = json_text.dumps_line(event.encode())
         # From here on nothing is shared with the caller, and nothing can fail.
-        event = Event.decode(jsontext.loads_line(line))
-        apply(self.state, event, keep=lambda record: jsontext.dumps_line(record.raw))
+        event = Event.decode(json_text.loads_line(line))
+        apply(self.state, event, keep=lambda record: json_text.dumps_line(record.raw))
         for change in event.changes:
             self._follow(change)
             self.touched[concern_of(change)] = event.seq
@@ -121,13 +118,13 @@ class _Held:
                 if task_id.isdecimal():
                     self.highest_task_id = max(self.highest_task_id, int(task_id))
             case Deliver(to, message):
-                text = jsontext.dumps_line(message.raw)
+                text = json_text.dumps_line(message.raw)
                 self.bodies.setdefault(to, {}).setdefault(message.id, text)
             case MarkMail(agent, ids, "seen"):
                 bodies = self.bodies.get(agent, {})
                 for message_id in bodies.keys() & set(ids):
                     read = _load(Message, bodies[message_id]).evolve(read=True)
-                    bodies[message_id] = jsontext.dumps_line(read.raw)
+                    bodies[message_id] = json_text.dumps_line(read.raw)
             case MarkMail(agent, ids, "consumed"):
                 for message_id in ids:
                     self.bodies.get(agent, {}).pop(message_id, None)
@@ -135,19 +132,19 @@ class _Held:
                 pass
 
     def concerns(self, agent: str | None) -> tuple[int, ...]:
-        """The last events that concern an agent; None stands for who wants to know of all."""
+        """Return the last events that concern an agent; None means everybody."""
         if agent is None:
             return (self.state.seq,)
         return (self.touched.get(None, 0), self.touched.get(agent, 0))
 
     def wake(self) -> None:
-        """Let every watcher look again."""
+        """Wake every watcher."""
         self.changed.set()
         self.changed = anyio.Event()
 
 
 class MemoryStore(Store):
-    """Teams that live and die with this object."""
+    """Teams that exist as long as this object."""
 
     def __init__(self, *, clock: Clock = now_ms, limits: StoreLimits | None = None) -> None:
         self._clock = clock
@@ -155,27 +152,24 @@ class MemoryStore(Store):
         self._teams: dict[str, _Held] = {}
 
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
-        names.check_component(team, kind="team name")
-        await anyio.lowlevel.checkpoint()
-        self._refuse_taken(team)
+        await self._refuse_taken(team)
         check_config(config)
         held = _Held()
-        changes: list[Change] = [PutTeam(config.header)]
-        changes += [PutMember(member) for member in config.roster]
-        self._record(held, self._effective(held, changes), actor=actor, op="team.create")
+        changes = self._effective(held, creation_of(config))
+        self._record(held, changes, actor=actor, op="team.create")
         self._teams[team] = held
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
-        names.check_component(team, kind="team name")
-        await anyio.lowlevel.checkpoint()
-        self._refuse_taken(team)
+        await self._refuse_taken(team)
         check_history(team, events)
         held = _Held()
         for event in events:
             held.record(event)
         self._teams[team] = held
 
-    def _refuse_taken(self, team: str) -> None:
+    async def _refuse_taken(self, team: str) -> None:
+        names.check_component(team, kind="team name")
+        await anyio.lowlevel.checkpoint()
         if team in self._teams:
             raise team_taken(team)
 
@@ -202,7 +196,7 @@ class MemoryStore(Store):
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
         held = await self._open(team)
-        # No await until the event is recorded: that is what makes commits follow one another.
+        # No await until the event is recorded: this is what serializes commits.
         changes = self._effective(held, decide(held))
         if changes:
             self._record(held, changes, actor=actor, op=op)
@@ -227,10 +221,7 @@ class MemoryStore(Store):
         ids = list(box)
         if after is not None:
             if after not in box:
-                raise NotFound(
-                    f"There is no message {after!r} in the mailbox of {agent!r}.",
-                    remedy="Read the mailbox without naming a message.",
-                )
+                raise no_message(agent, after)
             ids = ids[ids.index(after) + 1 :]
         elif not history:
             ids = [message_id for message_id in ids if box[message_id] != "archived"]
@@ -251,20 +242,16 @@ class MemoryStore(Store):
     ) -> int:
         held = await self._open(team)
         names.check_component(agent, kind="member name")
-        moved = forward(held.box(agent), ids, state)
-        if moved:
-            changes: list[Change] = [MarkMail(agent, moved, state)]
-            kept = self._limits.seen_kept
-            old = too_old(held.box(agent), moved, kept) if state == "seen" else ()
-            changes += [MarkMail(agent, old, "archived")] if old else []
+        changes = marks(agent, held.box(agent), ids, state, self._limits.seen_kept)
+        if changes:
             self._record(held, changes, actor=actor, op=f"mail.{state}")
-        return len(moved)
+        return len(changes[0].ids) if changes else 0
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         held = await self._open(team)
         start = max(after, 0)
         end = None if limit is None else start + limit
-        return [Event.decode(jsontext.loads_line(line)) for line in held.log[start:end]]
+        return [Event.decode(json_text.loads_line(line)) for line in held.log[start:end]]
 
     async def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
@@ -284,7 +271,7 @@ class MemoryStore(Store):
     async def beat(self, team: str, presence: Presence) -> None:
         held = await self._open(team)
         names.check_component(presence.agent, kind="member name")
-        held.beats[presence.agent] = jsontext.dumps_line(presence.raw)
+        held.beats[presence.agent] = json_text.dumps_line(presence.raw)
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
         held = await self._open(team)
@@ -309,19 +296,9 @@ class MemoryStore(Store):
         seq = held.state.seq + 1
         held.record(Event(seq, iso(self._clock()), actor, op, tuple(changes)))
 
-    def _effective(self, held: _Held, changes: Iterable[Change]) -> list[Change]:
-        """The changes, all of them checked, without messages that were delivered before."""
-        header = held.state.team
-        delivered: set[tuple[str, str]] = set()
-        effective: list[Change] = []
-        for change in changes:
-            check_change(change, self._limits)
-            if isinstance(change, PutTeam):
-                header = with_fields(header, change.fields).header
-            if isinstance(change, Deliver):
-                address = (change.to, change.message.id)
-                if change.message.id in held.box(change.to) or address in delivered:
-                    continue
-                delivered.add(address)
-            effective.append(change)
-        return effective
+    def _effective(self, held: _Held, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes, all checked, without messages that were delivered before."""
+        return without_repeats(
+            checked(changes, held.state.team, self._limits),
+            lambda deliver: deliver.message.id in held.box(deliver.to),
+        )

@@ -1,1 +1,1 @@
-"""What a team may do."""
+"""Teams: their rules, and every operation on them."""

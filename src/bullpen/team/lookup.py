@@ -1,4 +1,4 @@
-"""Finding members and tasks by name, and saying which there are when there is none. Pure."""
+"""Finds members and tasks by name. If there is none, the error lists similar names. Pure."""
 
 from __future__ import annotations
 
@@ -8,43 +8,58 @@ from dataclasses import dataclass
 
 from bullpen.errors import Invalid, NotFound, Unreadable
 from bullpen.protocol import names
-from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.store.base import View
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.contract import View
 
 Find = Callable[[str], Task | None]
-"""A task by its id."""
+"""Returns a task by its id."""
 
-_SHOWN_MAX = 8
 _COMPARED_MAX = 64
 
 
+def listed(names: Iterable[str], *, shown_max: int = 8) -> str:
+    """Return the first of these names, and how many more there are."""
+    there = list(names)
+    more = len(there) - shown_max
+    return ", ".join(there[:shown_max]) + (f" and {more} more" if more > 0 else "")
+
+
 def among(wanted: str, known: Iterable[str], *, what: str) -> str:
-    """A short remedy for a name that does not exist: the nearest ones, and some of all."""
+    """Return a short remedy for an unknown name: the most similar names, and some of all names."""
     there = list(known)
     if not there:
         return f"There are no {what} yet."
     near = difflib.get_close_matches(wanted[:_COMPARED_MAX], there, n=3)
     guess = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    more = f" and {len(there) - _SHOWN_MAX} more" if len(there) > _SHOWN_MAX else ""
-    return f"{guess}There are these {what}: {', '.join(there[:_SHOWN_MAX])}{more}."
+    return f"{guess}Available {what}: {listed(there)}."
 
 
 def member_of(team: TeamConfig, name: str) -> Member:
-    """The member of that name. Raises NotFound, naming those there are."""
+    """Return the member with that name. Raises NotFound with the names there are."""
     member = team.member(name)
     if member is None:
-        raise NotFound(
-            f"There is no member {name!r} in team {team.name!r}.",
-            remedy=among(name, (member.name for member in team.roster), what="members"),
-        )
+        raise no_member(name, team.name, (member.name for member in team.roster))
     return member
 
 
-def find(view: View, task_id: str) -> Task | None:
-    """A task that may be missing. Raises Unreadable if it is there but cannot be read.
+def no_member(name: str, team: str, known: Iterable[str]) -> NotFound:
+    """The error for a member that does not exist."""
+    return NotFound(
+        f"Team {team!r} has no member {name!r}.", remedy=among(name, known, what="members")
+    )
 
-    Ids come from other programs' files too; one that cannot be a task's id names no task.
+
+def color_of(team: TeamConfig, name: str) -> str | None:
+    """The color of a member, if there is such a member and it has one."""
+    member = team.member(name)
+    return member.color if member else None
+
+
+def find(view: View, task_id: str) -> Task | None:
+    """Return a task, or None if it is missing. Raises Unreadable if its file is damaged.
+
+    Ids also come from other programs' files. A text that cannot be an id means no task.
     """
     try:
         names.check_task_id(task_id)
@@ -54,7 +69,7 @@ def find(view: View, task_id: str) -> Task | None:
 
 
 def forgiving(view: View) -> Find:
-    """A `Find` for which a task that cannot be read is missing."""
+    """Return a `Find` that treats an unreadable task as missing."""
 
     def find_readable(task_id: str) -> Task | None:
         try:
@@ -66,7 +81,7 @@ def forgiving(view: View) -> Find:
 
 
 def task_of(view: View, task_id: str) -> Task:
-    """The task of that id. Raises NotFound, naming some there are."""
+    """Return the task with that id. Raises NotFound with some of the ids there are."""
     task = find(view, task_id)
     if task is None:
         raise no_task(task_id, view.team.name, view.tasks())
@@ -76,25 +91,25 @@ def task_of(view: View, task_id: str) -> Task:
 def no_task(task_id: str, team: str, known: Iterable[str]) -> NotFound:
     """The error for a task that does not exist."""
     return NotFound(
-        f"There is no task {task_id!r} in team {team!r}.",
+        f"Team {team!r} has no task {task_id!r}.",
         remedy=among(task_id, known, what="tasks"),
     )
 
 
 def leads(team: TeamConfig, name: str) -> bool:
-    """Whether that name is the lead's."""
+    """Return whether that name is the lead's."""
     member = team.member(name)
     return name == names.LEAD or (member is not None and member.is_lead)
 
 
 def owner_of(task: Task, team: str) -> str | None:
-    """The name of a task's owner; other programs also write the agent id `name@team`."""
+    """Return the name of a task's owner. Other programs also write the agent id `name@team`."""
     return task.owner.removesuffix(f"@{team}") if task.owner else None
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, in which team, and whether as its lead."""
+    """Who acts, in which team, and whether it is the lead."""
 
     name: str
     team: str
@@ -102,16 +117,16 @@ class Actor:
 
     @classmethod
     def of(cls, team: TeamConfig, name: str) -> Actor:
-        """The actor of that name, who need not be a member."""
+        """Return the actor with that name, who need not be a member."""
         return cls(name, team.name, leads(team, name))
 
     def owns(self, task: Task) -> bool:
-        """Whether a task is this actor's."""
+        """Return whether this actor owns a task."""
         return owner_of(task, self.team) == self.name
 
 
 def in_hand(view: View, name: str, task_id: str | None) -> Task | None:
-    """The task, if the agent has it in progress."""
+    """Return the task if the agent has it in progress."""
     task = forgiving(view)(task_id) if task_id is not None else None
     if task is None or task.status != "in_progress":
         return None

@@ -1,4 +1,4 @@
-"""Who is in a team: joining, leaving, looking up."""
+"""Who is in a team: join, leave, look up."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.changes import Change, PutMember, PutTask, PutTeam, RemoveMember
-from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.store.base import View
-from bullpen.team import budget_rules, rules
-from bullpen.team.decision import Part
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.contract import View
+from bullpen.team.budget import rules as budget_rules
+from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import member_of
+from bullpen.team.tasks import rules
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A member that is gone, and its tasks that are pending again."""
+    """A member that was removed, and its tasks that went back to pending."""
 
     member: Member
     released: tuple[Task, ...]
 
 
-class Roster(Part):
+class Roster(TeamPart):
     """The members of one team."""
 
     async def join(
@@ -40,10 +41,10 @@ class Roster(Part):
         plan_mode_required: bool = False,
         backend_type: str | None = None,
     ) -> Member:
-        """Add a teammate; colours go round in join order.
+        """Add a teammate. Colours are assigned in join order.
 
         Raises:
-            Invalid: the name cannot be a member's.
+            Invalid: the name is not a valid member name.
             Conflict: the name, or one with the same mailbox, is taken.
         """
         names.check_new_name(name, kind="member")
@@ -66,20 +67,20 @@ class Roster(Part):
         return await self._settle(decide, by=by, op="member.join")
 
     async def remove(self, name: str, *, by: str) -> Removal:
-        """Remove a teammate; its unfinished tasks are pending again in the same commit.
+        """Remove a teammate. Its unfinished tasks go back to pending in the same commit.
 
         Raises:
             Refused: it is the lead (is_lead).
-            NotFound: there is no such member; the error names those there are.
+            NotFound: there is no such member; the error names the members.
         """
 
         def decide(view: View) -> tuple[Removal, list[Change]]:
             member = member_of(view.team, name)
             if member.is_lead:
                 raise Refused(
-                    f"{name!r} leads team {view.team.name!r} and cannot be removed.",
+                    f"{name!r} is the lead of team {view.team.name!r} and cannot be removed.",
                     reason="is_lead",
-                    remedy="Delete the team instead, if its work is done.",
+                    remedy="If the work is done, delete the team instead.",
                 )
             tasks = rules.released_from(view, name, reason=f"{name} left the team")
             changes = leaving(view.team, member)
@@ -89,16 +90,16 @@ class Roster(Part):
         return await self._settle(decide, by=by, op="member.remove")
 
     async def list(self) -> list[Member]:
-        """All members in join order, the lead first."""
+        """Return all members in join order, the lead first."""
         return list((await self._store.config(self._team)).roster)
 
     async def get(self, name: str) -> Member:
-        """One member. Raises NotFound, naming those there are."""
+        """Return one member. Raises NotFound with the names there are."""
         return member_of(await self._store.config(self._team), name)
 
 
 def leaving(team: TeamConfig, member: Member) -> list[Change]:
-    """The changes when a member leaves: its row goes, what it used stays used."""
+    """Return the changes when a member leaves: its entry is removed, its usage still counts."""
     changes: list[Change] = [RemoveMember(member.name)]
     facts = budget_rules.left(team.facts, member)
     if facts != team.facts:
@@ -107,7 +108,7 @@ def leaving(team: TeamConfig, member: Member) -> list[Change]:
 
 
 def new_member(team: TeamConfig, name: str, spec: AgentSpec, *, now_ms: int) -> Member:
-    """The row of an agent that joins. Raises Conflict if the name is taken."""
+    """Return the roster entry of an agent that joins. Raises Conflict if the name is taken."""
     return _joining(
         team,
         name,
@@ -136,20 +137,20 @@ def _joining(team: TeamConfig, name: str, now_ms: int, **fields: Any) -> Member:
 
 
 def _teammates(team: TeamConfig) -> int:
-    """How many rows are not the lead's, those that cannot be read included."""
+    """Return how many entries are not the lead's, including those that cannot be read."""
     return sum(not member.is_lead for member in team.roster) + len(team.bad_rows)
 
 
 def _refuse_taken(team: TeamConfig, name: str) -> None:
     rows = (row.get("name") for row in team.members if isinstance(row, dict))
-    # Names that differ in case only share a mailbox file on some systems.
+    # On some systems, names that differ only in case share a mailbox file.
     wanted = _mailbox_key(name)
     holder = next(
         (row for row in rows if isinstance(row, str) and _mailbox_key(row) == wanted), None
     )
     if holder is not None:
         raise Conflict(
-            f"There is a member {holder!r} in team {team.name!r} already.",
+            f"Team {team.name!r} already has a member {holder!r}.",
             remedy="Choose another name, or remove that member first.",
         )
 
@@ -158,5 +159,5 @@ def _mailbox_key(name: str) -> str:
     try:
         return names.inbox_stem(name).casefold()
     except Invalid:
-        # Another program's name that cannot have a mailbox here collides with nothing else.
+        # A name from another program that cannot have a mailbox here conflicts with nothing else.
         return name

@@ -1,4 +1,4 @@
-"""A team as people look at it: who does what, what waits, what is wrong."""
+"""A team at one moment: what its members do, what is waiting and what is wrong."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bullpen.errors import BullpenError
-from bullpen.protocol.presence import AgentState, Presence
+from bullpen.protocol.presence import ENDED, AgentState, Presence
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.store.base import Problem, Store, TeamState
-from bullpen.team.approvals import open_requests
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.contract import Problem, Store, TeamState
 from bullpen.team.lookup import owner_of
-from bullpen.team.mailcount import count_mail, unread
+from bullpen.team.mail.counts import count_mail, unread
+from bullpen.team.requests.operations import open_requests
 
 MemberState = AgentState | Literal["unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member and what is known of it.
+    """A member and what is known about it.
 
     `tasks` are the ids it has in progress. `unread` is None if its mailbox cannot be read.
     """
@@ -36,7 +36,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A team at one moment. Two are equal if they show the same, whenever they were taken."""
+    """A team at one moment. Snapshots are equal if they show the same, whenever they were taken."""
 
     team: TeamConfig
     members: tuple[MemberView, ...]
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 async def take(store: Store, team: str, *, now_ms: int) -> Snapshot:
-    """Look at a team once."""
+    """Take a snapshot of a team."""
     state = await store.read(team)
     presence = await store.presence(team)
     names = [member.name for member in state.team.roster]
@@ -63,7 +63,7 @@ def assemble(
     *,
     now_ms: int,
 ) -> Snapshot:
-    """Put together what was read. Pure."""
+    """Build a snapshot from what was read. Pure."""
     tasks = tuple(task for task in state.tasks.values() if not task.is_internal)
     working: dict[str | None, list[str]] = {}
     for task in tasks:
@@ -105,11 +105,11 @@ def member_view(
     unread_mail: int | None,
     now_ms: int,
 ) -> MemberView:
-    """A member and what its last heartbeat says of it now. Pure."""
+    """Return a member and its current state by its last heartbeat. Pure."""
     if beat is None:
         return MemberView(member, "unknown", None, None, tasks, unread_mail)
-    ended = beat.state in ("stopped", "failed", "lost")
+    ended = beat.state in ENDED
     if ended or beat.alive(now_ms):
         return MemberView(member, beat.state, beat.since_ms, beat.detail, tasks, unread_mail)
-    # It never said that it would end: it is lost since it was last heard.
+    # It did not report its end, so it is lost since its last heartbeat.
     return MemberView(member, "lost", beat.beat_ms, beat.detail, tasks, unread_mail)

@@ -1,30 +1,41 @@
-"""One team: the parts of it, and what it looks like."""
+"""The teams of a store: create, list, delete, move and open them; and one team with its parts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
+from bullpen.errors import BullpenError, NotFound, Refused
+from bullpen.protocol import names
 from bullpen.protocol.changes import Event
-from bullpen.store.base import Store
-from bullpen.store.clock import Clock, now_ms
-from bullpen.team.agents import Agents
-from bullpen.team.approvals import Approvals
-from bullpen.team.ids import NewId, new_id
-from bullpen.team.mailbox import Mailboxes
-from bullpen.team.merges import Merges
-from bullpen.team.origins import Origins
-from bullpen.team.plans import Plans
+from bullpen.protocol.clock import Clock, now_ms
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.team import Member, TeamConfig, TeamFacts
+from bullpen.store.contract import Store, TeamState
+from bullpen.team.agents.operations import Agents
+from bullpen.team.commit import NewId, new_id
+from bullpen.team.mail.operations import Mailboxes
+from bullpen.team.moving.move import Moved, Progress, move
+from bullpen.team.origin import Origins
+from bullpen.team.requests.operations import Approvals
+from bullpen.team.requests.plans import Plans
 from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
-from bullpen.team.tasks import Tasks
+from bullpen.team.tasks.merges import Merges
+from bullpen.team.tasks.operations import Tasks
 
 _LOOK_EVERY_S = 2.0
-"""How soon it shows that a heartbeat is overdue."""
+"""How soon an overdue heartbeat shows."""
+
+# A class with a method `list` needs another name for the type.
+Names: TypeAlias = list[str]
 
 
 class Team:
-    """One team of a store. Making one reads nothing; a team that is not there is NotFound later."""
+    """One team of a store. Creating the object reads nothing; later calls can raise NotFound."""
 
     def __init__(
         self, store: Store, name: str, *, clock: Clock = now_ms, new_id: NewId = new_id
@@ -42,13 +53,13 @@ class Team:
         self._clock = clock
 
     async def snapshot(self) -> Snapshot:
-        """The team as it is now."""
+        """Return the team as it is now."""
         return await take(self._store, self.name, now_ms=self._clock())
 
     async def snapshots(self) -> AsyncGenerator[Snapshot, None]:
-        """The team as it is now, and again after every change that shows.
+        """Yield the team as it is now, and again after every visible change.
 
-        A member whose heartbeat stops is such a change, though nobody writes anything. Ends with
+        A member whose heartbeat stops is such a change, although nothing is written. Ends with
         NotFound when the team is deleted.
         """
         last: Snapshot | None = None
@@ -62,22 +73,179 @@ class Team:
     def changes(
         self, *, agent: str | None = None, every_s: float | None = None
     ) -> AsyncGenerator[int, None]:
-        """A number now, and again soon after anything about the team changed but a heartbeat.
+        """Yield a number now, and again soon after any change to the team except a heartbeat.
 
-        With `agent`, neither other agents' mail nor who is in the team is a change. With `every_s`
-        also when nothing has changed for so long.
+        With `agent`, mail of other agents and roster changes are ignored. With `every_s`, also
+        yield when nothing has changed for that long.
         """
         return self._store.watch(self.name, agent=agent, every_s=every_s)
 
     async def events(self, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The log, from the first event past `after`."""
+        """Return the log, starting with the first event after `after`."""
         return await self._store.events(self.name, after=after, limit=limit)
 
     async def follow_events(self, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
-        """The log from the first event past `after`, then every new event, each once."""
+        """Yield the log from the first event after `after`, then every new event, each once."""
         async with aclosing(self._store.watch(self.name)) as changes:
             async for _ in changes:
                 fresh = await self.events(after=after)
                 if fresh:
                     after = fresh[-1].seq
                     yield fresh
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSummary:
+    """A team in a list. One that cannot be read has only a `problem`."""
+
+    name: str
+    description: str | None = None
+    created_at: float | None = None
+    members: int = 0
+    tasks: dict[str, int] = field(default_factory=dict)
+    problem: str | None = None
+
+
+class Teams:
+    """The teams of one store. Closes the store when used as a context manager."""
+
+    def __init__(self, store: Store, *, clock: Clock = now_ms, new_id: NewId = new_id) -> None:
+        self._store = store
+        self._clock = clock
+        self._new_id = new_id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
+
+    async def create(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        cwd: str | None = None,
+        agent_type: str = LEAD,
+        facts: TeamFacts | None = None,
+        by: str = LEAD,
+    ) -> TeamConfig:
+        """Create a team that has only a lead. `agent_type` is the lead's.
+
+        `facts` are known from the start: its limits, the file it is created from.
+
+        Raises:
+            Invalid: the name is not a valid team name.
+            Conflict: a team with that name exists.
+        """
+        names.check_new_name(name, kind="team")
+        now = self._clock()
+        lead = Member.new(
+            agent_id=names.agent_id(LEAD, name),
+            name=LEAD,
+            agent_type=agent_type,
+            joined_at=now,
+            tmux_pane_id="",
+            cwd=cwd,
+            subscriptions=[],
+        )
+        config = TeamConfig.new(
+            name=name,
+            description=description,
+            created_at=now,
+            lead_agent_id=lead.agent_id,
+            lead_session_id=self._new_id(),
+            bullpen=None if facts is None else facts.raw,
+            members=[lead.raw],
+        )
+        await self._store.create(name, config, actor=by)
+        return config
+
+    async def names(self) -> Names:
+        """Return the names of all teams, sorted."""
+        return await self._store.teams()
+
+    async def list(self) -> list[TeamSummary]:
+        """Return all teams by name. One that cannot be read is listed with its problem."""
+        summaries = []
+        for name in await self._store.teams():
+            try:
+                summaries.append(_summary(name, await self._store.read(name)))
+            except NotFound:
+                # Deleted after the names were read.
+                continue
+            except BullpenError as error:
+                summaries.append(TeamSummary(name, problem=str(error)))
+        return summaries
+
+    async def delete(self, name: str, *, by: str = LEAD, force: bool = False) -> bool:
+        """Delete a team and everything in it. False if there was none.
+
+        Raises:
+            Refused: a teammate is running (members_alive), unless `force`.
+        """
+        if not force:
+            alive = await _alive(self._store, name, now_ms=self._clock())
+            if alive:
+                raise Refused(
+                    f"Team {name!r} has members at work: {', '.join(alive)}.",
+                    reason="members_alive",
+                    remedy="Stop them first, or delete with force.",
+                )
+        return await self._store.delete(name, actor=by)
+
+    async def move(
+        self,
+        name: str,
+        target: Store,
+        *,
+        to: str,
+        by: str = LEAD,
+        keep: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Moved:
+        """Move a team to another store; see `bullpen.team.moving.move.move`."""
+        return await move(
+            self._store,
+            target,
+            name,
+            to=to,
+            by=by,
+            keep=keep,
+            on_progress=on_progress,
+            clock=self._clock,
+            new_id=self._new_id,
+        )
+
+    def open(self, name: str) -> Team:
+        """Return one team. Reads nothing yet."""
+        return Team(self._store, name, clock=self._clock, new_id=self._new_id)
+
+
+async def _alive(store: Store, name: str, *, now_ms: int) -> list[str]:
+    try:
+        presence = await store.presence(name)
+    except NotFound:
+        return []
+    return sorted(agent for agent, beat in presence.items() if agent != LEAD and beat.alive(now_ms))
+
+
+def _summary(name: str, state: TeamState) -> TeamSummary:
+    tasks = Counter(task.status for task in state.tasks.values() if not task.is_internal)
+    problem = None
+    if state.problems:
+        first = state.problems[0]
+        more = f" (and {len(state.problems) - 1} more)" if len(state.problems) > 1 else ""
+        problem = f"{first.where}: {first.why}{more}"
+    return TeamSummary(
+        name=name,
+        description=state.team.description,
+        created_at=state.team.created_at,
+        members=len(state.team.roster),
+        tasks={status: tasks[status] for status in ("pending", "in_progress", "completed")},
+        problem=problem,
+    )

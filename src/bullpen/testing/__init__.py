@@ -1,1 +1,1 @@
-"""Shipped contract suites: what every store must keep, to be run by whoever writes one."""
+"""Public: contract suites for stores, drivers and backends, and mock models to test them with."""

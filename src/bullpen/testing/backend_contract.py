@@ -1,4 +1,4 @@
-"""What every backend promises: one named test for each promise. Subclass it to check a backend.
+"""What every backend promises: one test for each promise. Subclass it to check a backend.
 
 class TestMyBackend(ProcessBackendContract):
     @pytest.fixture
@@ -7,8 +7,8 @@ class TestMyBackend(ProcessBackendContract):
         yield backend
         await backend.aclose()
 
-`BackendContract` is for backends of any kind, `ProcessBackendContract` adds what is promised by
-those that run a program in a process of its own.
+`BackendContract` is for backends of any kind. `ProcessBackendContract` adds the promises of those
+that run a program in its own process.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.agents import processes
-from bullpen.agents.backends.base import NONCE, Backend, Launch
+from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.system import processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
 WAIT_S = 60.0
-"""How long a test waits for what must happen; the machine may be slow and busy."""
+"""How long a test waits for something; the machine may be slow and busy."""
 
 SLACK_S = 2.0
-"""What a stop may take beyond its promise, on such a machine."""
+"""How much longer a stop may take than promised, on such a machine."""
 
 _SAY = "import os; open('said.new', 'w').write({}); os.rename('said.new', 'said')\n"
 _HELPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 _STOPPED = "import os, signal, time; os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)"
 
-# Each says in the file `said` that it has come to its point.
+# Each writes to the file `said` when it is ready.
 PROGRAMS = {
     "wait": "print('here I am', flush=True)\n"
     + _SAY.format("'waiting'")
@@ -60,7 +60,7 @@ PROGRAMS = {
     "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     f"helper = subprocess.Popen([sys.executable, '-c', {_HELPER!r}])\n"
     + _SAY.format("str(helper.pid)"),
-    # Its child in its group has stopped itself: it hears nothing until it goes on.
+    # Its child in its group has stopped itself: it receives nothing until it is continued.
     "stopped": "import subprocess, sys\n"
     f"child = subprocess.Popen([sys.executable, '-c', {_STOPPED!r}])\n"
     + _SAY.format("str(child.pid)")
@@ -69,7 +69,7 @@ PROGRAMS = {
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
-    """Wait until something is so."""
+    """Wait until something is true."""
     deadline = time.monotonic() + WAIT_S
     while not true():
         assert time.monotonic() < deadline, f"not in {WAIT_S:.0f} s: {what}"
@@ -77,7 +77,7 @@ async def until(true: Callable[[], bool], what: str) -> None:
 
 
 async def until_async(true: Callable[[], Awaitable[bool]], what: str) -> None:
-    """The same for something that is asked for asynchronously."""
+    """Wait until something asynchronous is true."""
     with anyio.move_on_after(WAIT_S):
         while not await true():  # noqa: ASYNC110
             await anyio.sleep(0.02)
@@ -86,7 +86,7 @@ async def until_async(true: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 async def until_dead(backend: Backend, place: ProcessRecord) -> None:
-    """Wait until a backend says that something is not alive."""
+    """Wait until a backend reports that something is not alive."""
 
     async def dead() -> bool:
         return not await backend.alive(place)
@@ -103,20 +103,20 @@ async def until_shown(backend: Backend, place: ProcessRecord, text: str) -> None
     await until_async(shown, f"{text!r} is on the screen")
 
 
-def content(path: str | Path, name: str = "") -> str:
-    """The text of a file."""
-    return Path(path, name).read_text(encoding="utf-8")
+def content(path: str | Path) -> str:
+    """Return the text of a file."""
+    return Path(path).read_text(encoding="utf-8")
 
 
 def runs(pid: int) -> bool:
-    """Whether any process of that pid runs."""
+    """Return whether a process with that pid runs."""
     row = processes.look(pid)
     return row is not None and row.runs
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A launch that has come to its point, and what it said there."""
+    """A launch that is ready, and what it wrote."""
 
     launch: Launch
     place: ProcessRecord
@@ -131,7 +131,7 @@ class Launcher:
         self._nonces: list[str] = []
 
     def launch(self, *argv: str, agent: str = "ann") -> Launch:
-        """A launch of that program in a directory of its own."""
+        """Return a launch of that program in its own directory."""
         nonce = secrets.token_hex(8)
         self._nonces.append(nonce)
         cwd = self._folder / nonce
@@ -140,7 +140,7 @@ class Launcher:
         return Launch("alpha", agent, nonce, argv, env, str(cwd), str(cwd / "logs" / "out.log"))
 
     async def start(self, *argv: str, agent: str = "ann") -> Started:
-        """Start that program and wait until it says something."""
+        """Start that program and wait until it writes something."""
         launch = self.launch(*argv, agent=agent)
         place = await self._backend.start(launch)
         said = Path(launch.cwd, "said")
@@ -148,7 +148,7 @@ class Launcher:
         return Started(launch, place, content(said))
 
     def end_all(self) -> None:
-        """Kill everything that carries a nonce of this test."""
+        """Kill everything that has a nonce of this test."""
         for nonce in self._nonces:
             for pid in processes.carriers(nonce):
                 if pid != os.getpid():
@@ -156,10 +156,7 @@ class Launcher:
 
 
 class BackendContract:
-    """Every promise of `bullpen.agents.backends.base.Backend` that any backend can keep.
-
-    A subclass has a fixture `backend`.
-    """
+    """Every promise that any backend can keep. A subclass has a fixture `backend`."""
 
     @pytest.fixture
     async def start(self, backend: Backend, tmp_path: Path) -> AsyncIterator[Launcher]:
@@ -171,7 +168,7 @@ class BackendContract:
 
     @pytest.fixture
     def bystander(self) -> Iterator[int]:
-        """A process of this very session, with a nonce of its own."""
+        """Start a process in this session, with its own nonce."""
         with subprocess.Popen(
             [sys.executable, "-c", _HELPER], env={**os.environ, NONCE: secrets.token_hex(8)}
         ) as process:
@@ -181,7 +178,7 @@ class BackendContract:
                 process.kill()
 
     def argv(self, program: str) -> tuple[str, ...]:
-        """The words that make this backend run a program of the contract."""
+        """Return the command that makes this backend run a program of the contract."""
         return sys.executable, "-c", PROGRAMS[program]
 
     # Starting
@@ -270,7 +267,7 @@ class BackendContract:
         assert runs(int(other.said))
         assert runs(bystander)
 
-    # Looking
+    # Inspecting
 
     async def test_its_screen_outlives_it(self, backend: Backend, start: Launcher) -> None:
         one = await start.start(*self.argv("end"))
@@ -308,7 +305,7 @@ class BackendContract:
 
 
 class ProcessBackendContract(BackendContract):
-    """What a backend promises that runs a program in a process of its own."""
+    """The promises of a backend that runs a program in its own process."""
 
     own_variables: frozenset[str] = frozenset()
     """What the place itself adds to the environment, such as the kind of its terminal."""
@@ -323,7 +320,7 @@ class ProcessBackendContract(BackendContract):
         await until(got.exists, "the environment is written")
         entries = content(got).rstrip("\0").split("\0")
         found = dict(entry.split("=", 1) for entry in entries)
-        # A shell sets these for itself.
+        # A shell sets these itself.
         for name in {"PWD", "OLDPWD", "SHLVL", "_", *self.own_variables}:
             found.pop(name, None)
         assert found == dict(launch.env)
@@ -369,12 +366,9 @@ class ProcessBackendContract(BackendContract):
     async def test_a_start_that_cannot_be_fails_with_the_cause(
         self, backend: Backend, start: Launcher, missing: str
     ) -> None:
-        launch = start.launch(*self.argv("wait"))
-        launch = (
-            replace(launch, argv=("no-such-program",))
-            if missing == "program"
-            else replace(launch, cwd="/no-such-directory")
-        )
+        launch = replace(start.launch(*self.argv("wait")), cwd="/no-such-directory")
+        if missing == "program":
+            launch = start.launch("no-such-program")
         with pytest.raises(Unavailable, match="cannot be started") as caught:
             await backend.start(launch)
         assert f"no-such-{missing}" in str(caught.value)

@@ -1,4 +1,4 @@
-"""A desk for tests of drivers and tools: a real team behind it, and a record of what was said."""
+"""A desk for tests of drivers and tools, with a real team behind it and a record of all calls."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from typing import Any
 
 import anyio
 
-from bullpen.agents.drivers.base import Colleagues, Mail, TurnInput
-from bullpen.agents.frame import frames
-from bullpen.agents.policy.call import Call
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Colleagues, Mail
+from bullpen.agents.contracts.driver import TurnInput
+from bullpen.agents.mail.message_frame import frames
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.task import Task
-from bullpen.store.base import Entry
-from bullpen.team.rules import Done
+from bullpen.store.contract import Entry
+from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
 
 @dataclass(eq=False)
 class RecordingDesk:
-    """The desk of one member of a team. Mail and tasks are the team's; the rest is written down."""
+    """The desk of one member of a team. Mail and tasks are the team's; the rest is recorded."""
 
     team: Team
     agent: str
@@ -34,7 +35,7 @@ class RecordingDesk:
     env: Mapping[str, str] = field(default_factory=dict)
     colleagues: Colleagues | None = None
     attempts: MutableMapping[str, int] = field(default_factory=dict)
-    # What the driver reported, in the order in which it did.
+    # What the driver reported, in order.
     injected: list[str] = field(default_factory=list)
     saw: list[str] = field(default_factory=list)
     did: list[tuple[str | None, str]] = field(default_factory=list)
@@ -49,10 +50,10 @@ class RecordingDesk:
     left: list[str] = field(default_factory=list)
     wanted: list[Call] = field(default_factory=list)
     plans: list[str | None] = field(default_factory=list)
-    # What to do with a call: return its input or another, or raise.
+    # What to do with a call: return its input or another one, or raise.
     rule: Callable[[Call], Mapping[str, Any]] | None = None
     asked_to_spend: int = 0
-    # How many requests may be made; all of them if it is None.
+    # How many requests may be made; None means any number.
     may_request: int | None = None
 
     @property
@@ -64,7 +65,7 @@ class RecordingDesk:
         return self.spec.start_mode
 
     async def permit(self, call: Call) -> Mapping[str, Any]:
-        """Everything may be called, unless a test says otherwise: policies are tested elsewhere."""
+        """Permit every call, unless a test says otherwise: policies are tested elsewhere."""
         self.wanted.append(call)
         return call.input if self.rule is None else self.rule(call)
 
@@ -90,7 +91,8 @@ class RecordingDesk:
         return "The plan is submitted."
 
     async def begin_task(self, task: Task) -> None:
-        """It has no tree of its own."""
+        """Note what it works on; it has no worktree."""
+        self.attempts[task.id] = task.facts.attempt
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         return await self.team.tasks.done(
@@ -101,7 +103,7 @@ class RecordingDesk:
         pass
 
     async def begin(self, text: str = "It is your turn.") -> TurnInput:
-        """What a turn begins with now: the text, and all mail that no request has held."""
+        """Return what a turn starts with now: the text, and all mail that was in no request."""
         mail = await self._take(await self._unseen())
         if mail is None:
             return TurnInput(text)

@@ -1,15 +1,15 @@
-"""What every driver promises: one named test for each promise. Subclass it to check a driver.
+"""What every driver promises: one test for each promise. Subclass it to check a driver.
 
 class TestMyDriver(DriverContract):
     @pytest.fixture
     def puppet(self, tmp_path: Path) -> MyPuppet:
         return MyPuppet(tmp_path)
 
-The puppet is the "model" behind the driver. A test tells it everything that it is to answer, in
-order, before the driver is started; `say`, `fail` and `hang` end a turn.
+The puppet is the "model" behind the driver. A test tells it all its answers, in order, before the
+driver is started; `say`, `fail` and `hang` end a turn.
 
-What a driver cannot do it declares (`Capabilities`), and the suite checks that this is true, too:
-for each capability one test holds the driver to it and another to its absence.
+A driver declares what it can do (`Capabilities`), and the suite checks that: for each capability,
+one test requires it where it is declared, and another its absence where it is not.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.agents.drivers.base import TurnFailed, TurnInput, TurnResult
+from bullpen.agents.contracts.driver import TurnFailed, TurnInput, TurnResult
 from bullpen.errors import BullpenError, Refused
 from bullpen.team.team import Team
 from bullpen.testing.desks import RecordingDesk
+from bullpen.testing.driver_idle import IdleContract
 from bullpen.testing.driver_mail import MailContract
-from bullpen.testing.driver_rights import RightsContract
 from bullpen.testing.driver_stage import (
-    CANCEL_S,
+    CANCEL_COUNTS,
     BrokenDesk,
     Puppet,
     begun,
+    counting_s,
     needs,
     send,
     started,
     take,
     until,
 )
+from bullpen.testing.gates.driver_rights import RightsContract
 
 __all__ = ["DriverContract", "Puppet"]
 
 
-class DriverContract(MailContract, RightsContract):
-    """Every promise of `bullpen.agents.drivers.base.Driver`. A subclass has a fixture `puppet`."""
+class DriverContract(MailContract, RightsContract, IdleContract):
+    """Every promise of `agents.contracts.driver.Driver`. A subclass has a fixture `puppet`."""
 
-    # What comes back
+    # Results
 
     async def test_the_last_thing_said_comes_back_whole(
         self, puppet: Puppet, desk: RecordingDesk
@@ -126,7 +128,7 @@ class DriverContract(MailContract, RightsContract):
             await take(driver, desk)
         assert len(puppet.requests(desk)) == 2
 
-    # Breaking off
+    # Cancelling
 
     async def test_a_failed_turn_names_the_cause_and_what_was_said_before(
         self, puppet: Puppet, desk: RecordingDesk
@@ -160,7 +162,8 @@ class DriverContract(MailContract, RightsContract):
                 await until(lambda: bool(puppet.requests(desk)))
                 cancelled_at = anyio.current_time()
                 turn.cancel()
-            assert anyio.current_time() - cancelled_at < CANCEL_S
+            cancel_s = anyio.current_time() - cancelled_at
+            assert cancel_s < CANCEL_COUNTS * counting_s()
             assert (await take(driver, desk)).text == "Here I am again."
 
     async def test_a_turn_in_the_middle_of_a_command_is_cancelled_at_once(
@@ -175,7 +178,8 @@ class DriverContract(MailContract, RightsContract):
                 await until(ticks.exists)
                 cancelled_at = anyio.current_time()
                 turn.cancel()
-            assert anyio.current_time() - cancelled_at < CANCEL_S
+            cancel_s = anyio.current_time() - cancelled_at
+            assert cancel_s < CANCEL_COUNTS * counting_s()
             assert (await take(driver, desk)).text == "Here I am again."
         counted = ticks.stat().st_size
         await anyio.sleep(0.5)

@@ -1,10 +1,10 @@
-"""What every driver promises about mail: in context once, and seen only when it was."""
+"""What every driver promises about mail: in the context once, and seen only if it was there."""
 
 from __future__ import annotations
 
 import pytest
 
-from bullpen.agents.drivers.base import TurnFailed
+from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.team.team import Team
 from bullpen.testing.desks import RecordingDesk
 from bullpen.testing.driver_stage import (
@@ -21,7 +21,7 @@ from bullpen.testing.driver_stage import (
 
 
 class MailContract(Stage):
-    """Mail, in a turn and between turns."""
+    """Mail during a turn and between turns."""
 
     async def test_mail_is_seen_when_a_request_that_held_it_succeeded(
         self, puppet: Puppet, desk: RecordingDesk, team: Team
@@ -78,7 +78,7 @@ class MailContract(Stage):
         for subject in ("Paint", "Varnish"):
             puppet.use_tool("TaskCreate", {"subject": subject, "description": "The wall."})
         puppet.say("Done.")
-        # For a program that hears it when it has said its last word, and goes on.
+        # For a program that receives it after its last words, and continues.
         puppet.say("Done, in blue.")
         async with started(puppet, desk) as driver:
             needs(driver.capabilities.mid_turn)
@@ -111,7 +111,7 @@ class MailContract(Stage):
     ) -> None:
         puppet.use_tool("TaskCreate", {"subject": "Paint", "description": "The wall."})
         puppet.fail("the line is dead")
-        # For a program that tries the mail by itself after that.
+        # For a program that retries the mail by itself after that.
         puppet.fail("the line is dead")
         first = await send(team, "Paint, please.")
         async with started(puppet, desk) as driver:

@@ -1,7 +1,8 @@
-"""What the driver contract is played on: the puppet, a team, and one turn at a time."""
+"""The fixtures of the driver contract: the puppet, a team, and one turn at a time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,52 +11,54 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from bullpen.agents.drivers.base import Driver, TurnInput, TurnResult
+from bullpen.agents.contracts.driver import Driver, TurnInput, TurnResult
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Team
-from bullpen.team.teams import Teams
+from bullpen.team.team import Team, Teams
 from bullpen.testing.desks import RecordingDesk
 
-CANCEL_S = 2.0
-"""How long a cancelled turn may take to end."""
+CANCEL_COUNTS = 20
+"""How long a cancelled turn may take to end, in times of `counting_s`: 2 s on a quiet machine."""
 DEADLINE_S = 120.0
-"""How long a test waits for anything else: much, for slow programs on slow machines."""
+"""How long a test waits for anything else: long, for slow programs on slow machines."""
 
 
 class Puppet(Protocol):
-    """A model that does as it is told, and the driver that asks it."""
+    """A model that does as it is told, and the driver that uses it."""
 
     @property
     def spec(self) -> AgentSpec:
-        """What the agent is spawned with. It may use the tools TaskCreate and Bash."""
+        """Return what the agent is spawned with. It may use the tools TaskCreate and Bash."""
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The environment of the desk."""
+        """Return the environment of the desk."""
 
     def driver(self) -> Driver:
-        """A new driver for this model, as a new process would make one."""
+        """Return a new driver for this model, as a new process would create it."""
 
     def say(self, text: str) -> None:
         """Answer the next request with this text, which ends the turn."""
 
     def use_tool(self, name: str, tool_input: dict[str, Any], *, saying: str = "") -> None:
-        """Answer the next request with a tool call, and with some words before it if given."""
+        """Answer the next request with a tool call, with some words before it if given."""
 
     def fail(self, cause: str) -> None:
-        """Answer the next request with an error that ends the turn; repeating it does not help."""
+        """Answer the next request with an error that ends the turn; retrying does not help."""
 
     def hang(self) -> None:
         """Do not answer the next request."""
 
     def then(self) -> None:
-        """What follows is for the next turn: the test breaks this one off before an answer."""
+        """Start the next turn here: the test cancels this one before an answer."""
 
     def requests(self, desk: RecordingDesk) -> list[str]:
-        """What was new in each request, in order: the text that was given, mail, results."""
+        """Return what was new in each request, in order: the given text, mail, results."""
+
+    def tokens(self, desk: RecordingDesk) -> int | None:
+        """Return how many tokens these requests took, in both directions; None if not counted."""
 
 
 class Stage:
@@ -63,7 +66,7 @@ class Stage:
 
     @pytest.fixture
     async def team(self) -> Team:
-        """A team of a lead, ann, whose driver is tested, and bob."""
+        """Create a team of a lead, ann, whose driver is tested, and bob."""
         teams = Teams(MemoryStore())
         await teams.create("alpha")
         team = teams.open("alpha")
@@ -79,7 +82,7 @@ class Stage:
 
 
 class BrokenDesk(RecordingDesk):
-    """A desk whose store is gone in the moment when mail was seen."""
+    """A desk whose store fails at the moment mail is marked as seen."""
 
     async def seen(self, ids: Sequence[str]) -> None:
         raise Unavailable("the store is gone")
@@ -93,7 +96,7 @@ def needs(capability: bool) -> None:
 
 @asynccontextmanager
 async def started(puppet: Puppet, desk: RecordingDesk) -> AsyncIterator[Driver]:
-    """A new driver, started, and closed at the end."""
+    """Yield a new driver, started, and close it at the end."""
     driver = puppet.driver()
     with anyio.fail_after(DEADLINE_S):
         await driver.start(desk)
@@ -105,14 +108,14 @@ async def started(puppet: Puppet, desk: RecordingDesk) -> AsyncIterator[Driver]:
 
 
 async def take(driver: Driver, desk: RecordingDesk, given: TurnInput | None = None) -> TurnResult:
-    """A whole turn, with the mail there is unless it was given something else."""
+    """Run a whole turn, with the current mail unless something else is given."""
     with anyio.fail_after(DEADLINE_S):
         return await driver.turn(given or await desk.begin(), desk)
 
 
 @asynccontextmanager
 async def begun(driver: Driver, desk: RecordingDesk) -> AsyncIterator[anyio.CancelScope]:
-    """A turn that goes on beside the test; the scope cancels it. Leaving waits for its end."""
+    """Run a turn beside the test; the scope cancels it. Leaving waits for its end."""
     given = await desk.begin()
     scope = anyio.CancelScope()
 
@@ -125,6 +128,14 @@ async def begun(driver: Driver, desk: RecordingDesk) -> AsyncIterator[anyio.Canc
         yield scope
 
 
+def counting_s() -> float:
+    """Return how long this machine takes now to count to five million: 0.1 s when it is quiet."""
+    began = time.monotonic()
+    for _ in range(5_000_000):
+        pass
+    return time.monotonic() - began
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for something that is about to be true."""
     with anyio.fail_after(DEADLINE_S):
@@ -133,11 +144,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def send(team: Team, text: str) -> str:
-    """A message of the lead to ann; its id."""
+    """Send a message from the lead to ann. Returns its id."""
     return (await team.mailbox.send("ann", text, sender=LEAD)).id
 
 
 async def states(team: Team) -> dict[str, str]:
-    """How far ann's messages got."""
+    """Return the delivery states of ann's messages."""
     box = await team.mailbox.read("ann", history=True)
     return {entry.id: entry.state for entry in box.entries}

@@ -1,4 +1,4 @@
-"""Disks that count their steps, die at one of them, or fail at one of them."""
+"""Disks that count their steps, kill the process at one of them, or fail at one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bullpen.store.files.disk import Disk
 
 
 class CountingDisk(Disk):
-    """Counts the steps of an operation, so that a test can break every one of them."""
+    """Counts the steps of an operation, so that a test can break each of them."""
 
     def __init__(self) -> None:
         super().__init__(fsync=True)
@@ -49,15 +49,15 @@ class DyingDisk(CountingDisk):
 
 
 class FailingDisk(CountingDisk):
-    """Refuses its n-th step, and with `forever` every later one too, as a full disk does."""
+    """Fails at its n-th step, and with `forever` at every later one too, like a full disk."""
 
-    def __init__(self, n: int, *, forever: bool = False, code: int = errno.ENOSPC) -> None:
+    def __init__(self, n: int, *, forever: bool = False) -> None:
         super().__init__()
-        self._n, self._forever, self._code = n, forever, code
+        self._n, self._forever = n, forever
 
     def step(self, what: str, path: str) -> None:
         super().step(what, path)
         due = len(self.steps) >= self._n if self._forever else len(self.steps) == self._n
-        # A full disk still lets go of what is there.
+        # A full disk still allows deleting.
         if due and what not in ("rmdir", "unlink", "rename", "exchange", "truncate"):
-            raise OSError(self._code, os.strerror(self._code), path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)

@@ -1,4 +1,4 @@
-"""What every store promises about mail: one named test for each promise."""
+"""What every store promises about mail: one test for each promise."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol.changes import Deliver, MarkMail, PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.base import Mailbox, Mark, Store, Stored, StoreLimits
-from bullpen.testing.records import message, put, task
+from bullpen.store.contract import Mailbox, Mark, Store, Stored, StoreLimits
+from bullpen.testing.sample_records import message, put, task
 
 
 def ids(box: Mailbox) -> list[str]:
@@ -35,7 +35,7 @@ async def see(store: Store, msg_ids: Sequence[str], *, agent: str = "ann") -> in
 
 
 class MailboxContract:
-    """Part of `StoreContract`; see there how to run it."""
+    """Part of `StoreContract`, which says how to run it."""
 
     limits: ClassVar[StoreLimits] = StoreLimits(seen_kept=4, message_bytes_max=4096)
 
@@ -274,7 +274,7 @@ class MailboxContract:
     # The archive
 
     async def fill_archive(self, store: Store) -> list[str]:
-        """Send and see one more message than the mailbox keeps; the ids, oldest first."""
+        """Send and see one more message than the mailbox keeps. Returns the ids, oldest first."""
         sent = [f"old{n}" for n in range(2 * self.limits.seen_kept + 1)]
         await send(store, *sent)
         for msg_id in sent:

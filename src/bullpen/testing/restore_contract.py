@@ -1,14 +1,15 @@
-"""What every store promises about making a team out of its log: one named test a promise."""
+"""What every store promises about restoring a team from its log: one test for each promise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import anyio
 import pytest
 
 from bullpen.errors import Conflict, Invalid
-from bullpen.protocol import jsontext
+from bullpen.protocol import json_text
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
@@ -23,8 +24,8 @@ from bullpen.protocol.changes import (
 )
 from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.names import LEAD
-from bullpen.store.base import Entry, Store
-from bullpen.testing.records import (
+from bullpen.store.contract import Entry, Store
+from bullpen.testing.sample_records import (
     assert_replay_is_live,
     config,
     heartbeat,
@@ -38,25 +39,34 @@ from bullpen.testing.records import (
 
 AGENTS = (LEAD, "ann", "bob", "cleo", "QA Lead!")
 KEPT = 4
-"""How many seen messages `live_through` leaves in the inbox that it fills; see `StoreContract`."""
+"""How many seen messages `live_through` leaves in the inbox; see `StoreContract`."""
 
 
 MADE: tuple[Change, ...] = (PutTeam(config().header), *map(PutMember, config().roster))
-"""What makes a team."""
+"""Creates a team."""
 
 
 def texts(events: Sequence[Event]) -> list[bytes]:
-    """The events as lines of a log, to be compared byte by byte."""
-    return [jsontext.dumps_line(event.encode()) for event in events]
+    """Return the events as lines of a log, to compare them byte by byte."""
+    return [json_text.dumps_line(event.encode()) for event in events]
 
 
 async def boxes(store: Store, team: str) -> dict[str, tuple[Entry, ...]]:
-    """All mail of a team, archived or not."""
+    """Return all mail of a team, archived or not."""
     return {agent: (await store.mailbox(team, agent, history=True)).entries for agent in AGENTS}
 
 
-async def live_through(store: Store, team: str = "alpha") -> None:
-    """Give a team something of everything: mail in every state, ids that were given once."""
+async def restored(store: Store) -> list[Event]:
+    """Restore `beta` from the log of `alpha`, which has lived through everything."""
+    await live_through(store)
+    events = await store.events("alpha")
+    await store.restore("beta", events)
+    return events
+
+
+async def live_through(store: Store) -> None:
+    """Give a team something of everything: mail in every state, ids that were used once."""
+    team = "alpha"
     for number in range(1, 5):
         await put(store, PutTask(task(str(number))), team=team)
     await put(store, DeleteTask("4"), PutMember(member("cleo", later=[None])), team=team)
@@ -76,7 +86,7 @@ async def live_through(store: Store, team: str = "alpha") -> None:
 
 
 def log(*changes: Change, observed: bool = False) -> list[Event]:
-    """A log that creates the team and then has one event for every change."""
+    """Return a log that creates the team and then has one event for every change."""
     return [
         Event(1, "2026-01-01T00:00:00.000Z", LEAD, "team.create", MADE),
         *(
@@ -102,18 +112,15 @@ NO_LOGS: dict[str, Callable[[list[Event]], list[Event]]] = {
 
 
 class RestoreContract:
-    """Part of `StoreContract`; see there how to run it."""
+    """Part of `StoreContract`, which says how to run it."""
 
     async def test_a_restored_team_has_exactly_the_log_it_was_made_of(self, store: Store) -> None:
-        await live_through(store)
-        events = await store.events("alpha")
-        await store.restore("beta", events)
+        events = await restored(store)
         assert texts(await store.events("beta")) == texts(events)
         assert await store.teams() == ["alpha", "beta"]
 
     async def test_a_restored_team_reads_as_the_one_that_lived(self, store: Store) -> None:
-        await live_through(store)
-        await store.restore("beta", await store.events("alpha"))
+        await restored(store)
         there, here = await store.read("beta"), await store.read("alpha")
         assert there == here
         assert list(there.tasks) == list(here.tasks)
@@ -121,8 +128,7 @@ class RestoreContract:
         await assert_replay_is_live(store, "beta")
 
     async def test_restored_mail_has_its_states_its_order_and_its_words(self, store: Store) -> None:
-        await live_through(store)
-        await store.restore("beta", await store.events("alpha"))
+        await restored(store)
         assert await boxes(store, "beta") == await boxes(store, "alpha")
         for agent in AGENTS:
             hot = await store.mailbox("beta", agent)
@@ -132,13 +138,11 @@ class RestoreContract:
                 assert after == await store.mailbox("alpha", agent, after=entry.id)
 
     async def test_a_restored_team_gives_no_task_id_again(self, store: Store) -> None:
-        await live_through(store)
-        await store.restore("beta", await store.events("alpha"))
+        await restored(store)
         assert await next_task_id(store, "beta") == await next_task_id(store) == 5
 
     async def test_a_restored_team_goes_on_as_the_one_that_lived(self, store: Store) -> None:
-        await live_through(store)
-        await store.restore("beta", await store.events("alpha"))
+        await restored(store)
         for team in ("alpha", "beta"):
             await put(store, PutTask(task("5")), DeleteTask("1"), team=team)
             for msg_id in ("m0", "m1", "m5", "new"):
@@ -152,9 +156,7 @@ class RestoreContract:
         await assert_replay_is_live(store, "beta")
 
     async def test_a_team_restored_once_more_is_still_the_same(self, store: Store) -> None:
-        await live_through(store)
-        events = await store.events("alpha")
-        await store.restore("beta", events)
+        events = await restored(store)
         await store.delete("beta", actor=LEAD)
         await store.restore("beta", events)
         assert texts(await store.events("beta")) == texts(events)
@@ -218,8 +220,7 @@ class RestoreContract:
         assert await store.presence("beta") == {}
 
     async def test_a_restored_team_needs_no_mending(self, store: Store) -> None:
-        await live_through(store)
-        await store.restore("beta", await store.events("alpha"))
+        await restored(store)
         assert await store.checkup("beta", fix=True) == []
         assert await store.checkup(None, fix=True) == []
         assert texts(await store.events("beta")) == texts(await store.events("alpha"))
@@ -256,18 +257,14 @@ class RestoreContract:
             outcomes: list[str] = []
 
             async def restore(won: list[str] = outcomes) -> None:
-                try:
+                with suppress(Conflict):
                     await store.restore("beta", log(PutTask(task("1"))))
                     won.append("restored")
-                except Conflict:
-                    pass
 
             async def create(won: list[str] = outcomes) -> None:
-                try:
+                with suppress(Conflict):
                     await store.create("beta", config("beta"), actor=LEAD)
                     won.append("created")
-                except Conflict:
-                    pass
 
             async with anyio.create_task_group() as group:
                 group.start_soon(restore)

@@ -1,4 +1,4 @@
-"""What every store promises: one named test for each promise. Subclass it to check a store.
+"""What every store promises: one test for each promise. Subclass it to check a store.
 
 class TestMyStore(StoreContract):
     @pytest.fixture
@@ -19,7 +19,6 @@ import pytest
 
 from bullpen.errors import Conflict, Invalid, NotFound
 from bullpen.protocol.changes import (
-    Change,
     DeleteTask,
     Deliver,
     PutMember,
@@ -29,10 +28,11 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.names import LEAD
-from bullpen.store.base import Store
+from bullpen.store.contract import Store
 from bullpen.testing.commit_contract import CommitContract
 from bullpen.testing.mailbox_contract import MailboxContract, see, send
-from bullpen.testing.records import (
+from bullpen.testing.restore_contract import RestoreContract
+from bullpen.testing.sample_records import (
     assert_replay_is_live,
     config,
     heartbeat,
@@ -43,7 +43,6 @@ from bullpen.testing.records import (
     request,
     task,
 )
-from bullpen.testing.restore_contract import RestoreContract
 
 T = TypeVar("T")
 
@@ -74,26 +73,15 @@ CALLS_WITH_A_MEMBER_NAME: dict[str, Call] = {
     "beat": lambda store, name: store.beat("alpha", heartbeat(name)),
     "deliver": lambda store, name: put(store, Deliver(name, message("m1"))),
 }
-NO_NAMES = [
-    "",
-    ".",
-    "..",
-    "../alpha",
-    "a/b",
-    "/alpha",
-    "a\\b",
-    ".hidden",
-    "a\0b",
-    "a\nb",
-    "x" * 300,
-]
+_LONG = "x" * 300
+NO_NAMES = ["", ".", "..", "../alpha", "a/b", "/alpha", "a\\b", ".hidden", "a\0b", "a\nb", _LONG]
 
 
 @asynccontextmanager
 async def watching(
     store: Store, *, agent: str | None = None
 ) -> AsyncIterator[tuple[int, AsyncIterator[int]]]:
-    """The first number of a watch, and the watch, which is closed at the end."""
+    """Yield the first number of a watch, and the watch, which is closed at the end."""
     seqs = store.watch("alpha", agent=agent)
     try:
         with anyio.fail_after(5):
@@ -112,7 +100,7 @@ async def wait_for_seq(seqs: AsyncIterator[int], seq: int) -> None:
 
 
 async def wakes_within(seqs: AsyncIterator[int], seconds: float) -> bool:
-    """Whether a watch yields in that time; it is of no use afterwards if not."""
+    """Return whether a watch yields in that time; if not, it cannot be used any more."""
     with anyio.move_on_after(seconds):
         await anext(seqs)
         return True
@@ -123,10 +111,7 @@ async def wakes_within(seqs: AsyncIterator[int], seconds: float) -> bool:
 async def looking(
     changes: AsyncGenerator[int, None], look: Callable[[], Awaitable[T]]
 ) -> AsyncIterator[Callable[[T], Awaitable[None]]]:
-    """Look at something whenever a watch wakes, and never else; gives a wait for what shall show.
-
-    That wait is shorter than the time after which a store looks though nobody told it to.
-    """
+    """Yield a function that waits for something, checking only when a watch wakes."""
     found: list[T] = []
     news = anyio.Event()
 
@@ -149,20 +134,17 @@ async def looking(
 
 
 async def last_message(store: Store, agent: str) -> str | None:
-    """The id of the last message in a mailbox."""
+    """Return the id of the last message in a mailbox."""
     entries = (await store.mailbox("alpha", agent)).entries
     return entries[-1].id if entries else None
 
 
 class StoreContract(CommitContract, MailboxContract, RestoreContract):
-    """Every promise of `bullpen.store.base.Store` that one process can check.
-
-    A subclass has a fixture `store`: a store without teams, made with `limits`.
-    """
+    """Every promise of a `Store` that one process can check. A subclass has a fixture `store`."""
 
     @pytest.fixture(autouse=True)
     async def team(self, store: Store) -> str:
-        """The team `alpha`, which every test starts with."""
+        """Create the team `alpha`, which every test starts with."""
         await store.create("alpha", config(), actor=LEAD)
         return "alpha"
 
@@ -269,7 +251,7 @@ class StoreContract(CommitContract, MailboxContract, RestoreContract):
     # Events
 
     async def mixed_run(self, store: Store) -> None:
-        """A bit of everything."""
+        """Make a few changes of every kind."""
         await put(store, PutTask(task("1")), PutTask(task("2")), Deliver("ann", message("m1")))
         await put(store, PutMember(member("cleo", later=1)), PutRequest(request("r1")))
         await send(store, "m2", "m3", "m2")
@@ -364,6 +346,10 @@ class StoreContract(CommitContract, MailboxContract, RestoreContract):
             with pytest.raises(NotFound):
                 await wait_for_seq(seqs, 1_000_000)
 
+    async def test_a_mailbox_whose_name_is_a_path_is_not_watched(self, store: Store) -> None:
+        with pytest.raises(Invalid):
+            await anext(store.watch("alpha", agent="../ann"))
+
     async def test_a_heartbeat_wakes_no_watch(self, store: Store) -> None:
         await store.beat("alpha", heartbeat("ann"))
         async with watching(store) as (_, seqs):
@@ -380,12 +366,8 @@ class StoreContract(CommitContract, MailboxContract, RestoreContract):
                 await shows(msg_id)
 
     async def test_a_watch_for_an_agent_wakes_for_tasks_and_requests(self, store: Store) -> None:
-        changes: list[Change] = [
-            PutTask(task("1")),
-            PutRequest(request("r1")),
-            PutTask(task("1", status="completed")),
-        ]
-        for change in changes:
+        done = PutTask(task("1", status="completed"))
+        for change in (PutTask(task("1")), PutRequest(request("r1")), done):
             async with watching(store, agent="ann") as (_, seqs):
                 await put(store, change)
                 assert await wakes_within(seqs, 5), change

@@ -1,4 +1,4 @@
-"""The same random operations on two stores, compared after every step."""
+"""Runs the same random operations on two stores, and compares them after every step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bullpen.errors import BullpenError, Refused
-from bullpen.protocol import jsontext
+from bullpen.protocol import json_text
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
     Deliver,
-    Event,
-    MarkMail,
     PutMember,
     PutRequest,
     PutTask,
@@ -28,8 +26,8 @@ from bullpen.protocol.changes import (
 )
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
-from bullpen.store.base import Committed, Decide, Mark, Store, Stored, View
-from bullpen.testing.records import (
+from bullpen.store.contract import Committed, Decide, Mark, Store, Stored, View
+from bullpen.testing.sample_records import (
     always,
     assert_replay_is_live,
     config,
@@ -65,7 +63,7 @@ extras = st.dictionaries(st.sampled_from(("later", "Other key", "ü")), values, 
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Random operations. What a decision depends on, it takes from the view it is given."""
+    """Random operations. A decision depends only on the view it is given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
             self._open = stack.pop_all()
 
     def makers(self) -> tuple[Callable[[], Store], Callable[[], Store]]:
-        """What makes the store under test, and what makes the model."""
+        """Return the functions that create the store under test and the model."""
         raise NotImplementedError
 
     def teardown(self) -> None:
@@ -92,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(team=st.sampled_from(TEAM_NAMES), fields=extras)
     def create(self, team: str, fields: dict[str, Any]) -> None:
-        # A null field of a team means "not there" in the log.
+        # In the log, a null field of a team means that it is missing.
         known = {key: value for key, value in fields.items() if value is not None}
         self._both(lambda store: store.create(team, config(team, **known), actor=LEAD))
 
@@ -228,10 +226,10 @@ class StoreMachine(RuleBasedStateMachine):
 def build_machine(
     make_store: Callable[[], Store], make_model: Callable[[], Store]
 ) -> type[StoreMachine]:
-    """A machine that compares what `make_store` makes with what `make_model` makes.
+    """Return a machine that compares the stores that `make_store` and `make_model` create.
 
-    Each is called once for every example, inside an event loop, and must give a store without
-    teams. A maker that needs a directory for it makes one, and may remove it in `aclose`.
+    Each is called once for every example, inside an event loop, and must return a store without
+    teams. If it needs a directory, it creates one, and may remove it in `aclose`.
     """
 
     class Machine(StoreMachine):
@@ -242,7 +240,7 @@ def build_machine(
 
 
 def _picked(view: View, picks: Sequence[int]) -> list[Task]:
-    """Some of the tasks that there are, none if there are none."""
+    """Return some of the existing tasks, or none."""
     tasks = list(view.tasks().values())
     return [tasks[pick % len(tasks)] for pick in picks] if tasks else []
 
@@ -255,7 +253,7 @@ def _without(other: Task, task_id: str) -> Task:
 
 
 async def _outcome(store: Store, call: Call) -> object:
-    """What a call gave, in a form that must be equal for every store."""
+    """Return the outcome of a call in a form that must be equal for every store."""
     try:
         result = await call(store)
     except BullpenError as error:
@@ -264,8 +262,8 @@ async def _outcome(store: Store, call: Call) -> object:
         case Committed(seq, changes):
             return seq, _plain(changes)
         case Stored(duplicate=True):
-            # The contract does not say which number a message has that was not added, nor what
-            # is ahead of it.
+            # The contract does not say which number a message has that was not added, nor what is
+            # ahead of it.
             return replace(result, seq=0, ahead=0)
         case _:
             return result
@@ -278,7 +276,7 @@ async def _compare(store: Store, model: Store) -> None:
 
 
 async def _everything(store: Store) -> dict[str, object]:
-    """All that a store shows of all its teams."""
+    """Return everything that a store shows of all its teams."""
     shown: dict[str, object] = {"teams": await store.teams()}
     for team in await store.teams():
         state = await store.read(team)
@@ -290,7 +288,10 @@ async def _everything(store: Store) -> dict[str, object]:
             "requests": dict(state.requests),
             "seq": state.seq,
             "problems": state.problems,
-            "events": [_plain_event(event) for event in await store.events(team)],
+            "events": [
+                (event.seq, event.actor, event.op, event.observed, _plain(event.changes))
+                for event in await store.events(team)
+            ],
             "presence": dict(await store.presence(team)),
             "mail": {
                 agent: await store.mailbox(team, agent, history=True) for agent in AGENT_NAMES
@@ -299,18 +300,10 @@ async def _everything(store: Store) -> dict[str, object]:
     return shown
 
 
-def _plain_event(event: Event) -> tuple[object, ...]:
-    return event.seq, event.actor, event.op, event.observed, _plain(event.changes)
-
-
 def _plain(changes: Sequence[Change]) -> object:
-    """The changes as they look in a log; the ids of one mark are a set, so they are sorted."""
-    rows = [
-        encode(
-            replace(change, ids=tuple(sorted(change.ids)))
-            if isinstance(change, MarkMail)
-            else change
-        )
-        for change in changes
-    ]
-    return jsontext.loads(jsontext.dumps_line(rows))
+    """Return the changes as in a log. The ids of one mark are a set, so they are sorted."""
+    rows = [encode(change) for change in changes]
+    for row in rows:
+        if row["put"] == "mail_state":
+            row["ids"].sort()
+    return json_text.loads(json_text.dumps_line(rows))

@@ -1,1 +1,1 @@
-"""What people see of a team, whatever they look at it with: the same facts and the same words."""
+"""A team as people see it: the same facts and words for every screen and report."""

@@ -1,19 +1,20 @@
-"""Agents in words: what they do, what they used, where they run."""
+"""Describes agents in words: what they do, what they used, where they run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bullpen.agents import processes
-from bullpen.agents.news import THE_RUN_IS_OVER
+from bullpen.agents.system import processes
 from bullpen.protocol.agent import Usage
+from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
-from bullpen.team.check_rules import is_done
+from bullpen.team.tasks.check_rules import is_done
+from bullpen.view.news import THE_RUN_IS_OVER
 
 if TYPE_CHECKING:
-    from bullpen.agents.launching import Spawned
-    from bullpen.agents.rollcall import AgentView
+    from bullpen.agents.supervisor.roster_view import AgentView
+    from bullpen.agents.supervisor.start import Spawned
     from bullpen.team.snapshot import Snapshot
 
 DONE = "done"
@@ -27,19 +28,16 @@ STATE_STYLES = {
     "lost": "bad",
 }
 THINKING = "thinking"
-ENDED = frozenset({"failed", "stopped", "lost"})
 
 _QUIET_ENDS = ("finished", "suspended")
 _THOUSAND = 1000
 
 
 def subjects_of(snapshot: Snapshot) -> dict[str, str]:
-    """The subjects of a team's tasks, by id."""
     return {task.id: task.subject for task in snapshot.tasks}
 
 
 def colors_of(snapshot: Snapshot) -> dict[str, str]:
-    """The colours of a team's members, by name."""
     return {view.member.name: view.member.color for view in snapshot.members if view.member.color}
 
 
@@ -51,12 +49,12 @@ def waiting_for(name: str, snapshot: Snapshot) -> list[Request]:
 def states_of(views: Sequence[AgentView], snapshot: Snapshot) -> dict[str, str]:
     """The states of a team's agents in one word each, by name.
 
-    Of one that was not made to stop, it is how it ended. Who was stopped only because the goal
-    was reached is done.
+    An agent that ended by itself has its end as its state. An agent that was stopped because the
+    goal was reached is done.
     """
     tasks = snapshot.tasks
     all_done = bool(tasks) and all(map(is_done, tasks))
-    reached = all_done or snapshot.team.facts.result is not None
+    reached = all_done or snapshot.team.facts.finished is not None
     states: dict[str, str] = {}
     for view in views:
         states[view.name] = view.state
@@ -68,12 +66,12 @@ def states_of(views: Sequence[AgentView], snapshot: Snapshot) -> dict[str, str]:
 
 
 def doing(view: AgentView, state: str, subjects: Mapping[str, str]) -> str:
-    """What an agent does, waits for or ended with, in a few words."""
+    """What an agent does, waits for, or ended with, in a few words."""
     return ": ".join(part for part in (task_of(view, subjects), activity(view, state)) if part)
 
 
 def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
-    """The task that an agent has in progress, and how many more."""
+    """The task that an agent is working on, and how many more it has."""
     if not view.tasks:
         return ""
     first, *more = view.tasks
@@ -82,7 +80,7 @@ def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
 
 
 def activity(view: AgentView, state: str) -> str:
-    """The tool that an agent uses, what it waits for, or why it ended; else what it did last."""
+    """The tool that an agent uses, what it waits for, why it ended, or what it did last."""
     if state == DONE:
         return ""
     if view.state in ENDED:
@@ -97,7 +95,7 @@ def activity(view: AgentView, state: str) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """How many tokens were read for the first time or written: `12.4k`."""
+    """Tokens without those read from a cache: `12.4k`."""
     return count(usage.tokens)
 
 
@@ -107,7 +105,7 @@ def count(number: float) -> str:
         return str(int(number))
     for unit in ("k", "M"):
         number /= _THOUSAND
-        # Below 9.95 a second digit says more than it costs; above 999.5 it is the next unit.
+        # Above 999.5 it would be rounded up to the next unit.
         if number < _THOUSAND - 0.5:
             return f"{number:.1f}{unit}" if number < 99.95 else f"{number:.0f}{unit}"
     return f"{number / _THOUSAND:.1f}G"
@@ -123,24 +121,22 @@ def money(usage: Usage) -> str:
 
 
 def context(view: AgentView) -> str:
-    """How full the context window of an agent's model is: `42%`. Empty if it is not known."""
+    """How full an agent's context window is: `42%`, or nothing if it is not known."""
     return "" if view.context is None else f"{view.context:.0%}"
 
 
 def used_any(usage: Usage) -> bool:
-    """Whether a model was asked at all, as far as is known. Scripts ask none."""
+    """Whether a model was used, as far as is known. Scripts use none."""
     tokens_or_money = usage.tokens or usage.cache_read_tokens or usage.cost_usd
     return bool(tokens_or_money or usage.unpriced)
 
 
 def used(usage: Usage) -> str:
-    """What was used, in a few words."""
     turns = f"{usage.turns} turn{'' if usage.turns == 1 else 's'}"
     return f"{turns}, {tokens(usage)} tokens, {money(usage)}" if used_any(usage) else turns
 
 
 def total(views: Iterable[AgentView]) -> Usage:
-    """What agents used together."""
     usage = Usage.new()
     for view in views:
         usage = usage.plus(view.usage)
@@ -148,7 +144,7 @@ def total(views: Iterable[AgentView]) -> Usage:
 
 
 def duration(seconds: float) -> str:
-    """How long something took: `42s`, `3m 20s`, `2h 05m`."""
+    """A duration: `42s`, `3m 20s`, `2h 05m`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -162,7 +158,7 @@ def place_of(view: AgentView | Spawned) -> str:
     place = view.place
     if place is None:
         return ""
-    # In other backends it is a mark of their own.
+    # Other backends use the field for something else.
     pane = f"pane {place.pane}" if place.pane and place.backend == "tmux" else ""
     pid = f"pid {place.pid}" if place.pid else ""
     host = f"on {place.host}" if processes.is_elsewhere(place) else ""

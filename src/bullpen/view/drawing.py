@@ -1,7 +1,7 @@
-"""Drawings of a team as SVG: its graph of tasks, its members' states and its spend over time.
+"""Drawings of a team as SVG: the graph of tasks, states of members and cost over time. Pure.
 
-They hold class names and no styles, so that a page with a strict policy can show them; what the
-classes look like is in `drawing_style`. Whatever members wrote is in them as text. Pure.
+They hold class names and no styles, so that pages with a strict policy can show them; the styles
+are in `drawing_style`. Everything that members wrote is escaped.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
 from bullpen.view.agent_words import count, duration
-from bullpen.view.graph import Edge, Graph, Node
-from bullpen.view.story import Span, Spending, Story
+from bullpen.view.graph import Edge, Graph, GraphNode
+from bullpen.view.story import Span, SpendingOverTime, Story
+from bullpen.view.task_state import state_word
 from bullpen.view.text import one_line
 
 _NODE_W, _NODE_H, _COLUMN_GAP, _ROW_GAP, _EDGE = 220, 52, 56, 14, 12
@@ -28,7 +29,7 @@ _THINNEST = 0.8
 
 
 def graph_svg(graph: Graph, *, links: Callable[[str], str] | None = None) -> str:
-    """The tasks with what leads from one to another; `links` gives the address of a task."""
+    """The tasks and their dependencies; `links` gives the address of a task."""
     width = _EDGE * 2 + max(1, graph.columns) * (_NODE_W + _COLUMN_GAP) - _COLUMN_GAP
     height = _EDGE * 2 + max(1, graph.rows) * (_NODE_H + _ROW_GAP) - _ROW_GAP
     places = {node.task.id: _corner(node) for node in graph.nodes}
@@ -50,7 +51,7 @@ def graph_svg(graph: Graph, *, links: Callable[[str], str] | None = None) -> str
 
 
 def gantt_svg(story: Story, *, names: Sequence[str], now_ms: int) -> str:
-    """The states of members over time, a lane for each of these names."""
+    """The states of these members over time, one lane each."""
     began = story.began_ms if story.began_ms is not None else now_ms
     length = max(1000, now_ms - began)
     height = len(names) * _LANE_H + _AXIS_H
@@ -77,10 +78,10 @@ def gantt_svg(story: Story, *, names: Sequence[str], now_ms: int) -> str:
     )
 
 
-def spend_svg(points: Sequence[Spending], *, now_ms: int) -> str:
-    """What the team had used over time: money, or tokens if no price is known."""
+def spend_svg(points: Sequence[SpendingOverTime], *, now_ms: int) -> str:
+    """The usage of the team over time: money, or tokens if no price is known."""
     if not points:
-        words = "Nothing was spent."
+        words = "No cost yet."
         text = f'<text class="empty" x="{_EDGE}" y="24">{words}</text>'
         return _svg("spend", words, (_LABEL_W + _PLOT_W, 40), (text,))
     in_money = points[-1].usd > 0
@@ -112,7 +113,7 @@ def spend_svg(points: Sequence[Spending], *, now_ms: int) -> str:
         yield f'<path class="spent-area" d="{line}V{y(0):.1f}Z"/>'
         yield f'<path class="spent" d="{line}"/>'
 
-    label = f"{'Spend' if in_money else 'Tokens'} over {duration(length / 1000)}, {last} in all"
+    label = f"{'Cost' if in_money else 'Tokens'} over {duration(length / 1000)}, {last} in total"
     return _svg("spend", label, (_SPEND_LABEL_W + _PLOT_W + _EDGE, _SPEND_H + _AXIS_H), parts())
 
 
@@ -125,7 +126,7 @@ def _svg(
     fixed: bool = False,
     has_links: bool = False,
 ) -> str:
-    """One drawing. What has links is a group: nobody could follow those of an image."""
+    """One drawing. With links it is a group, because links in an image cannot be followed."""
     role = "group" if has_links else "img"
     dimensions = f' width="{size[0]}" height="{size[1]}"' if fixed else ""
     return (
@@ -135,7 +136,7 @@ def _svg(
     )
 
 
-def _corner(node: Node) -> tuple[int, int]:
+def _corner(node: GraphNode) -> tuple[int, int]:
     return (
         _EDGE + node.column * (_NODE_W + _COLUMN_GAP),
         _EDGE + node.row * (_NODE_H + _ROW_GAP),
@@ -153,10 +154,10 @@ def _edge(edge: Edge, places: dict[str, tuple[int, int]]) -> str:
     )
 
 
-def _node(node: Node, corner: tuple[int, int], links: Callable[[str], str] | None) -> str:
+def _node(node: GraphNode, corner: tuple[int, int], links: Callable[[str], str] | None) -> str:
     task, (x, y) = node.task, corner
     critical = " critical" if node.critical else ""
-    state = task.state.replace("_", " ")
+    state = state_word(task.state)
     owner = f"{state} · {task.owner}" if task.owner else state
     whole = f"{task.id}: {task.subject} ({owner})"
     if node.critical:
@@ -182,12 +183,12 @@ def _spans(
         end = now_ms if span.to_ms is None else span.to_ms
         left, right = at(span.from_ms), at(end)
         if span.to_ms is not None and right < drawn_to + _THINNEST / 2:
-            # It would be thinner than a line over what is drawn there.
+            # It would be too thin to see.
             continue
         drawn_to = right
         words = (
             f"{span.state} for {duration((end - span.from_ms) / 1000)}, "
-            f"from {duration((span.from_ms - began) / 1000)} on"
+            f"starting at {duration((span.from_ms - began) / 1000)}"
         )
         yield (
             f'<rect class="span state-{span.state}" x="{left:.1f}" y="{top + 5}" '
@@ -213,7 +214,7 @@ def _time_axis(length_ms: int, *, at_left: int, height: int) -> Iterator[str]:
 
 
 def _sample(length: int) -> Sequence[int]:
-    """Which of so many points are drawn: no more than can be told apart, the last one always."""
+    """The numbers of the points to draw: not too many, and always the last one."""
     if length <= _POINTS_MAX:
         return range(length)
     return [*range(0, length - 1, -(-length // _POINTS_MAX)), length - 1]
@@ -226,7 +227,7 @@ def _amount(value: float, *, in_money: bool) -> str:
 
 
 def _cut(text: str, cells: int) -> str:
-    """As much of a text as fits, escaped. A drawing does not wrap lines."""
+    """As much of a text as fits on one line, escaped."""
     line, used = one_line(text), 0
     for number, char in enumerate(line):
         used += 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,7 +1,4 @@
-"""What the classes of drawings look like: a style sheet that pages put in their own or beside it.
-
-Colours are variables with defaults for a light page, so that a page may give others.
-"""
+"""The style sheet of drawings. Colours are variables with defaults for a light page."""
 
 STYLE = """\
 .drawing { display: block; font: 13px/1.2 system-ui, sans-serif; color: inherit; }
@@ -11,7 +8,7 @@ STYLE = """\
 .drawing .node rect { fill: var(--panel, #ffffff); stroke: var(--line, #8c959f); }
 .drawing .node .mark { stroke: var(--state, #8c959f); stroke-width: 4; stroke-linecap: round; }
 .drawing .node.critical rect { stroke: var(--critical, #bc4c00); stroke-width: 2; }
-.drawing .node.state-done .subject { fill: var(--muted, #57606a); }
+.drawing .node:is(.state-done, .state-merged) .subject { fill: var(--muted, #57606a); }
 .drawing a:focus-visible { outline: none; }
 .drawing a:focus-visible rect { stroke: var(--focus, #0969da); stroke-width: 3; }
 .drawing .edge { fill: none; stroke: var(--line, #8c959f); stroke-width: 1.2; }
@@ -25,6 +22,6 @@ STYLE = """\
 .state-waiting, .state-queued, .state-unproven { --state: var(--attention, #9a6700); }
 .state-starting, .state-ready { --state: var(--new, #0969da); }
 .state-idle, .state-blocked { --state: var(--quiet, #8c959f); }
-.state-stopped, .state-done { --state: var(--ended, #6e7781); }
+.state-stopped, .state-done, .state-merged { --state: var(--ended, #6e7781); }
 .state-failed, .state-lost, .state-given_up { --state: var(--bad, #cf222e); }
 """

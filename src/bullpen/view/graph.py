@@ -1,7 +1,7 @@
-"""The graph of tasks: which column and row each has, and which chain is the longest. Pure.
+"""The layout of the graph of tasks: a column and a row for each, and the longest chain. Pure.
 
-Columns are depths: a task stands to the right of all it waits for. Within a column tasks are put
-near what they depend on, by the means of their neighbours' rows, so that few lines cross.
+A task stands to the right of all tasks it depends on. Within a column, tasks are sorted by the mean
+row of their neighbours, so that few lines cross.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bullpen.view.scene import TaskCard
+from bullpen.view.cards import TaskCard
+from bullpen.view.task_state import FINISHED
 
 _SWEEPS = 4
 _WEIGHTS = {"small": 1, "medium": 2, "large": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """Where a task stands; `critical` if it is on the longest chain of what is not done."""
+class GraphNode:
+    """The place of a task; `critical` if it is on the longest chain of open tasks."""
 
     task: TaskCard
     column: int
@@ -27,7 +28,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A task that another one waits for."""
+    """A dependency between two tasks."""
 
     before: str
     after: str
@@ -36,16 +37,16 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Tasks in columns and rows, with what leads from one to another."""
+    """Tasks in columns and rows, with their dependencies."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[Edge, ...]
     columns: int
     rows: int
 
 
 def graph_of(tasks: Sequence[TaskCard]) -> Graph:
-    """Where each of these tasks stands. Ids that are not among them are left out."""
+    """The layout of these tasks. Dependencies on other tasks are ignored."""
     by_id = {task.id: task for task in tasks}
     before = {task.id: [each for each in task.after if each in by_id] for task in tasks}
     order = _in_order(before)
@@ -53,7 +54,8 @@ def graph_of(tasks: Sequence[TaskCard]) -> Graph:
     rows = _rows(order, before, column)
     chain = set(critical_path(tasks))
     nodes = tuple(
-        Node(by_id[each_id], column[each_id], rows[each_id], each_id in chain) for each_id in by_id
+        GraphNode(by_id[each_id], column[each_id], rows[each_id], each_id in chain)
+        for each_id in by_id
     )
     edges = tuple(
         Edge(first, then, first in chain and then in chain and column[then] == column[first] + 1)
@@ -69,8 +71,8 @@ def graph_of(tasks: Sequence[TaskCard]) -> Graph:
 
 
 def critical_path(tasks: Sequence[TaskCard]) -> list[str]:
-    """The chain of tasks that are not done which takes longest by their effort, in order."""
-    left = {task.id: task for task in tasks if task.state != "done"}
+    """The chain of open tasks with the largest total effort, in order."""
+    left = {task.id: task for task in tasks if task.state not in FINISHED}
     before = {task.id: [each for each in task.after if each in left] for task in left.values()}
     length: dict[str, int] = {}
     came_from: dict[str, str | None] = {}
@@ -88,7 +90,7 @@ def critical_path(tasks: Sequence[TaskCard]) -> list[str]:
 
 
 def _in_order(before: Mapping[str, Sequence[str]]) -> list[str]:
-    """Every task after those it waits for. What waits in a circle comes as it stands."""
+    """All tasks, each after those it depends on. Tasks in a circle come last."""
     after: dict[str, list[str]] = {each_id: [] for each_id in before}
     open_before = {each_id: len(set(firsts)) for each_id, firsts in before.items()}
     for each_id, firsts in before.items():

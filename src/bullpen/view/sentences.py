@@ -1,32 +1,21 @@
-"""Payloads, changes and times, said so that a person understands them."""
+"""Payloads, changes and times as sentences for people."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from bullpen.agents.news import asked_for
-from bullpen.protocol import payloads
-from bullpen.protocol.changes import (
-    Change,
-    DeleteTask,
-    Deliver,
-    Event,
-    MarkMail,
-    PutMember,
-    PutRequest,
-    PutTask,
-    PutTeam,
-    RemoveMember,
-)
+from bullpen.protocol import changes, payloads
+from bullpen.protocol.changes import Event
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
+from bullpen.view.news import asked_for
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def age(since_ms: float | None, now_ms: int) -> str:
-    """How long ago that was, in its largest unit: `3m`. Empty if it is not known."""
+    """How long ago something was, in its largest unit: `3m`. Empty if it is not known."""
     if since_ms is None:
         return ""
     seconds = max(0, int((now_ms - since_ms) / 1000))
@@ -65,19 +54,13 @@ def _payload(payload: payloads.Payload, message: Message) -> str:
         case payloads.ShutdownApproved():
             return f"{payload.sender} shuts down."
         case payloads.ShutdownRejected():
-            return f"{payload.sender} goes on working{_because(payload.reason)}"
+            return f"{payload.sender} keeps working{_because(payload.reason)}"
         case payloads.ModeSetRequest():
             return f"{payload.sender} sets your permission mode to {payload.mode}."
         case payloads.Control():
             return f"{payload.sender} orders: {payload.action}{_because(payload.reason)}"
         case payloads.TeammateTerminated():
             return payload.message
-        case _:
-            return _approval(payload, message)
-
-
-def _approval(payload: payloads.Payload, message: Message) -> str:
-    match payload:
         case payloads.PlanApprovalRequest():
             return f"{payload.sender} asks you to approve this plan:\n{payload.plan_content}"
         case payloads.PlanApprovalResponse():
@@ -107,12 +90,12 @@ def _because(reason: str | None) -> str:
 
 
 def waits(request: Request) -> str:
-    """Who waits for whom, and what for."""
+    """Who waits for whom, and for what."""
     return f"{request.sender} waits for {_answerer(request)}: {asked_for(request)}"
 
 
 def is_for_people(request: Request) -> bool:
-    """Whether a person has to answer it, as nobody else will."""
+    """Whether a person has to answer, because nobody else will."""
     asks_lead = request.approver is None and request.to == LEAD and request.kind != "shutdown"
     return request.approver == "human" or asks_lead
 
@@ -124,28 +107,27 @@ def _answerer(request: Request) -> str:
 
 
 def happened(event: Event) -> str:
-    """What an event changed."""
     said = "; ".join(_change(change) for change in event.changes)
     return f"{said} (done by another program)" if event.observed else said
 
 
-def _change(change: Change) -> str:
+def _change(change: changes.Change) -> str:
     match change:
-        case PutTask(task):
+        case changes.PutTask(task):
             owner = f", {task.owner}" if task.owner else ""
             return f"task {task.id} is {task.status}{owner}: {task.subject}"
-        case DeleteTask(task_id):
+        case changes.DeleteTask(task_id):
             return f"task {task_id} deleted"
-        case PutMember(member):
+        case changes.PutMember(member):
             return f"member {member.name}"
-        case RemoveMember(name):
+        case changes.RemoveMember(name):
             return f"member {name} removed"
-        case PutTeam(fields):
+        case changes.PutTeam(fields):
             return f"team: {', '.join(fields)}"
-        case Deliver(to, message):
+        case changes.Deliver(to, message):
             about = f": {message.summary}" if message.summary else ""
             return f"message from {message.sender} to {to}{about}"
-        case PutRequest(request):
+        case changes.PutRequest(request):
             return f"{request.kind} request {request.id} is {request.state}"
-        case MarkMail(agent, ids, state):
+        case changes.MarkMail(agent, ids, state):
             return f"{len(ids)} of {agent}'s messages {state}"

@@ -1,36 +1,30 @@
-"""The story of a team, from its log: who was in which state when, who said what, what it cost.
+"""The story of a team, from its log: states of members over time, messages, news and costs. Pure.
 
-It is told event by event, so that following a team costs as much as what is new, however long it
-has been going on; and told up to any event, it is the team as it was then. Pure.
+It is told event by event: following a team costs only what is new, and a story told up to an event
+shows the team as it was then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from bullpen.agents.news import news
+from bullpen.protocol import changes
 from bullpen.protocol.agent import AgentFacts, Usage
 from bullpen.protocol.changes import (
-    Deliver,
     Event,
-    PutMember,
-    PutRequest,
-    PutTask,
-    PutTeam,
-    RemoveMember,
 )
+from bullpen.protocol.clock import ms_of
 from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import payload_of
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import Member, TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.protocol.times import ms_of
-from bullpen.store.fold import Folded, apply
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.events.fold import Folded, apply
 from bullpen.team.snapshot import MemberState
-
-Began = Literal["turn", "rest"]
+from bullpen.view.news import addressed, news
 
 _FURTHER: dict[DeliveryState, int] = {
     "stored": 0, "injected": 1, "seen": 2, "consumed": 3, "archived": 4,
@@ -39,7 +33,7 @@ _FURTHER: dict[DeliveryState, int] = {
 
 @dataclass(slots=True)
 class Span:
-    """A time in which a member was in one state; without an end it lasts."""
+    """A time in which a member was in one state; without an end it is still going on."""
 
     state: MemberState
     from_ms: int
@@ -48,19 +42,19 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message as it was sent, to one or to many at once."""
+    """A message as it was sent, to one member or to many at once."""
 
     seq: int
     at_ms: int
     sender: str
     to: tuple[str, ...]
     message: Message
-    # What kind of notice it is, if it is none that somebody wrote: `idle_notification` and so on.
+    # The kind of a notice, such as `idle_notification`; None for a message that somebody wrote.
     kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NewsItem:
     """Something that happened, in words."""
 
     seq: int
@@ -69,8 +63,8 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """What the whole team had used by then."""
+class SpendingOverTime:
+    """What the whole team had used at one moment."""
 
     at_ms: int
     usd: float
@@ -79,7 +73,7 @@ class Spending:
 
 @dataclass(slots=True)
 class _Life:
-    """What the log says of one member."""
+    """What the log says about one member."""
 
     state: MemberState = "unknown"
     since_ms: int | None = None
@@ -88,7 +82,7 @@ class _Life:
 
 
 class Story:
-    """A team as far as its log was told."""
+    """A team as its log says, up to the last event told."""
 
     def __init__(self) -> None:
         self._folded: Folded[Any] = Folded()
@@ -99,57 +93,65 @@ class Story:
         self.began_ms: int | None = None
         self.at_ms = 0
         self.said: list[Said] = []
-        self.told: list[Told] = []
+        self.told: list[NewsItem] = []
         self.spans: dict[str, list[Span]] = {}
-        self.spending: list[Spending] = []
+        self.spending: list[SpendingOverTime] = []
         # When a task last changed its status or its owner.
         self.moved_ms: dict[str, int] = {}
 
     @property
     def seq(self) -> int:
-        """The number of the last event that was told."""
         return self._folded.seq
 
     @property
     def tasks(self) -> dict[str, Task]:
-        """The tasks, by id."""
         return self._folded.tasks
 
     @property
     def requests(self) -> dict[str, Request]:
-        """What was ever asked, by id."""
+        """All requests, open and answered, by id."""
         return self._folded.requests
 
     @property
     def members(self) -> dict[str, Member]:
-        """The members, by name, in the order they came."""
+        """The members by name, in the order in which they joined."""
         return self._folded.members
 
     @property
     def team(self) -> TeamConfig:
-        """The team with its members."""
         if self._config is None:
             rows = [member.raw for member in self.members.values()]
             self._config = TeamConfig.parse({**self._folded.team, "members": rows})
         return self._config
 
+    def shown_name(self, name: str) -> str:
+        """The name of a member for a screen: `you` for the lead, unless a program leads."""
+        lead = self.members.get(LEAD) if name == LEAD else None
+        return "you" if lead is not None and lead.agent is None and not lead.model else name
+
+    def shown_route(self, said: Said) -> str:
+        """Who sent a message to whom, for a screen."""
+        return f"{self.shown_name(said.sender)} to {', '.join(map(self.shown_name, said.to))}"
+
+    def shown_news(self, item: NewsItem) -> str:
+        return addressed(item.text) if self.shown_name(LEAD) != LEAD else item.text
+
     def state_of(self, name: str) -> tuple[MemberState, int | None]:
-        """The state of a member and since when, as far as the log says it."""
+        """The state of a member and since when, as far as the log says."""
         life = self._lives.get(name)
         return ("unknown", None) if life is None else (life.state, life.since_ms)
 
     def unread(self, name: str) -> int:
-        """How many messages a member has not seen."""
         states = self._folded.mail.get(name, {}).values()
         return sum(_FURTHER[state] < _FURTHER["seen"] for state in states)
 
     def delivery(self, said: Said) -> DeliveryState:
-        """How far a message got, with those who are behind the others."""
+        """The delivery state of a message: the least of all its recipients."""
         states = [self._folded.mail.get(to, {}).get(said.message.id, "consumed") for to in said.to]
         return min(states, key=lambda state: _FURTHER[state], default="stored")
 
     def copied(self) -> Story:
-        """The same story, which goes on by itself. Records are shared: nobody changes them."""
+        """A copy that can be told further. The records are shared: nothing changes them."""
         other = Story()
         mine = self._folded
         other._folded = replace(
@@ -164,7 +166,7 @@ class Story:
         other._left, other._config = self._left, self._config
         other.began_ms, other.at_ms = self.began_ms, self.at_ms
         other.said, other.told = list(self.said), list(self.told)
-        # Only the last of them can still get an end.
+        # Only the last span can still get an end.
         other.spans = {
             name: [*spans[:-1], *(replace(span) for span in spans[-1:])]
             for name, spans in self.spans.items()
@@ -173,7 +175,7 @@ class Story:
         return other
 
     def tell(self, events: Iterable[Event]) -> None:
-        """Go on with these events. Raises ValueError if one is missing or comes twice."""
+        """Tell these events too. Raises ValueError if one is missing or comes twice."""
         for event in events:
             self._tell(event)
 
@@ -181,42 +183,43 @@ class Story:
         before = {
             change.task.id: self.tasks.get(change.task.id)
             for change in event.changes
-            if isinstance(change, PutTask)
+            if isinstance(change, changes.PutTask)
         }
         apply(self._folded, event, keep=lambda record: record)
-        # A clock that was set back does not make the story go back.
+        # Times never go back, also if a clock was set back.
         self.at_ms = max(self.at_ms, ms_of(event.time) or 0)
         if self.began_ms is None:
             self.began_ms = self.at_ms
-        self.told += (Told(event.seq, self.at_ms, text) for text in news(event))
-        self._letters(event)
+        self.told += (NewsItem(event.seq, self.at_ms, text) for text in news(event))
+        self._record_messages(event)
         spent = False
         for change in event.changes:
-            spent |= isinstance(change, PutMember | RemoveMember | PutTeam)
+            spent |= isinstance(change, changes.PutMember | changes.RemoveMember | changes.PutTeam)
             match change:
-                case PutTask(task):
-                    self._task(before.get(task.id), task)
-                case PutMember(member):
+                case changes.PutTask(task):
+                    old = before.get(task.id)
+                    if old is None or (old.status, old.owner) != (task.status, task.owner):
+                        self.moved_ms[task.id] = self.at_ms
+                case changes.PutMember(member):
                     self._config = None
                     self._member(event.op, member)
-                case RemoveMember(name):
+                case changes.RemoveMember(name):
                     self._config = None
-                    self._gone(name)
-                case PutTeam():
+                    self._enter(name, "stopped")
+                    self._lives.pop(name, None)
+                case changes.PutTeam():
                     self._config = None
-                    self._left = _sum(row.usage for row in self.team.facts.account)
-                case PutRequest(request):
+                    self._left = _sum(row.usage for row in self.team.facts.spent)
+                case changes.PutRequest(request):
                     self._request(request)
-                case _:
-                    pass
         if spent:
             self._spend()
 
-    def _letters(self, event: Event) -> None:
-        """One line for a message, also if several got it."""
+    def _record_messages(self, event: Event) -> None:
+        """Record a message once, also if several members got it."""
         sent: dict[str, tuple[Message, list[str]]] = {}
         for change in event.changes:
-            if isinstance(change, Deliver):
+            if isinstance(change, changes.Deliver):
                 message = change.message
                 key = f"{message.sender}\0{message.text}"
                 sent.setdefault(key, (message, []))[1].append(change.to)
@@ -224,10 +227,6 @@ class Story:
             payload = payload_of(message.text)
             kind = None if payload is None else str(payload.raw.get("type", "notice"))
             self.said.append(Said(event.seq, self.at_ms, message.sender, tuple(to), message, kind))
-
-    def _task(self, before: Task | None, task: Task) -> None:
-        if before is None or (before.status, before.owner) != (task.status, task.owner):
-            self.moved_ms[task.id] = self.at_ms
 
     def _member(self, op: str, member: Member) -> None:
         life = self._lives.setdefault(member.name, _Life())
@@ -237,16 +236,12 @@ class Story:
             known = member.is_active is not None and not member.is_lead
             self._enter(member.name, ("working" if life.at_work else "idle") if known else None)
             return
-        life.used = (agent.used.cost_usd, agent.used.tokens)
+        life.used = (agent.usage.cost_usd, agent.usage.tokens)
         if op == "agent.turn":
             life.at_work = True
         elif op in ("agent.idle", "agent.ready", "agent.spawn", "agent.resume"):
             life.at_work = False
         self._enter(member.name, _phase(agent, at_work=life.at_work))
-
-    def _gone(self, name: str) -> None:
-        self._enter(name, "stopped")
-        self._lives.pop(name, None)
 
     def _request(self, request: Request) -> None:
         if request.kind == "shutdown":
@@ -262,7 +257,7 @@ class Story:
             self._enter(request.sender, _phase(member.agent, at_work=life.at_work))
 
     def _enter(self, name: str, state: MemberState | None) -> None:
-        """A member is in this state now; None if nobody can tell."""
+        """Record the state of a member; None if it is not known."""
         life = self._lives.setdefault(name, _Life())
         if state in ("working", "idle") and self._asked.get(name):
             state = "waiting"
@@ -279,9 +274,9 @@ class Story:
     def _spend(self) -> None:
         usd = self._left[0] + sum(life.used[0] for life in self._lives.values())
         tokens = self._left[1] + sum(life.used[1] for life in self._lives.values())
-        last = self.spending[-1] if self.spending else Spending(self.at_ms, 0.0, 0)
+        last = self.spending[-1] if self.spending else SpendingOverTime(self.at_ms, 0.0, 0)
         if (usd, tokens) != (last.usd, last.tokens):
-            self.spending.append(Spending(self.at_ms, usd, tokens))
+            self.spending.append(SpendingOverTime(self.at_ms, usd, tokens))
 
 
 def _phase(agent: AgentFacts, *, at_work: bool) -> MemberState:
@@ -298,7 +293,6 @@ def _sum(rows: Iterable[Usage]) -> tuple[float, int]:
 
 
 def story_of(events: Iterable[Event]) -> Story:
-    """The story that events tell, from the first."""
     story = Story()
     story.tell(events)
     return story

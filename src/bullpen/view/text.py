@@ -1,4 +1,4 @@
-"""Text from agents, files and command lines, made harmless for whatever shows it."""
+"""Escapes control characters in text from agents, files and command lines."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ def visible(text: str) -> str:
 
 
 def json_text(data: bytes) -> bytes:
-    """JSON with the same characters as JSON escapes: the same value, harmless on a terminal.
-
-    Only strings can hold them, and what is below a space is escaped there already.
-    """
+    """JSON with control characters as JSON escapes: the same value, safe on a terminal."""
     if data.isascii():
         return data
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", data.decode("utf-8")).encode()
@@ -35,7 +32,7 @@ def json_text(data: bytes) -> bytes:
 
 def one_line(text: str) -> str:
     """`text` made visible, on one line."""
-    # Most texts need nothing, and a long list has many of them.
+    # Quick for most texts: a long list has many of them.
     if text.isprintable():
         return text.rstrip()
     return visible(text).replace("\n", " ").replace("\t", " ").rstrip()

@@ -1,4 +1,4 @@
-"""The transcript of an agent: reading it as it grows, and its rows as people read them."""
+"""Reads the transcript of an agent as it grows, and puts its rows into words."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bullpen.agents.transcript import row_of
-from bullpen.protocol import jsontext
+from bullpen.agents.system.transcript import row_of
+from bullpen.protocol import json_text
 from bullpen.protocol.agent import Usage
 from bullpen.view import agent_words as words
 
@@ -20,6 +20,7 @@ STYLES = {
     "result": "muted",
     "usage": "muted",
     "request": "muted",
+    "read": "muted",
     "state": "muted",
     "note": "attention",
     "trouble": "bad",
@@ -32,11 +33,11 @@ STYLES = {
 }
 _SHOWN_CHARACTERS_MAX = 200
 _ELSEWHERE = frozenset({"time", "kind", "ids"})
-"""Shown before the text, or of use to programs only."""
+"""Shown before the text, or useful to programs only."""
 
 
-class Tail:
-    """Reads a file of JSON lines from where it stopped before. A line begun is left for later."""
+class TranscriptTail:
+    """Reads new rows of a file of JSON lines. An incomplete line is left for the next time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,15 +46,14 @@ class Tail:
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything to read at all."""
         return self._path.exists()
 
     def last(self, count: int | None) -> list[dict[str, Any]]:
-        """The last rows there are, also one that is not whole; all of them without a count."""
+        """The last `count` rows, or all, with an incomplete one at the end."""
         return list(deque(self._read(whole=False), maxlen=count))
 
     def more(self) -> list[dict[str, Any]]:
-        """The rows that came since. Empty while the file is not there."""
+        """The new rows. Empty while the file does not exist."""
         return list(self._read(whole=True))
 
     def _read(self, *, whole: bool) -> Iterator[dict[str, Any]]:
@@ -76,7 +76,7 @@ class Tail:
 
 
 def said(row: dict[str, Any]) -> str:
-    """What a row says, on one line or more, or nothing; what is not known is shown as it is."""
+    """The text of a row, on one or more lines; unknown facts are added as they are."""
     facts = {
         key: value for key, value in row.items() if key not in _ELSEWHERE and value is not None
     }
@@ -105,7 +105,7 @@ def said(row: dict[str, Any]) -> str:
 
 
 def _governed(kind: str, facts: dict[str, Any]) -> str:
-    """What was decided about a call or a plan, or by a hook."""
+    """A decision about a call or a plan, or by a hook."""
     about = " ".join(_text(facts.pop(key)) for key in ("tool", "detail") if key in facts)
     match kind:
         case "denied":
@@ -117,7 +117,7 @@ def _governed(kind: str, facts: dict[str, Any]) -> str:
             said = [_text(facts.pop("state", "?"))]
             said += [f"({facts.pop('request')})"] if "request" in facts else []
             mode = facts.pop("mode", None)
-            # Whose plan was not approved is in plan mode still.
+            # Without approval, the agent is still in plan mode.
             said += [f"mode {mode}"] if mode and said[0] == "approved" else []
             more = [_text(facts.pop(key)) for key in ("feedback", "path") if key in facts]
             return _with("\n".join([" ".join(said), *more]), facts)
@@ -129,7 +129,7 @@ def _governed(kind: str, facts: dict[str, Any]) -> str:
 
 
 def _plain(facts: dict[str, Any]) -> str:
-    """A row that mostly is a text: short facts first, then the text."""
+    """A row with short facts first, then its text."""
     text = facts.pop("text", "")
     text = text if isinstance(text, str) else _text(text)
     about = _facts(facts)
@@ -150,7 +150,7 @@ def _usage(facts: dict[str, Any]) -> str:
 
 
 def _input(given: Any) -> str:
-    """The input of a tool: the values alone if they are few and short."""
+    """The input of a tool; of a single field, only its value."""
     if not isinstance(given, dict):
         return f": {_text(given)}" if given else ""
     if len(given) == 1:
@@ -167,7 +167,7 @@ def _facts(facts: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else jsontext.dumps_line(value).decode()
+    return value if isinstance(value, str) else json_text.dumps_line(value).decode()
 
 
 def _short(text: str) -> str:
@@ -177,7 +177,7 @@ def _short(text: str) -> str:
 
 
 def moment(time: Any) -> tuple[str, str]:
-    """The day and the time of day here, if they can be read."""
+    """The local date and time of day; empty if they cannot be read."""
     try:
         moment = datetime.fromisoformat(time).astimezone()
     except (TypeError, ValueError, OverflowError, OSError):

@@ -1,1 +1,1 @@
-"""The git trees that agents work in: made, kept safe, and brought together. Plain `git`."""
+"""Git worktrees for agents: created, kept safe and merged. Uses plain `git`."""

@@ -1,1 +1,1 @@
-"""Where agents run: in this process, in one of their own, or in a tmux pane."""
+"""The backends: agents run in this process, in their own process or in a tmux pane."""

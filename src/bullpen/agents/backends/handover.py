@@ -1,4 +1,4 @@
-"""Hands a launch to the launcher over a socket that only this user can reach."""
+"""Hand a launch to the launcher over a private socket."""
 
 from __future__ import annotations
 
@@ -14,36 +14,32 @@ from contextlib import contextmanager, suppress
 import anyio
 from anyio import to_thread
 
-from bullpen.agents import processes
 from bullpen.agents.backends import launcher
-from bullpen.agents.backends.base import Launch
+from bullpen.agents.contracts.backend import Launch
+from bullpen.agents.system import processes
 from bullpen.errors import Unavailable
 
 _LOOK_S = 0.2
 _PREFIX = "bullpen-launch-"
 _KEPT_S = 3600
-# The name of a socket has room for about 100 bytes, some 40 of them for what comes after this.
+# A socket path has room for about 100 bytes; about 40 of them come after this.
 _FOLDER_BYTES_MAX = 60
 
 
 class Offer:
-    """A launch that waits for a process to take it and to become it."""
+    """A launch that waits for a process to take it over."""
 
     def __init__(self, launch: Launch, listener: socket.socket, path: str) -> None:
         self._launch, self._listener, self._path = launch, listener, path
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command of the process that takes it: there is no secret in it."""
+        """The command of the process that takes it over. It contains no secret."""
         flags = ("-I", "-S", "-X", "utf8")
         return (sys.executable, *flags, os.path.abspath(launcher.__file__), self._path)
 
     async def taken(self, pid: int, start: str) -> bool:
-        """Hand the launch over; True when the process has become it, False if it died before.
-
-        Raises:
-            Unavailable: it cannot become it; the text says why.
-        """
+        """Hand the launch over. False if the process died before. Raises Unavailable."""
         line = await self._visitor(pid, start)
         if line is None:
             return False
@@ -57,11 +53,11 @@ class Offer:
         return True
 
     async def _visitor(self, pid: int, start: str) -> socket.socket | None:
-        """Who comes for the launch; None if the process ends instead."""
+        """The connection of the process; None if the process ends instead."""
         line = None
 
         async def give_up_when_dead() -> None:
-            # The system wakes nobody at the end of a process that is not its child.
+            # The system does not report the end of a process that is not a child.
             while await to_thread.run_sync(processes.is_alive, pid, start):  # noqa: ASYNC110
                 await anyio.sleep(_LOOK_S)
             tasks.cancel_scope.cancel()
@@ -74,7 +70,7 @@ class Offer:
                 line.setblocking(False)
                 tasks.cancel_scope.cancel()
         except BaseException:
-            # Cancelled from outside after somebody came.
+            # Cancelled from outside after the process connected.
             if line is not None:
                 line.close()
             raise
@@ -82,7 +78,7 @@ class Offer:
 
 
 async def _exchange(line: socket.socket, data: bytes) -> bytes:
-    """Send all of it, then read what is said until the other side closes."""
+    """Send the data, then read until the other side closes."""
     while data:
         await anyio.wait_writable(line)
         data = data[line.send(data) :]
@@ -98,7 +94,7 @@ async def _exchange(line: socket.socket, data: bytes) -> bytes:
 
 @contextmanager
 def offered(launch: Launch) -> Iterator[Offer]:
-    """Offer a launch as long as the context lasts."""
+    """Offer a launch while the context lasts."""
     base = tempfile.gettempdir()
     if len(os.fsencode(base)) > _FOLDER_BYTES_MAX:
         base = "/tmp"  # noqa: S108
@@ -116,7 +112,7 @@ def offered(launch: Launch) -> Iterator[Offer]:
 
 
 def _sweep(base: str) -> None:
-    """Remove what processes left that were killed while they offered something, long ago."""
+    """Remove old sockets of processes that were killed during an offer."""
     old = time.time() - _KEPT_S
     with os.scandir(base) as entries:
         left = [entry for entry in entries if entry.name.startswith(_PREFIX)]
@@ -129,15 +125,15 @@ def _sweep(base: str) -> None:
 
 
 def cannot_start(launch: Launch, why: object) -> Unavailable:
-    """The error of a launch that came to nothing."""
+    """The error of a launch that failed."""
     return Unavailable(
         f"{launch.agent} cannot be started: {why}.",
-        remedy="Check that the program and the directory exist and may be used.",
+        remedy="Check that the program and the directory exist and are accessible.",
     )
 
 
 def _packed(launch: Launch) -> bytes:
-    """A launch as the launcher reads it: directory, number of words, words, NAME=VALUE..., END."""
+    """A launch in the launcher's format: directory, number of words, words, NAME=VALUE..., END."""
     variables = [f"{name}={value}" for name, value in launch.env.items()]
     fields = [launch.cwd, str(len(launch.argv)), *launch.argv, *variables]
     if any("\0" in field for field in fields):

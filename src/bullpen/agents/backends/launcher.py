@@ -1,10 +1,10 @@
-"""Becomes the program that is handed to it over a socket: words, environment, directory.
+"""The launcher: receives a command, environment and directory over a socket, and executes it.
 
-tmux starts this in a pane instead of the agent itself. What it starts shows up in process lists
-and gets the environment of tmux's server, so neither is a way to hand over secrets. Here nothing
-is on the command line but the path of a socket, and nothing is ever written to disk.
+tmux starts it in a pane instead of the agent itself. A command in tmux shows up in process lists
+and gets the environment of tmux's server, so neither can carry secrets. The launcher's command line
+has only the path of a socket, and nothing is written to disk.
 
-It is run as a file, by `python -I -S`, and uses the standard library only: it has to be quick.
+It runs as a file with `python -I -S` and uses only the standard library, to start quickly.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import socket
 import sys
 
 WAIT_S = 30.0
-"""How long it waits for what it shall become; who started it may have died meanwhile."""
+"""How long it waits for the launch; the process that started it may have died."""
 
 KEPT = (b"TERM", b"TMUX", b"TMUX_PANE")
-"""What the pane knows better than whoever asked for the launch."""
+"""Variables that the pane sets, not the launch."""
 
 
 END = b"."
-"""The last field of a launch that is whole."""
+"""The last field of a complete launch."""
 
 
 def main(path: str) -> None:
-    """Take the launch from the socket and become it; an error goes back over the socket."""
+    """Read the launch from the socket and execute it; send an error back over the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(WAIT_S)
         line.connect(path)
@@ -35,7 +35,7 @@ def main(path: str) -> None:
             data += part
         # A launch is: directory, number of words, words, NAME=VALUE..., END; NUL between them.
         if not data.endswith(b"\0" + END):
-            sys.exit("whoever started this died before it could say what to start")
+            sys.exit("the process that started this launcher died before it sent the launch")
         cwd, count, *rest, _ = data.split(b"\0")
         argv = rest[: int(count)]
         env = dict(entry.split(b"=", 1) for entry in rest[int(count) :])
@@ -44,10 +44,10 @@ def main(path: str) -> None:
         try:
             os.chdir(cwd)
             at = argv[0]
-            # Python ignores these for itself, and what is ignored stays so in the new program.
+            # Python ignores these signals, and the new program would inherit that.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-            # The socket closes by itself when this works: that is how the other side knows.
+            # On success the socket closes by itself, which tells the other side.
             os.execvpe(at, argv, env)  # noqa: S606
         except OSError as error:
             text = f"{os.fsdecode(at)}: {error.strerror}"

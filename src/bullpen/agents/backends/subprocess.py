@@ -1,4 +1,4 @@
-"""Agents in processes of their own, without a terminal, that outlive the one who started them."""
+"""The subprocess backend: agents in their own processes, which outlive their starter."""
 
 from __future__ import annotations
 
@@ -7,42 +7,35 @@ import subprocess
 
 from anyio import to_thread
 
-from bullpen.agents import processes
-from bullpen.agents.backends import logs
-from bullpen.agents.backends.base import Launch
+from bullpen.agents.backends import output_log
 from bullpen.agents.backends.handover import cannot_start
+from bullpen.agents.contracts.backend import Launch
+from bullpen.agents.system import processes
 from bullpen.protocol.agent import ProcessRecord
 
 
 class Detached:
-    """Starts each agent as the leader of a session of its own; what it prints goes to its log."""
+    """Starts each agent as the leader of its own session; its output goes to its log."""
+
+    name = "subprocess"
 
     def __init__(self) -> None:
         self._started: dict[str, ProcessRecord] = {}
         self._unreaped: set[int] = set()
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return "subprocess"
-
     async def check(self) -> None:
-        """Processes can be started everywhere."""
+        """Nothing to check: processes can be started everywhere."""
 
     async def start(self, launch: Launch) -> ProcessRecord:
-        """Start the program.
-
-        Raises:
-            Unavailable: there is no such program or directory, or the system refused.
-        """
-        # Not given up when cancelled: a process that nobody knows of must not come out of it.
+        """Start the program. Raises Unavailable."""
+        # Not abandoned when cancelled: it must not leave a process that nobody knows.
         return await to_thread.run_sync(self._start, launch)
 
     def _start(self, launch: Launch) -> ProcessRecord:
         try:
-            log = logs.open_log(launch.log)
+            log = output_log.open_log(launch.log)
             try:
-                # Words, never a line: no shell is involved.
+                # A list of words: no shell is involved.
                 child = subprocess.Popen(  # noqa: S603
                     launch.argv,
                     cwd=launch.cwd,
@@ -58,7 +51,7 @@ class Detached:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise cannot_start(launch, error) from None
         self._unreaped.add(child.pid)
-        # It is waited for by its pid alone, so that it may outlive this object without a warning.
+        # It is reaped by its pid, so that it may outlive this object without a warning.
         child.returncode = 0
         place = ProcessRecord.new(
             backend=self.name,
@@ -72,16 +65,16 @@ class Detached:
         return place
 
     async def alive(self, place: ProcessRecord) -> bool:
-        """Whether the process or any of its group still runs."""
+        """Whether the process or any process of its group is running."""
         runs = await to_thread.run_sync(processes.runs, place)
         if not runs:
             self._reap(place)
         return runs
 
     def _reap(self, place: ProcessRecord) -> None:
-        """Let the system forget an ended child of ours.
+        """Reap a child that has ended.
 
-        Only once its group is gone: as long as it is there, nobody else can get its number.
+        Only after its group is gone: until then, no other process can get its pid.
         """
         if place.pid in self._unreaped:
             try:
@@ -92,35 +85,30 @@ class Detached:
                 self._unreaped.discard(place.pid)
 
     async def stop(self, place: ProcessRecord, nonce: str, *, grace_s: float) -> None:
-        """End the process, its group, and what carries the nonce.
-
-        Raises:
-            Unavailable: something still runs 5 seconds after the grace, or it is elsewhere.
-        """
-        # Asked first for where it is: on another machine nothing here may be touched.
+        """Stop the process, its group, and all that carry the nonce. Raises Unavailable."""
+        # Check the host first: for an agent on another host, nothing here may be touched.
         await self.alive(place)
         await processes.end(place.pid, place.start, place.group, nonce, grace_s)
         self._reap(place)
         self._started.pop(nonce, None)
 
     async def screen(self, place: ProcessRecord) -> str:
-        """The last lines it printed."""
-        return await to_thread.run_sync(logs.tail, place.log)
+        return await to_thread.run_sync(output_log.tail, place.log)
 
     def attach(self, place: ProcessRecord) -> list[str] | None:
-        """There is nothing to see but the log."""
+        """Nothing to attach to: there is only the log."""
         return None
 
     async def places(self) -> dict[str, ProcessRecord]:
-        """What was started here and still runs.
+        """The agents that this object started and that are still running.
 
-        Processes that somebody else started are found by their nonces, not here.
+        Agents that another process started are found by their nonces, not here.
         """
         started = list(self._started.items())
         return {nonce: place for nonce, place in started if await self.alive(place)}
 
     async def aclose(self) -> None:
-        """The agents go on; what has ended is waited for."""
+        """Reap ended agents; the others keep running."""
         for place in list(self._started.values()):
             self._reap(place)
         self._started.clear()

@@ -1,7 +1,7 @@
-"""Agents in tmux: the pane's process is the agent, and nothing is ever typed into a pane.
+"""The tmux backend: the process of a pane is the agent. Nothing is ever typed into a pane.
 
-tmux is called by its own command line, because every call needs a deadline and an environment
-without our secrets: the first call starts the server, which keeps that environment for good.
+tmux is called by its command line, because every call needs a timeout and an environment without
+our secrets: the first call starts the server, which keeps that environment.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from subprocess import DEVNULL
 import anyio
 from anyio import to_thread
 
-from bullpen.agents import processes
-from bullpen.agents.backends import logs
-from bullpen.agents.backends.base import Launch
+from bullpen.agents.backends import output_log
 from bullpen.agents.backends.handover import Offer, cannot_start, offered
+from bullpen.agents.contracts.backend import Launch
+from bullpen.agents.system import processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
 OLDEST = (3, 1)
-"""The first tmux whose panes have options of their own, which mark the panes that are ours."""
+"""The first tmux version with pane options, which mark our panes."""
 
 _CALL_S = 10.0
 _START_S = 30.0
@@ -40,11 +40,11 @@ _GONE = (
     "server exited",
     "lost server",
     "can't find",
-    # It has no sessions any more and is about to end.
+    # It has no sessions left and is about to end.
     "no current target",
     "no sessions",
 )
-# For our own server only. Nothing is read from anybody's configuration.
+# For our own server only. No user configuration is read.
 _OPTIONS = (
     ("history-limit", "10000"),
     ("default-terminal", "screen-256color"),
@@ -55,7 +55,7 @@ _OPTIONS = (
 
 
 class _NoAnswer(Unavailable):
-    """tmux said no. `said` is what it said; `gone` if there is no such server or pane."""
+    """tmux refused. `said` is its message; `gone` if there is no such server or pane."""
 
     def __init__(self, what: str, said: str) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ class _NoAnswer(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class _Pane:
-    """A pane that is marked as ours."""
+    """A pane with our mark."""
 
     pane: str
     pid: int
@@ -79,28 +79,25 @@ class _Pane:
 
 
 class Tmux:
-    """Starts each agent in a window of its own.
+    """Starts each agent in its own window.
 
-    Without a `session`, the window is in a session `bullpen-TEAM`, on a server of our own that
-    reads no configuration. With one, it is in that session of the server at `socket`; the socket
-    `default` is the user's own. Nothing there is split, selected or set.
+    Without a `session`, the window is in a session `bullpen-TEAM` on our own server, which reads no
+    configuration. With a `session`, it is in that session of the server at `socket`; the socket
+    `default` is the user's own. Existing panes, windows and options there are left alone.
     """
+
+    name = "tmux"
 
     def __init__(self, socket: str = "bullpen", session: str | None = None) -> None:
         self._socket, self._session = socket, session
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        return "tmux"
-
     async def check(self) -> None:
-        """Raise Unavailable if tmux is missing or too old, or the session is not there."""
+        """Raise Unavailable if tmux is missing or too old, or the session does not exist."""
         said = (await _tmux(["-V"], what="say its version")).strip()
         version = re.search(r"(\d+)\.(\d+)", said)
         if version and (int(version[1]), int(version[2])) < OLDEST:
             raise Unavailable(
-                f"This is {said}; agents need tmux {OLDEST[0]}.{OLDEST[1]} or newer.",
+                f"Agents need tmux {OLDEST[0]}.{OLDEST[1]} or newer, but this is {said}.",
                 remedy="Install a newer tmux, or choose the subprocess backend.",
             )
         if self._session is not None:
@@ -108,11 +105,7 @@ class Tmux:
             await self._call("has-session", "-t", target, what=f"find session {self._session}")
 
     async def start(self, launch: Launch) -> ProcessRecord:
-        """Start the program in a new window, and return when the pane's process has become it.
-
-        Raises:
-            Unavailable: tmux refused, or there is no such program or directory.
-        """
+        """Start the program in a new window; returns when the program runs. Raises Unavailable."""
         await self._remove_dead(_owner(launch))
         pane = None
         try:
@@ -124,36 +117,26 @@ class Tmux:
                 await self._discard(pane, launch.nonce)
             if isinstance(error, TimeoutError):
                 raise cannot_start(
-                    launch, f"tmux did not come to it within {_START_S:.0f} s"
+                    launch, f"tmux did not start it within {_START_S:.0f} s"
                 ) from None
             raise
-        return ProcessRecord.new(
-            backend=self.name,
-            host=processes.host_name(),
-            pid=int(pid),
-            start=start,
-            # tmux makes the process of a pane the leader of a session and of a group.
-            group=int(pid),
-            server=server,
-            pane=pane,
-            log=launch.log,
-        )
+        return _record(int(pid), start, server=server, pane=pane, log=launch.log)
 
     async def _discard(self, pane: str, nonce: str) -> None:
-        """End what nobody will be told of, also when the start was cancelled."""
+        """Stop a pane that nobody will know about, even if the start was cancelled."""
         with (
             anyio.CancelScope(shield=True),
             anyio.move_on_after(_CLEAN_UP_S),
-            # The start failed already, and its own error says more.
+            # The start already failed, and its own error says more.
             suppress(Unavailable),
         ):
             await self._kill_pane(pane)
             await processes.end(None, None, None, nonce, 0)
 
     async def _hand_over(self, launch: Launch, offer: Offer, pane: str, pid: int) -> str:
-        """Let the process that waits in a pane become the program; when it started.
+        """Let the launcher in a pane execute the program. Returns its start time.
 
-        It waits, so that what remains to be set up is in place before the program prints.
+        The launcher waits, so that the pane is set up before the program prints anything.
         """
         start = await to_thread.run_sync(processes.start_of, pid)
         if start is not None:
@@ -163,12 +146,12 @@ class Tmux:
         raise cannot_start(launch, await self._shown(pane) or "its process ended at once")
 
     async def _new_pane(self, launch: Launch, words: Sequence[str]) -> list[str]:
-        """A new window in the session, which is made if it is not there and is ours."""
+        """Open a new window in the session, which is created if it is ours and missing."""
         session = self._session or f"bullpen-{_plain(launch.team)}"
         shown = ("-n", _plain(launch.agent), "-P", "-F", "#{pane_id} #{pane_pid} #{socket_path}")
         what = f"open a window for {launch.agent}"
         while True:
-            # Somebody else may make or end the session at any moment, so both are tried in turn.
+            # Another process may create or end the session at any moment, so try both in turn.
             try:
                 window = ("new-window", "-d", "-t", f"={session}:", *shown, "--", *words)
                 return _fields(await self._call(*window, what=what))
@@ -183,14 +166,14 @@ class Tmux:
                     raise
 
     def _options(self) -> list[str]:
-        """The words that set up the server, if it is one of our own."""
+        """The commands that set up the server, if it is our own."""
         if self._socket == _DEFAULT_SOCKET:
             return []
         set_all = [word for pair in _OPTIONS for word in ("set-option", "-g", *pair, ";")]
         return ["start-server", ";", *set_all]
 
     async def _prepare(self, launch: Launch, pane: str, start: str) -> None:
-        os.close(logs.open_log(launch.log))
+        os.close(output_log.open_log(launch.log))
         marks = {
             "remain-on-exit": "on",
             "@bullpen_nonce": launch.nonce,
@@ -205,17 +188,13 @@ class Tmux:
         await self._call(*words, what=f"set up the window of {launch.agent}")
 
     async def alive(self, place: ProcessRecord) -> bool:
-        """Whether the process or any of its group still runs; tmux is not asked."""
+        """Whether the process or any process of its group is running. tmux is not asked."""
         return await to_thread.run_sync(processes.runs, place)
 
     async def stop(self, place: ProcessRecord, nonce: str, *, grace_s: float) -> None:
-        """End the process, its group and what carries the nonce, then remove its pane.
-
-        Raises:
-            Unavailable: something still runs 5 seconds after the grace, or it is elsewhere.
-        """
+        """Stop the process, its group and all that carry the nonce, then remove its pane."""
         deadline = anyio.current_time() + grace_s + processes.END_S
-        # Asked first for where it is: on another machine nothing here may be touched.
+        # Check the host first: for an agent on another host, nothing here may be touched.
         await self.alive(place)
         await processes.end(place.pid, place.start, place.group, nonce, grace_s)
         try:
@@ -223,14 +202,14 @@ class Tmux:
                 await self._remove(place)
         except TimeoutError:
             raise Unavailable(
-                f"Process {place.pid} has ended, but tmux does not remove its pane {place.pane}.",
-                remedy="Check that its tmux server answers, then stop it again.",
+                f"Process {place.pid} has ended, but tmux did not remove its pane {place.pane}.",
+                remedy="Check that the tmux server responds, then stop the agent again.",
             ) from None
 
     async def screen(self, place: ProcessRecord) -> str:
-        """What its pane shows, also after its end; without the pane, the end of its log."""
+        """The content of its pane, even after its end; without a pane, the end of its log."""
         if place.server is not None and place.pane is not None:
-            capture = ("capture-pane", "-p", "-J", "-S", f"-{logs.LINES}", "-t", place.pane)
+            capture = ("capture-pane", "-p", "-J", "-S", f"-{output_log.LINES}", "-t", place.pane)
             try:
                 said = await _on(place, *_identify(place.pane), ";", *capture, what="read a pane")
             except _NoAnswer as no:
@@ -239,40 +218,32 @@ class Tmux:
             else:
                 identity, _, text = said.partition("\n")
                 if identity == _identity(place):
-                    return logs.last_lines(text)
-        return await to_thread.run_sync(logs.tail, place.log)
+                    return output_log.last_lines(text)
+        return await to_thread.run_sync(output_log.tail, place.log)
 
     def attach(self, place: ProcessRecord) -> list[str] | None:
-        """The command that shows the pane, also from within another tmux."""
+        """The command that shows the pane, even from inside another tmux."""
         if place.server is None or place.pane is None:
             return None
         return ["env", "-u", "TMUX", "tmux", "-S", place.server, "attach", "-t", place.pane]
 
     async def places(self) -> dict[str, ProcessRecord]:
-        """The panes on this server that are marked as ours, dead ones too, of all homes."""
+        """All panes with our mark on this server, of all homes, dead ones too."""
         found: dict[str, ProcessRecord] = {}
         for pane in await self._panes():
             server = await self._told(pane.pane, "#{socket_path}")
             log = await self._told(pane.pane, "#{@bullpen_log}")
-            if not server or not log:
-                continue
-            found[pane.nonce] = ProcessRecord.new(
-                backend=self.name,
-                host=processes.host_name(),
-                pid=pane.pid,
-                start=pane.start,
-                group=pane.pid,
-                server=server,
-                pane=pane.pane,
-                log=log,
-            )
+            if server and log:
+                found[pane.nonce] = _record(
+                    pane.pid, pane.start, server=server, pane=pane.pane, log=log
+                )
         return found
 
     async def aclose(self) -> None:
-        """Nothing is held: the panes are tmux's."""
+        """Nothing to close: the panes belong to tmux."""
 
     async def _remove_dead(self, owner: str) -> None:
-        """Remove the dead panes of earlier launches of an agent, which nobody looks at any more."""
+        """Remove the dead panes of earlier launches of an agent."""
         for pane in await self._panes():
             if pane.dead and pane.owner == owner:
                 await self._kill_pane(pane.pane)
@@ -299,10 +270,10 @@ class Tmux:
     async def _shown(self, pane: str) -> str:
         asked = ("capture-pane", "-p", "-J", "-t", pane)
         said = await self._call(*asked, what="read a pane", gone_is_fine=True)
-        return logs.last_lines(said)
+        return output_log.last_lines(said)
 
     async def _remove(self, place: ProcessRecord) -> None:
-        """Remove the pane of a record, if it is still that one: new servers reuse the ids."""
+        """Remove the pane of a record, if it is still the same: new servers reuse the ids."""
         if place.server is None or place.pane is None:
             return
         try:
@@ -314,7 +285,7 @@ class Tmux:
                 raise
 
     async def _call(self, *words: str, what: str, gone_is_fine: bool = False) -> str:
-        """What tmux prints; with `gone_is_fine`, "" if there is no such server or pane."""
+        """The output of tmux; with `gone_is_fine`, "" if the server or pane does not exist."""
         own = () if self._socket == _DEFAULT_SOCKET else ("-f", os.devnull)
         try:
             return await _tmux(["-L", self._socket, *own, *words], what=what)
@@ -329,11 +300,7 @@ async def _on(place: ProcessRecord, *words: str, what: str) -> str:
 
 
 async def _tmux(words: Sequence[str], *, what: str) -> str:
-    """What tmux prints.
-
-    Raises:
-        Unavailable: there is no tmux, it does not answer, or it says no.
-    """
+    """The output of tmux. Raises Unavailable."""
     program = shutil.which("tmux")
     if program is None:
         raise Unavailable(
@@ -349,14 +316,14 @@ async def _tmux(words: Sequence[str], *, what: str) -> str:
                 [program, "-u", *words], stdin=DEVNULL, check=False, cwd="/", env=env
             )
     except TimeoutError:
-        raise _NoAnswer(what, f"it did not answer within {_CALL_S:.0f} s") from None
+        raise _NoAnswer(what, f"it did not respond within {_CALL_S:.0f} s") from None
     if done.returncode != 0:
         raise _NoAnswer(what, os.fsdecode(done.stderr).strip())
     return done.stdout.decode("utf-8", "replace")
 
 
 def _for_pipe(path: str) -> str:
-    """A path for the one command line that tmux hands to a shell, after it looked for formats."""
+    """A path, escaped for the one command line that tmux expands and gives to a shell."""
     octal = (
         chr(byte) if _PLAIN.match(bytes([byte])) else f"\\{byte:03o}" for byte in os.fsencode(path)
     )
@@ -364,18 +331,24 @@ def _for_pipe(path: str) -> str:
 
 
 def _fields(said: str) -> list[str]:
-    """Pane, pid and path of the socket, which may hold spaces."""
+    """The pane, the pid and the path of the socket, which may contain spaces."""
     return said.rstrip("\n").split(" ", 2)
 
 
 def _plain(name: str) -> str:
-    """A name that means nothing but itself to tmux."""
+    """A name without characters that are special to tmux."""
     return _NOT_IN_NAMES.sub("-", name)
 
 
 def _word(word: str) -> str:
-    """A word as tmux takes it: a semicolon at its end would begin another command."""
+    """A word escaped for tmux: a semicolon at its end would start another command."""
     return f"{word[:-1]}\\;" if word.endswith(";") else word
+
+
+def _record(pid: int, start: str, **place: str) -> ProcessRecord:
+    # tmux makes the process of a pane the leader of its own session and group.
+    host = processes.host_name()
+    return ProcessRecord.new(backend=Tmux.name, host=host, pid=pid, start=start, group=pid, **place)
 
 
 def _owner(launch: Launch) -> str:

@@ -1,1 +1,1 @@
-"""Which program takes an agent's turns."""
+"""The drivers: the programs that take an agent's turns."""

@@ -1,4 +1,4 @@
-"""The drivers there are, what each declares that it can do, and which of them are installed."""
+"""All drivers, with their capabilities and whether they are installed."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from bullpen.agents.drivers.base import Capabilities
-from bullpen.agents.drivers.choice import DRIVERS, capabilities_of
-from bullpen.agents.drivers.programs import PROGRAMS, check_libraries, found_at
+from bullpen.agents.contracts.driver import Capabilities
+from bullpen.agents.drivers.registry import DRIVERS, capabilities_of
+from bullpen.agents.system.vendors.programs import PROGRAMS, check_libraries, found_at
 from bullpen.errors import Unavailable
 
 _OURS = {
-    "native": "our own agent, on a model of Anthropic or OpenAI",
+    "native": "Bullpen's own agent, on an Anthropic or OpenAI model",
     "scripted": "a script, for tests and demos",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A driver. `missing` says what has to be installed first, and how; None if nothing has.
+    """A driver. `missing` says what to install and how; None if everything is installed.
 
-    What it can do is None where only a library that is missing could say it.
+    Its capabilities are None if they are only known to a library that is missing.
     """
 
     name: str
     title: str
     can: Capabilities | None
     command: tuple[str, ...] = ()
-    # Where the program lies.
+    # The path of the program.
     path: str | None = None
     observed: str | None = None
     missing: str | None = None
 
 
 def survey(environ: Mapping[str, str]) -> list[Surveyed]:
-    """All drivers, as agents with this environment would find them."""
+    """All drivers, as agents in this environment would find them."""
     return [_surveyed(name, environ) for name in DRIVERS]
 
 
@@ -52,22 +52,15 @@ def _surveyed(name: str, environ: Mapping[str, str]) -> Surveyed:
     path = found_at(program.command, environ.get("PATH"))
     if missing is None and program.command and path is None:
         missing = f"Install it: {program.install}"
-    return Surveyed(
-        name,
-        program.title,
-        can,
-        command=program.command,
-        path=path,
-        observed=program.observed,
-        missing=missing,
-    )
+    return Surveyed(name, program.title, can, program.command, path, program.observed, missing)
 
 
 def _check_installed(name: str) -> None:
-    """Refuse a driver that lacks a library, without loading any. Raises Unavailable."""
+    """Check a driver's libraries without loading them. Raises Unavailable."""
     if name in PROGRAMS:
         check_libraries(name)
     elif name == "native" and find_spec("pydantic_ai") is None:
         raise Unavailable(
-            "The native driver needs a model library.", remedy="Run: pip install 'bullpen[native]'"
+            "The driver 'native' needs a model library that is not installed.",
+            remedy="Run: pip install 'bullpen[native]'",
         )

@@ -1,4 +1,4 @@
-"""Commands in the background: jobs of one agent, which end with it."""
+"""Background jobs: commands that run beside an agent's turns and are killed when it stops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import anyio
 from anyio import to_thread
 from pydantic import Field
 
-from bullpen.agents.drivers.base import Desk
-from bullpen.agents.tools.base import Tool, ToolInput
-from bullpen.agents.tools.commands import Output, shell, started
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.system.run_command import Output, shell, started
+from bullpen.agents.tools.documented_tool import documented
 from bullpen.errors import NotFound, Unavailable
 from bullpen.team.lookup import among
 
@@ -27,7 +28,7 @@ _ENDED_WITHIN_S = 5.0
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A command in the background. `ended` says how, once it has."""
+    """A command in the background. `ended` says how it ended; None while it runs."""
 
     id: str
     command: str
@@ -42,11 +43,11 @@ _JOBS: WeakKeyDictionary[Desk, dict[str, Job]] = WeakKeyDictionary()
 
 
 async def start_job(command: str, desk: Desk) -> str:
-    """Start a command in the background, and say where its output goes."""
+    """Start a command in the background and say where its output goes."""
     job_id = f"bash_{secrets.token_hex(3)}"
     started_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     job = Job(job_id, command, desk.folder / "output" / f"{job_id}.txt")
-    # The job outlives this call, so it is a task of its own, with its own end: `end_jobs`.
+    # The job outlives this call, so it runs as its own asyncio task, which `end_jobs` cancels.
     job.task = asyncio.create_task(_follow(job, desk, started_up), name=f"job {job_id}")
     _JOBS.setdefault(desk, {})[job_id] = job
     try:
@@ -63,24 +64,31 @@ async def start_job(command: str, desk: Desk) -> str:
         await _refuse(job.task)
     return (
         f"Command running in the background with ID {job_id}. Its output goes to {job.path}. "
-        "You are told when it has ended; BashOutput shows what is new, KillShell ends it."
+        "You get a note when it ends. BashOutput shows new output. KillShell stops it."
     )
 
 
 async def _refuse(task: asyncio.Task[None]) -> NoReturn:
-    """Raise why a job could not be started."""
+    """Raise the reason why a job could not be started."""
     await asyncio.wait({task}, timeout=_ENDED_WITHIN_S)
     if task.done() and not task.cancelled():
         task.result()
     raise Unavailable(
-        f"The command was not started within {_STARTED_WITHIN_S:g} seconds.",
-        remedy="The machine seems to be busy: try again later.",
+        f"The command did not start within {_STARTED_WITHIN_S:g} seconds.",
+        remedy="The machine may be busy. Try again later.",
     )
 
 
 async def _follow(job: Job, desk: Desk, started_up: asyncio.Future[None]) -> None:
-    """Run a job to its end, and wake its agent once. A job that is killed wakes nobody."""
-    with _opened(job.path, desk) as output:
+    """Run a job to its end, then wake its agent. A killed job does not wake it."""
+    try:
+        opened = Output(job.path, desk, whole=True)
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot write the output to {str(job.path)!r}: {error.strerror}.",
+            remedy="Free disk space there, or run the command in the foreground.",
+        ) from error
+    with opened as output:
         async with started(shell(job.command), desk, output.add) as running:
             started_up.set_result(None)
             code = await running.finished()
@@ -88,19 +96,11 @@ async def _follow(job: Job, desk: Desk, started_up: asyncio.Future[None]) -> Non
     desk.wake(f"Background job {job.id} {job.ended}; output: {job.path}\nCommand: {job.command}")
 
 
-def _opened(path: Path, desk: Desk) -> Output:
-    try:
-        return Output(path, desk, whole=True)
-    except OSError as error:
-        raise Unavailable(
-            f"The output cannot be kept in {str(path)!r}: {error.strerror}.",
-            remedy="Make room there, or run the command in the foreground.",
-        ) from error
-
-
-async def end_jobs(desk: Desk) -> None:
-    """End every job of an agent, with all that is in their process groups."""
-    await _cancelled([job for job in _JOBS.pop(desk, {}).values() if job.ended is None])
+async def end_jobs(desk: Desk) -> list[Job]:
+    """Kill all jobs of an agent, with everything in their process groups; returns these jobs."""
+    running = [job for job in _JOBS.get(desk, {}).values() if job.ended is None]
+    await _cancelled(running)
+    return running
 
 
 async def _cancelled(jobs: list[Job]) -> None:
@@ -127,27 +127,26 @@ def _job(desk: Desk, job_id: str) -> Job:
 class BashOutputInput(ToolInput):
     """Input of BashOutput."""
 
-    bash_id: str = Field(description="The id of the background job")
+    bash_id: str = Field(description="Id of the background job")
 
 
 class KillShellInput(ToolInput):
     """Input of KillShell."""
 
-    shell_id: str = Field(description="The id of the background job")
+    shell_id: str = Field(description="Id of the background job")
 
 
 async def _output(given: BashOutputInput, desk: Desk) -> str:
+    """Show the new output of a background job since you last asked, and whether it still runs."""
     job = _job(desk, given.bash_id)
     state = "is running" if job.ended is None else job.ended
     text, skipped = await to_thread.run_sync(_news, job)
-    note = (
-        f"\n[... {skipped} bytes are left out here; all of it: {job.path} ...]" if skipped else ""
-    )
+    note = f"\n[... {skipped} bytes skipped; full output: {job.path} ...]" if skipped else ""
     return f"Job {job.id} {state}.{note}\n{text or '(no new output)'}"
 
 
 def _news(job: Job) -> tuple[str, int]:
-    """What a job printed since it was last asked: the end of it, and how much is left out."""
+    """The new output of a job since the last call: its end, and how many bytes were skipped."""
     with open(job.path, "rb") as file:
         size = file.seek(0, 2)
         skipped = max(0, size - job.read - _READ_BYTES_MAX)
@@ -155,32 +154,21 @@ def _news(job: Job) -> tuple[str, int]:
         raw = file.read(_READ_BYTES_MAX)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(raw, final=job.ended is not None)
-    # A character of which only a part is there is for the next time.
+    # An incomplete character is left for the next call.
     job.read += skipped + len(raw) - len(decoder.getstate()[0])
     return text, skipped
 
 
 async def _kill(given: KillShellInput, desk: Desk) -> str:
+    """Kill a background job and everything it started."""
     job = _job(desk, given.shell_id)
     if job.ended is not None:
-        return f"Job {job.id} {job.ended} already."
+        return f"Job {job.id} already {job.ended}."
     await _cancelled([job])
     return f"Job {job.id} was killed. Its output: {job.path}"
 
 
-JOB_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "BashOutput",
-        "Show what a background job printed since you last asked, and whether it still runs.",
-        BashOutputInput,
-        "read",
-        _output,
-    ),
-    Tool(
-        "KillShell",
-        "End a background job and all that it started.",
-        KillShellInput,
-        "read",
-        _kill,
-    ),
+JOB_TOOLS: tuple[Tool[Desk], ...] = (
+    documented("BashOutput", BashOutputInput, "read", _output),
+    documented("KillShell", KillShellInput, "read", _kill),
 )

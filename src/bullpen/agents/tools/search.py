@@ -1,4 +1,4 @@
-"""Tools that look for files and in files."""
+"""Tools that find files and search in them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import anyio
 from anyio import to_thread
 from pydantic import Field
 
-from bullpen.agents.drivers.base import Desk
-from bullpen.agents.tools import looking
-from bullpen.agents.tools.base import Tool, ToolInput
-from bullpen.agents.tools.commands import started
-from bullpen.agents.tools.opening import absolute
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.system.run_command import started
+from bullpen.agents.tools import search_worker
+from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.safe_open import absolute
 from bullpen.errors import Invalid, NotFound, Unavailable
+from bullpen.workspace.git.run_git import git_that_reads
 
 GLOB_FILES_MAX = 100
 GLOB_S = 20.0
@@ -33,36 +35,41 @@ _NEWLINE = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 class GlobInput(ToolInput):
     """Input of Glob."""
 
-    pattern: str = Field(description="For example **/*.py or src/**/*.{ts,tsx}")
-    path: str | None = Field(None, description="Where to look; your working directory if left out")
+    pattern: str = Field(description="Such as **/*.py or src/**/*.{ts,tsx}")
+    path: str | None = Field(
+        None, description="Directory to search; default: your working directory"
+    )
 
 
 class GrepInput(ToolInput):
     """Input of Grep."""
 
     pattern: str = Field(description="A regular expression")
-    path: str | None = Field(None, description="File or directory; your working directory if not")
-    glob: str | None = Field(None, description="Only files like this, for example *.py")
-    output_mode: Literal["content", "files_with_matches", "count"] = Field(
-        "files_with_matches", description="Matching lines, names of files, or numbers of lines"
+    path: str | None = Field(
+        None, description="File or directory to search; default: your working directory"
     )
-    ignore_case: bool = Field(False, alias="-i", description="Upper and lower case are the same")
-    numbers: bool = Field(True, alias="-n", description="Show line numbers with content")
+    glob: str | None = Field(None, description="Search only files that match this, such as *.py")
+    output_mode: Literal["content", "files_with_matches", "count"] = Field(
+        "files_with_matches", description="Show matching lines, file names, or counts"
+    )
+    ignore_case: bool = Field(False, alias="-i", description="Ignore case")
+    numbers: bool = Field(True, alias="-n", description="Show line numbers (with content)")
     after: int | None = Field(None, alias="-A", ge=0, description="Lines to show after a match")
     before: int | None = Field(None, alias="-B", ge=0, description="Lines to show before a match")
-    around: int | None = Field(None, alias="-C", ge=0, description="Lines to show on both sides")
-    head_limit: int = Field(
-        GREP_ROWS, ge=0, description="Show only so many lines or entries; 0 is all"
+    around: int | None = Field(
+        None, alias="-C", ge=0, description="Lines to show before and after a match"
     )
-    multiline: bool = Field(False, description="A match may span lines, and . matches newlines")
+    head_limit: int = Field(GREP_ROWS, ge=0, description="Most lines or entries to show; 0 for all")
+    multiline: bool = Field(False, description="Let a match span lines; . also matches newlines")
 
 
 async def _glob(given: GlobInput, desk: Desk) -> str:
+    """Find files by a path pattern, newest first. ** matches any directories."""
     start, pattern = _split(given.pattern)
     root = absolute(os.path.join(given.path or ".", start), desk.spec.cwd)
     stop = threading.Event()
     try:
-        # Left behind when cancelled; the flag ends it soon.
+        # Abandoned when cancelled; the flag makes the thread stop soon.
         return await to_thread.run_sync(
             _glob_now, root, pattern, desk, stop, abandon_on_cancel=True
         )
@@ -71,9 +78,9 @@ async def _glob(given: GlobInput, desk: Desk) -> str:
 
 
 def _split(pattern: str) -> tuple[str, str]:
-    """The directory that a pattern surely lies in, and the rest of it."""
+    """The fixed directory at the start of a pattern, and the rest of it."""
     if not pattern.strip():
-        raise Invalid("The pattern is empty.", remedy="All files are '**/*'.")
+        raise Invalid("The pattern is empty.", remedy="Use '**/*' for all files.")
     parts = pattern.split("/")
     plain = 0
     while plain < len(parts) - 1 and not _MAGIC.search(parts[plain]):
@@ -84,9 +91,12 @@ def _split(pattern: str) -> tuple[str, str]:
 
 def _glob_now(root: str, pattern: str, desk: Desk, stop: threading.Event) -> str:
     if not os.path.isdir(root):
-        raise _no_place(root)
+        raise NotFound(
+            f"{root!r} is a file." if os.path.exists(root) else f"There is no directory {root!r}.",
+            remedy="Give an existing directory, or leave it out for your working directory.",
+        )
     deadline = time.monotonic() + GLOB_S
-    wanted = looking.path_pattern(pattern)
+    wanted = search_worker.path_pattern(pattern)
     late = False
 
     def stopped() -> bool:
@@ -96,13 +106,13 @@ def _glob_now(root: str, pattern: str, desk: Desk, stop: threading.Event) -> str
 
     try:
         found = sorted(
-            (looking.newest_first(entry.path), entry.path)
-            for entry in looking.walk(root, stopped)
-            if wanted.match(looking.inside(entry.path, root))
+            (search_worker.newest_first(entry.path), entry.path)
+            for entry in search_worker.walk(root, stopped)
+            if wanted.match(search_worker.inside(entry.path, root))
         )
     except OSError as error:
         raise Unavailable(
-            f"Cannot look into {root!r}: {error.strerror}.", remedy="Check its permissions."
+            f"Cannot read {root!r}: {error.strerror}.", remedy="Check its permissions."
         ) from error
     rows: list[str] = []
     hidden = 0
@@ -112,52 +122,45 @@ def _glob_now(root: str, pattern: str, desk: Desk, stop: threading.Event) -> str
         if desk.hides(path):
             hidden += 1
         else:
-            rows.append(looking.shown_path(path, desk.spec.cwd))
+            rows.append(search_worker.shown_path(path, desk.spec.cwd))
     if len(found) > len(rows) + hidden:
         rows.append(f"[Only the newest {len(rows)} of {len(found)} files are shown.]")
     if late:
-        rows.append(f"[Not all was looked at within {GLOB_S:g} seconds: give a smaller path.]")
+        rows.append(f"[Stopped after {GLOB_S:g} seconds. Give a smaller path.]")
     return ("\n".join(rows) or "No files found") + _left_out(hidden)
 
 
-def _no_place(path: str) -> NotFound:
-    return NotFound(
-        f"There is no directory {path!r}." if not os.path.exists(path) else f"{path!r} is a file.",
-        remedy="Give a directory that exists, or none for your working directory.",
-    )
-
-
 async def _grep(given: GrepInput, desk: Desk) -> str:
+    """Search files for a regular expression. In a git repository, ignored files are skipped unless
+    you give their path.
+    """
     path = absolute(given.path or ".", desk.spec.cwd)
     if not await to_thread.run_sync(os.path.exists, path):
-        raise NotFound(f"There is no {path!r}.", remedy="Use Glob to find what there is.")
+        raise NotFound(f"There is no file or directory {path!r}.", remedy="Use Glob to find files.")
     if not given.multiline and _NEWLINE.search(given.pattern):
-        raise Invalid("The pattern has a newline in it.", remedy="Set multiline to true.")
+        raise Invalid("The pattern contains a newline.", remedy="Set multiline to true.")
     both = given.around or 0
-    request: looking.Request = {
-        "pattern": given.pattern,
+    request: search_worker.Request = {
+        **given.model_dump(include={"pattern", "glob", "ignore_case", "numbers", "multiline"}),
+        "git": git_that_reads(),
         "path": path,
         "cwd": desk.spec.cwd,
-        "glob": given.glob,
         "mode": given.output_mode,
-        "ignore_case": given.ignore_case,
-        "numbers": given.numbers,
         "before": both if given.before is None else given.before,
         "after": both if given.after is None else given.after,
         "limit": given.head_limit,
-        "multiline": given.multiline,
     }
     found = await _asked(request, desk)
     hidden = await to_thread.run_sync(_hidden, found, desk)
     if hidden and given.head_limit:
-        # Some of what was asked for is not shown: look for what comes after it.
+        # Some results are not shown: search again for those that come after them.
         found = await _asked({**request, "limit": 0}, desk)
         hidden = await to_thread.run_sync(_hidden, found, desk)
     rows = [row for path, rows in found if path not in hidden for row in rows]
-    return looking.bounded(rows, given.head_limit) + _left_out(len(hidden))
+    return search_worker.bounded(rows, given.head_limit) + _left_out(len(hidden))
 
 
-def _hidden(found: looking.Rows, desk: Desk) -> set[str]:
+def _hidden(found: search_worker.Rows, desk: Desk) -> set[str]:
     return {path for path, _ in found if desk.hides(path)}
 
 
@@ -165,12 +168,12 @@ def _left_out(count: int) -> str:
     if not count:
         return ""
     files = "1 file" if count == 1 else f"{count} files"
-    return f"\n[{files} that you may not read left out.]"
+    return f"\n[Left out {files} that you may not read.]"
 
 
-async def _asked(request: looking.Request, desk: Desk) -> looking.Rows:
-    """Look in a process of its own: a pattern that takes for ever must not stop this one."""
-    argv = [sys.executable, "-I", "-S", looking.__file__, json.dumps(request)]
+async def _asked(request: search_worker.Request, desk: Desk) -> search_worker.Rows:
+    """Search in a separate process: a pattern that never ends must not block this one."""
+    argv = [sys.executable, "-I", "-S", search_worker.__file__, json.dumps(request)]
     printed = bytearray()
     code: int | None = None
     async with started(argv, desk, printed.extend, ours=True) as running:
@@ -185,30 +188,17 @@ async def _asked(request: looking.Request, desk: Desk) -> looking.Rows:
         )
     if code != 0:
         said = printed.decode("utf-8", "replace").strip()[-400:]
-        raise Unavailable(f"The search broke off: {said}", remedy="Try grep with Bash.")
+        raise Unavailable(f"The search crashed: {said}", remedy="Try grep with Bash.")
     answer = json.loads(printed)
     if "error" in answer:
         raise Invalid(
-            f"The pattern {request['pattern']!r} is no regular expression: {answer['error']}.",
-            remedy="Escape what is meant literally with a backslash.",
+            f"{request['pattern']!r} is not a valid regular expression: {answer['error']}.",
+            remedy="Escape literal characters with a backslash.",
         )
     return [(path, rows) for path, rows in answer["found"]]
 
 
-SEARCH_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "Glob",
-        "Find files by a pattern of their paths, newest first. ** stands for any directories.",
-        GlobInput,
-        "read",
-        _glob,
-    ),
-    Tool(
-        "Grep",
-        "Look in files for a regular expression. In a git tree, ignored files are left out unless "
-        "you give their path.",
-        GrepInput,
-        "read",
-        _grep,
-    ),
+SEARCH_TOOLS: tuple[Tool[Desk], ...] = (
+    documented("Glob", GlobInput, "read", _glob),
+    documented("Grep", GrepInput, "read", _grep),
 )

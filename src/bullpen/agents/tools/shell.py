@@ -7,9 +7,10 @@ import secrets
 import anyio
 from pydantic import Field
 
-from bullpen.agents.drivers.base import Desk
-from bullpen.agents.tools.base import Tool, ToolInput
-from bullpen.agents.tools.commands import Output, shell, started
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.system.run_command import Output, shell, started
+from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.tools.jobs import start_job
 from bullpen.errors import BullpenError
 
@@ -20,26 +21,30 @@ _GRACE_S = 1.0
 
 
 class CommandFailed(BullpenError):
-    """A command ended with another exit code than 0, or had to be ended."""
+    """A command exited with a code other than 0, or was killed at its timeout."""
 
 
 class BashInput(ToolInput):
     """Input of Bash."""
 
-    command: str = Field(description="The command, for bash")
+    command: str = Field(description="The bash command")
     timeout: float = Field(
         TIMEOUT_MS,
         gt=0,
         le=TIMEOUT_MS_MAX,
-        description=f"Milliseconds after which it is ended; at most {TIMEOUT_MS_MAX}",
+        description=f"Timeout in milliseconds; at most {TIMEOUT_MS_MAX}",
     )
     description: str | None = Field(None, description="What it does, in 5 to 10 words")
     run_in_background: bool = Field(
-        False, description="Return at once; you are told when it has ended. It has no timeout"
+        False, description="Return at once; you get a note when it ends. No timeout"
     )
 
 
 async def _bash(given: BashInput, desk: Desk) -> str:
+    """Run a shell command in your working directory and return its output. Each call is a new
+    shell: cd and variables do not carry over. There is no terminal and no input. For long commands,
+    use run_in_background: you get a note when the command ends.
+    """
     if given.run_in_background:
         return await start_job(given.command, desk)
     path = desk.folder / "output" / f"command-{secrets.token_hex(6)}.txt"
@@ -53,27 +58,14 @@ async def _bash(given: BashInput, desk: Desk) -> str:
         text = output.text().rstrip("\n")
     if code is None:
         raise CommandFailed(
-            f"The command was ended: it took longer than {given.timeout:g} ms. "
+            f"The command timed out after {given.timeout:g} ms and was killed. "
             f"Its output until then:\n{text or '(none)'}",
-            remedy="\nGive it a longer timeout, or run it in the background.",
+            remedy="\nSet a longer timeout, or run the command in the background.",
         )
     if code != 0:
-        raise CommandFailed(f"{_exit(code)}\n{text}".rstrip())
+        ended = f"Exit code {code}" if code > 0 else f"Killed by signal {-code}"
+        raise CommandFailed(f"{ended}\n{text}".rstrip())
     return text or "(no output)"
 
 
-def _exit(code: int) -> str:
-    return f"Exit code {code}" if code > 0 else f"Ended by signal {-code}"
-
-
-SHELL_TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "Bash",
-        "Run a shell command in your working directory and return what it prints. Each call is a "
-        "new shell: a cd or a variable does not last. There is no terminal and no input. For "
-        "what takes long, use run_in_background: you are told when it has ended.",
-        BashInput,
-        "run",
-        _bash,
-    ),
-)
+SHELL_TOOLS: tuple[Tool[Desk], ...] = (documented("Bash", BashInput, "run", _bash),)

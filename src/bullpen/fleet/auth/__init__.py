@@ -1,5 +1,5 @@
-"""Who may do what on a NATS server: keys, tenants, roles, and the files that keep them.
+"""Who may do what on a NATS server: keys, tenants, roles, and their files.
 
-An operator signs one account per tenant. An account has one signing key per role, and the key
-carries what the role may do; what a host or a person holds says only its name and its teams.
+An operator signs one account per tenant. An account has one signing key per role, and that key
+carries the role's rights; the key of a host or person only says its name and its teams.
 """

@@ -1,4 +1,4 @@
-"""What operators, accounts and users claim, as the bodies of signed tokens. Pure."""
+"""Claims of operators, accounts and users, as the bodies of signed tokens. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS_SHARE: tuple[tuple[str, str], ...] = (
     ("$JS.API.DIRECT.GET.>", "service"),
     ("w.>", "stream"),
 )
-"""What the account of readers has of its tenant: reading what is stored, and news."""
+"""What the readers' account gets from its tenant: stored data and news."""
 
 PUSH_NAME = "push"
 _PUSHES = (
@@ -38,12 +38,12 @@ _PUSHES = (
 
 
 def operator(public: str, *, system: str, now_s: int) -> dict[str, Any]:
-    """The operator, who signs accounts."""
+    """Return the operator, who signs accounts."""
     return _body(public, "bullpen", now_s, {"type": "operator", "system_account": system})
 
 
 def system_account(public: str, *, signer: str, now_s: int) -> dict[str, Any]:
-    """The account in which servers are told about other accounts."""
+    """Return the account in which servers are told about other accounts."""
     return _body(public, "SYS", now_s, _account({}, [signer], {}))
 
 
@@ -56,7 +56,7 @@ def tenant_account(
     revoked: Mapping[str, int],
     now_s: int,
 ) -> dict[str, Any]:
-    """The account of a tenant: it has the streams. `signers` are by role, and whether bound."""
+    """Return the account of a tenant, which has the streams. `signers` are by role and binding."""
     keys = [admin_signer, *_scopes(signers)]
     shared = [
         {
@@ -80,7 +80,7 @@ def readers_account(
     revoked: Mapping[str, int],
     now_s: int,
 ) -> dict[str, Any]:
-    """The account of those who only read a tenant: nothing that writes is imported into it."""
+    """Return the account of a tenant's readers. Nothing that writes is imported into it."""
     taken = [
         {"name": subject, "subject": subject, "account": tenant, "type": kind}
         for subject, kind in READERS_SHARE
@@ -92,7 +92,7 @@ def readers_account(
 def removed_accounts(
     operator_public: str, accounts: Sequence[str], *, now_s: int
 ) -> dict[str, Any]:
-    """The order to forget accounts."""
+    """Return the order to forget accounts."""
     return _body(operator_public, "remove", now_s, {"type": "generic", "accounts": [*accounts]})
 
 
@@ -102,39 +102,25 @@ def user(
     *,
     role: Role,
     account: str,
-    teams: Sequence[str],
-    expires_s: int | None,
+    teams: Sequence[str] = (),
+    expires_s: int | None = None,
     now_s: int,
 ) -> dict[str, Any]:
-    """A user whose rights are those of the signing key. `teams` are tokens.
+    """Return a user with the rights of the signing key; an administrator may do everything.
 
-    The tag with the role gives no right: it tells the holder what it need not try.
+    `teams` are tokens. The tag with the role gives no right: it only tells the holder what is
+    useless to try.
     """
     tags = [f"{roles.ROLE_TAG}{role}", *(f"{roles.TEAM_TAG}{team}" for team in teams)]
     body = _body(public, name, now_s, {"type": "user", "issuer_account": account, "tags": tags})
+    if role is Role.ADMIN:
+        body["nats"].update(_UNLIMITED_USER, pub={}, sub={})
     return body if expires_s is None else {**body, "exp": expires_s}
 
 
-def admin(
-    public: str, name: str, *, account: str, expires_s: int | None, now_s: int
-) -> dict[str, Any]:
-    """A user who may do everything in its account."""
-    body = user(
-        public,
-        name,
-        role=Role.ADMIN,
-        account=account,
-        teams=(),
-        expires_s=expires_s,
-        now_s=now_s,
-    )
-    body["nats"].update(_UNLIMITED_USER, pub={}, sub={})
-    return body
-
-
 def push_user(public: str, *, account: str, now_s: int) -> dict[str, Any]:
-    """The user that tells servers about accounts, and can do nothing else."""
-    body = admin(public, PUSH_NAME, account=account, expires_s=None, now_s=now_s)
+    """Return the user that tells servers about accounts, and can do nothing else."""
+    body = user(public, PUSH_NAME, role=Role.ADMIN, account=account, now_s=now_s)
     inbox = roles.INBOX.replace(roles.NAME, PUSH_NAME)
     body["nats"].update(pub={"allow": [*_PUSHES]}, sub={"allow": [inbox]})
     return body
@@ -152,12 +138,17 @@ def _account(
     }
 
 
+def scope_name(role: Role, bound: bool) -> str:
+    """Return the name of a role's signing key, for keys that are bound to teams or not."""
+    return f"{role}-of-teams" if bound else str(role)
+
+
 def _scopes(signers: Mapping[tuple[Role, bool], str]) -> list[object]:
     return [
         {
             "kind": "user_scope",
             "key": public,
-            "role": f"{role}-of-teams" if bound else str(role),
+            "role": scope_name(role, bound),
             "template": roles.template(
                 (roles.FOR_OWN_TEAMS if bound else roles.FOR_ALL_TEAMS)[role]
             ),

@@ -1,6 +1,6 @@
-"""Key pairs, signed claims and credentials files as NATS has them.
+"""Key pairs, signed claims and credentials files in the formats of NATS.
 
-A seed is a secret: it is shown by no `repr`, and leaves a `KeyPair` only by its property.
+A seed is a secret: no `repr` shows it, and only the property of a `KeyPair` returns it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import Mapping
 from enum import Enum
@@ -23,13 +22,12 @@ try:
     from nacl.signing import VerifyKey
 except ImportError as error:
     raise Unavailable(
-        f"Keys cannot be made here: {error}.", remedy="Run: pip install 'bullpen[nats]'"
+        f"Keys cannot be created here: {error}.", remedy="Run: pip install 'bullpen[nats]'"
     ) from error
 
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 _RAW_KEY_BYTES = 32
 _CHECKSUM_BYTES = 2
-_SECTION = re.compile(r"-{3,}BEGIN ([A-Z ]+)-{3,}\s*(\S+)\s*-{3,}END \1-{3,}")
 _JWT_TITLE = "NATS USER JWT"
 _SEED_TITLE = "USER NKEY SEED"
 
@@ -43,7 +41,7 @@ class Kind(Enum):
 
 
 class KeyPair:
-    """A key that signs. What it prints as is its public half."""
+    """A key that signs. Its `str` is its public half."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -52,22 +50,24 @@ class KeyPair:
             self._pair = nkeys.from_seed(bytearray(seed.encode("ascii")))
             self.public: str = self._pair.public_key.decode("ascii")
         except (nkeys.NkeysError, ValueError, TypeError):
-            # Nothing of the text may get into an error: it may be a seed with one letter wrong.
-            raise Invalid("This is no seed of a key.", remedy="Restore it from a backup.") from None
+            # No part of the text may get into an error: it may be a seed with one wrong letter.
+            raise Invalid(
+                "The text is not the seed of a key.", remedy="Restore the file from a backup."
+            ) from None
 
     @classmethod
     def generate(cls, kind: Kind) -> KeyPair:
-        """A new key."""
+        """Return a new key."""
         raw = secrets.token_bytes(_RAW_KEY_BYTES)
         return cls(nkeys.encode_seed(raw, kind.value).decode("ascii"))
 
     @property
     def seed(self) -> str:
-        """The secret half."""
+        """Return the secret half."""
         return self._seed
 
     def sign(self, data: bytes) -> bytes:
-        """The signature of some bytes."""
+        """Return the signature of some bytes."""
         signature: bytes = self._pair.sign(data)
         return signature
 
@@ -76,7 +76,7 @@ class KeyPair:
 
 
 def signed(claims: Mapping[str, Any], issuer: KeyPair) -> str:
-    """Claims as a JWT that `issuer` signed; `jti` and `iss` are filled in."""
+    """Return claims as a JWT signed by `issuer`; `jti` and `iss` are filled in."""
     body = {**claims, "iss": issuer.public, "jti": ""}
     digest = hashlib.sha256(_json(body)).digest()
     body["jti"] = base64.b32encode(digest).decode("ascii").rstrip("=")
@@ -85,11 +85,7 @@ def signed(claims: Mapping[str, Any], issuer: KeyPair) -> str:
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """What a JWT says, if its signature is by the key that it names as its issuer.
-
-    Raises:
-        Invalid: it is no JWT, or the signature is not by that key.
-    """
+    """Return what a JWT says. Raises Invalid unless the key it names as issuer signed it."""
     try:
         header, body, signature = token.strip().split(".")
         claims = json.loads(_unbase64(body))
@@ -100,14 +96,14 @@ def claims_of(token: str) -> dict[str, Any]:
         )
     except (ValueError, KeyError, RecursionError, CryptoError):
         raise Invalid(
-            "This is no signed claim: its form or its signature is wrong.",
-            remedy="Restore the file from a backup, or mint it again.",
+            "The text is not a signed claim: its format or its signature is wrong.",
+            remedy="Restore the file from a backup, or mint the key again.",
         ) from None
     return claims
 
 
 def creds_text(token: str, user: KeyPair) -> str:
-    """A credentials file: what a user may say of itself, and the seed that proves it."""
+    """Return a credentials file: a user's signed claims, and the seed that proves them."""
     return (
         f"-----BEGIN {_JWT_TITLE}-----\n{token}\n------END {_JWT_TITLE}------\n\n"
         "************************* IMPORTANT *************************\n"
@@ -116,36 +112,24 @@ def creds_text(token: str, user: KeyPair) -> str:
     )
 
 
-def read_creds(text: str) -> tuple[str, KeyPair]:
-    """The JWT and the key of a credentials file.
-
-    Raises:
-        Invalid: it is no such file.
-    """
-    found = dict(_SECTION.findall(text))
-    if not {_JWT_TITLE, _SEED_TITLE} <= set(found):
-        raise Invalid("This is no credentials file.", remedy="Mint one: bullpen auth mint --help")
-    return found[_JWT_TITLE], KeyPair(found[_SEED_TITLE])
-
-
 def _raw_public(public: str) -> bytes:
     body = _checked(public)
     if len(body) != _RAW_KEY_BYTES + 1:
-        raise ValueError("no public key")
+        raise ValueError("not a public key")
     return body[1:]
 
 
 def _checked(text: str) -> bytes:
-    """The bytes of a key's text, if its checksum is right; the library does not look."""
+    """Return the bytes of a key's text if its checksum is right; the library does not check."""
     try:
         data = base64.b32decode(text + "=" * (-len(text) % 8))
     except binascii.Error:
-        raise ValueError("no key") from None
+        raise ValueError("not a key") from None
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-    # The last letter has bits that mean nothing: a key has one text only.
+    # The last letter has unused bits: a key has only one valid text.
     is_written_so = base64.b32encode(data).decode().rstrip("=") == text
     if nkeys.crc16_checksum(body) != checksum or not is_written_so:
-        raise ValueError("no key")
+        raise ValueError("not a key")
     return body
 
 

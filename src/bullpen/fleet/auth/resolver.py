@@ -1,4 +1,4 @@
-"""How servers learn of accounts: by their configuration, and by being told while they run."""
+"""How servers learn about accounts: from their configuration, and while they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from bullpen.errors import Refused, Unavailable
 from bullpen.fleet.auth.keys import claims_of
 from bullpen.fleet.auth.vault import Vault
-from bullpen.fleet.servers.connecting import connected
+from bullpen.fleet.servers.connect import connected
 
 ANSWER_S = 5.0
 
@@ -26,7 +26,7 @@ _DONE = 200
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What servers were told: how many of them, about which accounts."""
+    """What servers were told: how many of them, and about which accounts."""
 
     servers: tuple[str, ...]
     accounts: tuple[str, ...]
@@ -34,13 +34,10 @@ class Pushed:
 
 
 def include_text(directory: Path, *, resolver: Path) -> str:
-    """What the configuration of a server needs so that it takes the keys of a folder.
+    """Return the configuration that makes a server accept the keys of a folder.
 
-    `resolver` is a folder of this server alone, in which it keeps the accounts it was told of.
-    It holds no secrets, only what was signed.
-
-    Raises:
-        NotFound: the folder holds no operator.
+    `resolver` is a folder of this server alone, in which it keeps the accounts it was told about.
+    It contains no secrets, only what was signed. Raises NotFound if the folder has no operator.
     """
     vault = Vault(directory)
     accounts = vault.accounts()
@@ -62,14 +59,11 @@ def include_text(directory: Path, *, resolver: Path) -> str:
 
 
 async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
-    """Tell running servers about every account, and to forget those that were removed.
+    """Tell running servers about every account, and to forget the removed ones.
 
-    Clients whose keys were taken back are cut off by the servers. A server that is down learns
-    it from the others when it is back.
-
-    Raises:
-        Unavailable: not every server of the cluster said that it knows now; the others do.
-        Refused: a server did not take it.
+    Servers disconnect clients whose keys were revoked. A server that is down learns it from the
+    others when it is back. Raises Unavailable if not every server of the cluster confirmed,
+    Refused if one did not accept it.
     """
     orders = [(_UPDATE, text) for text in vault.accounts().values()]
     removal = vault.removal_order()
@@ -81,9 +75,10 @@ async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
     everywhere = set.intersection(*taken)
     if len(everywhere) < count:
         raise Unavailable(
-            f"{len(everywhere)} of {count} servers know now which keys count"
-            f" ({', '.join(sorted(everywhere)) or 'none'}).",
-            remedy="Start the others; they learn it then. To make sure: bullpen auth push",
+            f"Only {len(everywhere)} of {count} servers have the current keys "
+            f"({', '.join(sorted(everywhere)) or 'none'}).",
+            remedy="Start the other servers: they then get the keys. To make sure, run: bullpen "
+            "auth push",
         )
     return Pushed(
         tuple(sorted(everywhere)),
@@ -93,19 +88,19 @@ async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
 
 
 async def _server_count(client: Client) -> int:
-    """How many servers there are, as one of them counts."""
+    """Return how many servers there are, according to one of them."""
     try:
         answer = await client.request(_PING, b"", timeout=ANSWER_S)
         return max(1, int(json.loads(answer.data)["statsz"].get("active_servers", 1)))
     except (TimeoutError, ValueError, KeyError, TypeError):
         raise Unavailable(
-            "The servers do not say how many they are.",
-            remedy="See that they are configured with this operator: bullpen auth config",
+            "The servers did not say how many there are.",
+            remedy="Check that they are configured with this operator: bullpen auth config",
         ) from None
 
 
 async def _tell(client: Client, subject: str, text: str, count: int) -> set[str]:
-    """The names of the servers that took an order in time."""
+    """Return the names of the servers that accepted an order in time."""
     inbox = client.new_inbox()
     answers: asyncio.Queue[Msg] = asyncio.Queue()
     subscription = await client.subscribe(inbox, cb=answers.put)
@@ -127,10 +122,10 @@ def _taken(data: bytes) -> str:
     name = str((answer.get("server") or {}).get("name", "?"))
     error = answer.get("error")
     if error or (answer.get("data") or {}).get("code") != _DONE:
-        why = (error or {}).get("description", "it does not say why")
+        why = (error or {}).get("description", "it gave no reason")
         raise Refused(
-            f"Server {name} did not take an account: {why}.",
+            f"Server {name} did not accept an account: {why}.",
             reason="not_taken",
-            remedy="See that it is configured with this operator: bullpen auth config",
+            remedy="Check that it is configured with this operator: bullpen auth config",
         )
     return name

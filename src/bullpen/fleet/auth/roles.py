@@ -1,14 +1,14 @@
-"""What each role may say to a NATS server and hear from it, as tables. Pure.
+"""What each role may publish to and receive from a NATS server, as tables. Pure.
 
-The server fills in `{{name()}}` from the name in a key, and `{{tag(team)}}` once for every team
+The server fills in `{{name()}}` with the name in a key, and `{{tag(team)}}` once for every team
 that the key is bound to; a key without teams gets nothing from such a row.
 
-How far this goes. A server checks the subject of a request, never the subject that the answer is
-to go to, and it gives its answers as itself. So whoever may ask anything in the account that has
-the streams can have an answer put on any subject there: what the tables leave out stops mistakes
-and honest programs, not a hostile holder of such a key. What stops that one is the border between
-accounts. Tenants are accounts of their own; the keys of role `read-only` for a whole tenant are in
-an account of their own too, into which only reading is imported.
+The limits of this: a server checks the subject of a request, never the subject that the answer goes
+to, and it answers as itself. So a key that may ask anything in the account that has the streams can
+have an answer published on any subject there. The tables therefore stop mistakes and honest
+programs, but not a hostile holder of such a key. Only the border between accounts stops that.
+Tenants are separate accounts; keys of role `read-only` for a whole tenant are also in a separate
+account, into which only reading is imported.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _S = 1_000_000_000
 NAME = "{{name()}}"
 TEAM = "{{tag(team)}}"
 TEAM_TAG = "team:"
-"""What the tags of a key begin with that say which teams it is bound to."""
+"""Prefix of a key's tags that name the teams it is bound to."""
 
 ROLE_TAG = "role:"
-"""What the tag of a key begins with that says what it is for."""
+"""Prefix of a key's tag that names its role."""
 
 INBOX = f"_INBOX_{NAME}.>"
 """Where answers reach a key, and nobody else."""
@@ -41,10 +41,10 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
+class RoleRights:
     """The subjects that a key may publish to and subscribe to.
 
-    With `answers`, it may also publish one message to where a message it got wants its answer.
+    With `answers`, it may also publish one message to the reply subject of a message it received.
     """
 
     publish: tuple[str, ...]
@@ -66,7 +66,7 @@ NEVER_PUBLISHED = (
     "$JS.API.CONSUMER.LEADER.>",
     "$SYS.>",
 )
-"""Denied to every role but `admin`, whatever a table allows."""
+"""Denied to every role except `admin`, whatever a table allows."""
 
 NEVER_SUBSCRIBED = ("$SYS.>",)
 
@@ -77,7 +77,7 @@ _READS_ALL = (
     "$JS.API.DIRECT.GET.>",
 )
 
-# Filters in the body of a request cannot be checked, so only those in the subject are offered.
+# Filters in the body of a request cannot be checked, so only those in the subject are allowed.
 _READS_OWN = (
     f"$JS.API.DIRECT.GET.*.t.*.{TEAM}.>",
     f"$JS.API.DIRECT.GET.PRES.p.{TEAM}.>",
@@ -85,7 +85,7 @@ _READS_OWN = (
     "$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.cell",
     f"$JS.API.CONSUMER.CREATE.*.*.t.*.{TEAM}.>",
     f"$JS.API.CONSUMER.CREATE.PRES.*.p.{TEAM}.>",
-    # A consumer that delivers waits for these before it goes on.
+    # A consumer that delivers waits for these before it continues.
     "$JS.FC.>",
 )
 
@@ -105,34 +105,34 @@ _HOST_ORDERS = (f"ctl.{NAME}",)
 _NEWS_ALL = ("w.>", INBOX)
 _NEWS_OWN = (f"w.*.{TEAM}.>", INBOX)
 
-FOR_ALL_TEAMS: dict[Role, Rights] = {
-    Role.HOST: Rights(
+FOR_ALL_TEAMS: dict[Role, RoleRights] = {
+    Role.HOST: RoleRights(
         (*_READS_ALL, *_WRITES_ALL, *_ASKS_HOSTS, *_TAKES_SPAWNS, *_HOST_RECORDS),
         (*_NEWS_ALL, "ws.>", *_HOST_ORDERS),
         answers=True,
     ),
-    Role.HUMAN: Rights((*_READS_ALL, *_WRITES_ALL, *_ASKS_HOSTS), _NEWS_ALL),
-    # Only what does not change anything: the barrier of a read that must be fresh is a write.
-    Role.READ_ONLY: Rights(("$JS.API.DIRECT.GET.>",), _NEWS_ALL),
+    Role.HUMAN: RoleRights((*_READS_ALL, *_WRITES_ALL, *_ASKS_HOSTS), _NEWS_ALL),
+    # Only what changes nothing: the barrier of a read that must be current is a write.
+    Role.READ_ONLY: RoleRights(("$JS.API.DIRECT.GET.>",), _NEWS_ALL),
 }
-"""The roles of keys that are for every team of a tenant."""
+"""The roles of keys for all teams of a tenant."""
 
-FOR_OWN_TEAMS: dict[Role, Rights] = {
-    # Requests to spawn and to hosts do not name a team in their subject. So a key that is bound
-    # to teams neither makes nor takes them.
-    Role.HOST: Rights(
+FOR_OWN_TEAMS: dict[Role, RoleRights] = {
+    # Spawn requests and requests to hosts do not name a team in their subject. So a key that is
+    # bound to teams can neither make nor take them.
+    Role.HOST: RoleRights(
         (*_READS_OWN, *_WRITES_OWN, *_HOST_RECORDS), (*_NEWS_OWN, *_HOST_ORDERS), answers=True
     ),
-    Role.HUMAN: Rights((*_READS_OWN, *_WRITES_OWN), _NEWS_OWN),
-    Role.READ_ONLY: Rights(_READS_OWN, _NEWS_OWN),
+    Role.HUMAN: RoleRights((*_READS_OWN, *_WRITES_OWN), _NEWS_OWN),
+    Role.READ_ONLY: RoleRights(_READS_OWN, _NEWS_OWN),
 }
 """The roles of keys that are bound to teams."""
 
 _ANSWER_S = 300
 
 
-def template(rights: Rights) -> dict[str, Any]:
-    """Rights as a signing key carries them."""
+def template(rights: RoleRights) -> dict[str, Any]:
+    """Return rights in the form that a signing key carries."""
     made: dict[str, Any] = {
         "pub": {"allow": list(rights.publish), "deny": list(NEVER_PUBLISHED)},
         "sub": {"allow": list(rights.subscribe), "deny": list(NEVER_SUBSCRIBED)},

@@ -1,7 +1,7 @@
-"""A certificate authority for development, and the certificates of servers that it signs.
+"""A certificate authority for development, and the server certificates that it signs.
 
-Real servers have certificates of a real authority; these are for a machine or a network of one's
-own. Clients are known by their keys, so they need no certificates.
+Real servers have certificates from a real authority; these are for your own machine or network.
+Clients are identified by their keys, so they need no certificates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLOCKS_DIFFER = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The files that a server needs to be known by a name, and that its clients need (`ca`)."""
+    """The files that prove a server's name, and the one its clients need (`ca`)."""
 
     ca: Path
     certificate: Path
@@ -38,45 +38,31 @@ class Certificate:
 
 
 def files_of(directory: Path, host: str) -> Certificate:
-    """Where the certificate of a host is, or will be. `directory` is the folder of all keys."""
+    """Return where the certificate of a host is, or will be. `directory` has all keys."""
     check_host(host)
     folder = directory / "tls"
     name = host.replace(":", "_")
     return Certificate(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
-def tls_text(directory: Path, host: str) -> str:
-    """What the configuration of a server needs to be reached over TLS by that name only."""
-    files = files_of(directory, host)
-    return f'tls {{\n  cert_file: "{files.certificate}"\n  key_file: "{files.key}"\n}}\n'
-
-
 def check_host(host: str) -> str:
-    """Return `host` if it is a name or an address of a machine.
-
-    Raises:
-        Invalid: it is neither.
-    """
+    """Return `host` if it is the name or address of a machine. Raises Invalid."""
     if _HOST.fullmatch(host) or _address(host) is not None:
         return host
     raise Invalid(
-        f"{host!r} is no name of a machine.", remedy="Write nats-1.example.org or 10.0.0.7."
+        f"{host!r} is not the name of a machine.", remedy="Write nats-1.example.org or 10.0.0.7."
     )
 
 
 def issue(directory: Path, host: str) -> Certificate:
-    """Sign a certificate for a host, by the authority of the folder, which is made if need be.
-
-    Raises:
-        Unavailable: the library for it is not installed.
-    """
+    """Sign a certificate for a host, with the folder's authority, created if necessary."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import ExtendedKeyUsageOID as EKU
     except ImportError as error:
         raise Unavailable(
-            f"Certificates cannot be made here: {error}.", remedy="Run: pip install cryptography"
+            f"Certificates cannot be created here: {error}.", remedy="Run: pip install cryptography"
         ) from error
     files = files_of(directory, host)
     authority, authority_key = _authority(files.ca)
@@ -105,14 +91,16 @@ def issue(directory: Path, host: str) -> Certificate:
 
 
 def _authority(path: Path) -> tuple[x509.Certificate, EllipticCurvePrivateKey]:
-    """The authority of a folder; a new one if there is none."""
+    """Return the authority of a folder; a new one if there is none."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     key_path = path.with_suffix(".key")
     if path.exists():
-        data = private_files.read(key_path, remedy=f"Remove {path}, and certify all hosts anew.")
+        data = private_files.read(
+            key_path, remedy=f"Delete {path}, then create the certificates of all hosts again."
+        )
         kept = load_pem_private_key(data.encode(), None)
         assert isinstance(kept, ec.EllipticCurvePrivateKey)
         return x509.load_pem_x509_certificate(path.read_bytes()), kept
@@ -135,7 +123,7 @@ def _builder(
     from cryptography import x509
 
     now = datetime.now(UTC)
-    # The field holds 64 characters; what counts are the alternative names.
+    # The field holds 64 characters; only the alternative names matter.
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name[:64])])
     return (
         x509.CertificateBuilder()

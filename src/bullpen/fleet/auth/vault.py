@@ -24,24 +24,25 @@ from pathlib import Path
 
 from bullpen.errors import Conflict, Invalid, NotFound, Unreadable
 from bullpen.fleet.auth import claims, private_files, roles
+from bullpen.fleet.auth.claims import scope_name
+from bullpen.fleet.auth.key_records import Key, Tenant, check_name, check_teams
 from bullpen.fleet.auth.keys import KeyPair, Kind, claims_of, creds_text, signed
-from bullpen.fleet.auth.records import Key, Tenant, check_name, check_teams
 from bullpen.fleet.auth.roles import Role
-from bullpen.protocol import jsontext
-from bullpen.store.nats.subjects import token
+from bullpen.protocol import json_text
+from bullpen.store.nats.client.subjects import token
 
-_ADMIN = "admin"
+_ADMIN = str(Role.ADMIN)
 _SCOPED: tuple[tuple[Role, bool], ...] = (
     *((role, False) for role in roles.FOR_ALL_TEAMS),
     *((role, True) for role in roles.FOR_OWN_TEAMS),
 )
 _FOR_READERS = (Role.READ_ONLY, False)
-_NOT_MADE = "Make it: bullpen auth init --dir DIR --tenant NAME"
+_NOT_MADE = "Create it: bullpen auth init --dir DIR --tenant NAME"
 _LOST = "Restore the folder from a backup."
 
 
 class Vault:
-    """What one operator has. Changes are made one after another, also by several processes."""
+    """The keys of one operator. Changes happen one after another, also across processes."""
 
     def __init__(self, directory: Path, *, now: Callable[[], float] = time.time) -> None:
         self.directory = directory
@@ -49,22 +50,18 @@ class Vault:
 
     @property
     def push_creds(self) -> Path:
-        """The credentials that tell servers about accounts, and can do nothing else."""
+        """Return the credentials that tell servers about accounts, and can do nothing else."""
         return self.directory / "push.creds"
 
     def create(self) -> None:
-        """Make an operator.
-
-        Raises:
-            Conflict: there is one already, or the folder holds something else.
-        """
+        """Create an operator. Raises Conflict if the folder has one, or other content."""
         if set(private_files.names_in(self.directory)) - {"lock", "tls"}:
             raise Conflict(
                 f"{self.directory} is not empty.",
-                remedy="Add a tenant: bullpen auth tenant add NAME; or name another --dir.",
+                remedy="Add a tenant (bullpen auth tenant add NAME), or use another --dir.",
             )
         private_files.make_folder(self.directory)
-        with self._changing():
+        with self._changing(new=True):
             now_s = self._now_s()
             operator, system, signer = (
                 KeyPair.generate(kind) for kind in (Kind.OPERATOR, Kind.ACCOUNT, Kind.ACCOUNT)
@@ -81,55 +78,48 @@ class Vault:
     # Tenants
 
     def tenants(self) -> list[str]:
-        """The names of all tenants."""
+        """Return the names of all tenants."""
         self._read("operator.jwt", remedy=_NOT_MADE)
         return [
             name
             for name in private_files.names_in(self.directory / "tenants")
-            # Without it, the tenant was not made to the end.
+            # Without it, the creation of the tenant did not finish.
             if (self._folder(name) / "tenant.json").exists()
         ]
 
     def tenant(self, name: str | None) -> Tenant:
-        """One tenant; without a name, the only one there is.
-
-        Raises:
-            NotFound: there is none of that name.
-            Invalid: there are several, and none was named.
-        """
+        """Return one tenant; without a name, the only one there is. Raises NotFound and Invalid."""
         known = self.tenants()
         if name is None:
             if len(known) != 1:
                 raise Invalid(
-                    f"There are {len(known)} tenants in {self.directory}.",
-                    remedy="Say which one with --tenant.",
+                    f"{self.directory} has {len(known)} tenants.",
+                    remedy="Choose one with --tenant.",
                 )
             name = known[0]
         if name not in known:
             raise NotFound(
-                f"There is no tenant {name!r} in {self.directory}.",
-                remedy="See which there are: bullpen auth tenant list",
+                f"{self.directory} has no tenant {name!r}.",
+                remedy="List the tenants: bullpen auth tenant list",
             )
         path = self._folder(name) / "tenant.json"
         text = private_files.read(path, remedy=_LOST)
         try:
-            return Tenant.parse(jsontext.loads(text))
+            return Tenant.parse(json_text.loads(text))
         except (ValueError, KeyError, TypeError) as error:
             raise Unreadable(str(path), str(error), remedy=_LOST) from None
 
     def add_tenant(self, name: str) -> Path:
-        """Make a tenant with an administrator; the path of the administrator's credentials.
+        """Create a tenant with an administrator, and return the path of its credentials.
 
-        Raises:
-            Conflict: there is one of that name.
-            Invalid: a tenant cannot have that name.
+        Raises Conflict if the name is taken, Invalid if it is not valid.
         """
         check_name(name, kind="tenant")
         with self._changing():
             self._operator()
             if name in self.tenants():
-                raise Conflict(f"There is a tenant {name!r}.", remedy="Choose another name.")
-            for signer in (_ADMIN, *map(_signer_name, _SCOPED)):
+                raise Conflict(f"A tenant {name!r} already exists.", remedy="Choose another name.")
+            for signer in (_ADMIN, *(scope_name(*scope) for scope in _SCOPED)):
                 seed = KeyPair.generate(Kind.ACCOUNT).seed
                 private_files.write(self._signing(name, signer), seed)
             account, readers = (KeyPair.generate(Kind.ACCOUNT).public for _ in range(2))
@@ -137,21 +127,21 @@ class Vault:
             return self._mint(name, _ADMIN, Role.ADMIN, (), None)[1]
 
     def remove_tenant(self, name: str) -> None:
-        """Let all keys of a tenant count no more. Its streams stay on the servers."""
+        """Revoke all keys of a tenant. Its streams stay on the servers."""
         with self._changing():
             self._operator()
             self.tenant(name)
-            grave = self.directory / "removed" / f"{name}-{self._now_s()}"
-            private_files.make_folder(grave.parent)
-            self._folder(name).rename(grave)
+            removed = self.directory / "removed" / f"{name}-{self._now_s()}"
+            private_files.make_folder(removed.parent)
+            self._folder(name).rename(removed)
 
     def removed_accounts(self) -> list[str]:
-        """The accounts of tenants that were removed."""
+        """Return the accounts of removed tenants."""
         folder = self.directory / "removed"
         found = []
         for name in private_files.names_in(folder):
             text = private_files.read(folder / name / "tenant.json", remedy=_LOST)
-            gone = Tenant.parse(jsontext.loads(text))
+            gone = Tenant.parse(json_text.loads(text))
             found += [gone.account, gone.readers]
         return found
 
@@ -166,49 +156,45 @@ class Vault:
         teams: tuple[str, ...] = (),
         lasts_s: int | None = None,
     ) -> tuple[Key, Path]:
-        """A new key, and the path of its credentials.
+        """Create a new key. Returns it and the path of its credentials.
 
-        Raises:
-            Conflict: there is a key of that name that counts.
-            Invalid: a key cannot have that name, or an administrator was to be bound to teams.
+        Raises Conflict if there is a valid key with that name, and Invalid if the name is not valid
+        or an administrator was to be bound to teams.
         """
         check_name(name, kind="key")
         teams = check_teams(teams)
         if role is Role.ADMIN and teams:
             raise Invalid(
-                "An administrator is not bound to teams: it has the streams of all.",
-                remedy="Mint a human or a host for those teams.",
+                "An administrator cannot be bound to teams, because it has the streams of all "
+                "teams.",
+                remedy="Mint a key with role human or host for those teams.",
             )
         with self._changing():
             held = self.tenant(tenant)
             if held.find(name, self._now_s()) is not None:
                 raise Conflict(
-                    f"There is a key {name!r} in tenant {held.name!r}.",
-                    remedy=f"Make it anew: bullpen auth rotate {name}; or choose another name.",
+                    f"Tenant {held.name!r} already has a key {name!r}.",
+                    remedy=f"Replace it (bullpen auth rotate {name}), or choose another name.",
                 )
             return self._mint(held.name, name, role, teams, lasts_s)
 
     def revoke(self, tenant: str | None, name: str) -> Key:
-        """Let a key count no more, once servers have been told.
-
-        Raises:
-            NotFound: there is none of that name that counts.
-        """
+        """Revoke a valid key, effective once servers have been told. Raises NotFound."""
         with self._changing():
             return self._revoke(tenant, name)
 
     def rotate(self, tenant: str | None, name: str) -> tuple[Key, Path]:
-        """Give a name another key with the same rights, and take back the one it has."""
+        """Give a name a new key with the same rights, and revoke the old one."""
         with self._changing():
             old = self._revoke(tenant, name)
             lasts_s = None if old.expires_s is None else old.expires_s - old.issued_s
             held = self.tenant(tenant)
             return self._mint(held.name, name, old.role, old.teams, lasts_s)
 
-    # What servers are told
+    # For servers
 
     def accounts(self) -> dict[str, str]:
-        """The signed accounts that servers should have, by public key; the system account first."""
+        """Return the signed accounts that servers need, by public key; the system account first."""
         found = [self._read("system.jwt", remedy=_NOT_MADE)]
         for name in self.tenants():
             folder = self._folder(name)
@@ -219,11 +205,11 @@ class Vault:
         return {str(claims_of(text)["sub"]): text for text in found}
 
     def operator_jwt(self) -> str:
-        """The operator as servers are configured with it."""
+        """Return the operator as servers are configured with it."""
         return self._read("operator.jwt", remedy=_NOT_MADE)
 
     def removal_order(self) -> str | None:
-        """The signed order to forget removed tenants; None if there are none."""
+        """Return the signed order to forget removed tenants; None if there are none."""
         gone = self.removed_accounts()
         if not gone:
             return None
@@ -231,14 +217,14 @@ class Vault:
         return signed(claims.removed_accounts(operator.public, gone, now_s=self._now_s()), operator)
 
     def sign_again(self) -> list[str]:
-        """Sign the tenants again whose roles are not those of this version; their names."""
+        """Sign the tenants again whose roles are from another version. Returns their names."""
         with self._changing():
             stale = [name for name in self.tenants() if self._is_stale(name)]
             for name in stale:
                 self._keep(self.tenant(name))
             return stale
 
-    # Within
+    # Internals
 
     def _mint(
         self, tenant: str, name: str, role: Role, teams: tuple[str, ...], lasts_s: int | None
@@ -250,24 +236,18 @@ class Vault:
             name, role, teams, user.public, now_s, None if lasts_s is None else now_s + lasts_s
         )
         account = held.readers if key.is_for_readers else held.account
-        if role is Role.ADMIN:
-            signer = self._signer(tenant, _ADMIN)
-            body = claims.admin(
-                user.public, name, account=account, expires_s=key.expires_s, now_s=now_s
-            )
-        else:
-            signer = self._signer(tenant, _signer_name((role, bool(teams))))
-            body = claims.user(
-                user.public,
-                name,
-                role=role,
-                account=account,
-                teams=[*map(token, teams)],
-                expires_s=key.expires_s,
-                now_s=now_s,
-            )
+        signer = self._signer(tenant, scope_name(role, bool(teams)))
+        body = claims.user(
+            user.public,
+            name,
+            role=role,
+            account=account,
+            teams=[*map(token, teams)],
+            expires_s=key.expires_s,
+            now_s=now_s,
+        )
         path = self._folder(tenant) / "creds" / f"{name}.creds"
-        # Remembered first: a key that somebody holds and nobody knows could not be taken back.
+        # Recorded first: a key that somebody has but nobody recorded could not be revoked.
         self._remember(replace(held, keys=(*held.keys, key)))
         private_files.write(path, creds_text(signed(body, signer), user))
         return key, path
@@ -278,8 +258,8 @@ class Vault:
         key = held.find(name, now_s)
         if key is None:
             raise NotFound(
-                f"There is no key {name!r} in tenant {held.name!r} that counts.",
-                remedy="See which there are: bullpen auth list",
+                f"Tenant {held.name!r} has no valid key {name!r}.",
+                remedy="List the keys: bullpen auth list",
             )
         gone = replace(key, revoked_s=now_s)
         kept = tuple(gone if each == key else each for each in held.keys)
@@ -288,9 +268,9 @@ class Vault:
         return gone
 
     def _keep(self, tenant: Tenant) -> None:
-        """Sign a tenant's accounts as they are now, and remember it."""
+        """Sign a tenant's accounts as they are now, and record it."""
         operator = self._operator()
-        # Servers take what was signed later, and know only whole seconds.
+        # Servers accept what was signed later, and only know whole seconds.
         now_s = max(self._now_s(), tenant.issued_s + 1)
         tenant = replace(tenant, issued_s=now_s)
         account, readers = self._bodies(tenant)
@@ -301,12 +281,10 @@ class Vault:
 
     def _remember(self, tenant: Tenant) -> None:
         path = self._folder(tenant.name) / "tenant.json"
-        private_files.write(path, jsontext.dumps(tenant.to_json()).decode())
+        private_files.write(path, json_text.dumps(tenant.to_json()).decode())
 
     def _bodies(self, tenant: Tenant) -> tuple[dict[str, object], dict[str, object]]:
-        signers = {
-            scope: self._signer(tenant.name, _signer_name(scope)).public for scope in _SCOPED
-        }
+        signers = {scope: self._signer(tenant.name, scope_name(*scope)).public for scope in _SCOPED}
         reading = {_FOR_READERS: signers.pop(_FOR_READERS)}
         account = claims.tenant_account(
             tenant.account,
@@ -359,9 +337,12 @@ class Vault:
         return int(self._now())
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, *, new: bool = False) -> Iterator[None]:
         if not self.directory.is_dir():
-            raise NotFound(f"There is no folder {self.directory}.", remedy=_NOT_MADE)
+            raise NotFound(f"The folder {self.directory} does not exist.", remedy=_NOT_MADE)
+        if not new:
+            # A folder that is no vault stays as it is, without even a lock.
+            self.operator_jwt()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         lock = os.open(self.directory / "lock", flags, 0o600)
         try:
@@ -369,8 +350,3 @@ class Vault:
             yield
         finally:
             os.close(lock)
-
-
-def _signer_name(scope: tuple[Role, bool]) -> str:
-    role, bound = scope
-    return f"{role}-of-teams" if bound else str(role)

@@ -1,5 +1,6 @@
-"""The host process: it connects the agents of its machine, starts those that ask for a machine
-like it, says that it is there, and sees to those that others lost.
+"""The host process: connects its machine's agents to the servers and runs queued agents.
+
+It also sends the host's heartbeat and handles agents of lost hosts.
 """
 
 from __future__ import annotations
@@ -20,29 +21,38 @@ from nats import errors as nats_errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from bullpen.agents import processes
-from bullpen.agents.hosts.over_nats import known_hosts, order_subject, record_key
-from bullpen.agents.hosts.records import HostBeat, HostOrder, HostRecord, own_labels
-from bullpen.app import CA, CREDS, HOST_TOKEN, STORE, Settings
+from bullpen.agents.supervisor.machines.host_records import (
+    HostBeat,
+    HostOrder,
+    HostRecord,
+    own_labels,
+)
+from bullpen.agents.supervisor.machines.over_nats import known_hosts, order_subject, record_key
+from bullpen.agents.system import processes
+from bullpen.app.app import App
+from bullpen.app.settings import CA, CREDS, HOST_TOKEN, STORE, Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Unavailable
-from bullpen.fleet.host.asked import Asked, HostsOfDaemon
-from bullpen.fleet.host.heart import Heart, pace_of
-from bullpen.fleet.host.launches import Launches
+from bullpen.fleet.host.agent_requests import HostRequests, HostsOfDaemon
+from bullpen.fleet.host.heartbeat import HostHeartbeat, pace_of
+from bullpen.fleet.host.launches import Launches, LaunchTokens
+from bullpen.fleet.host.lost_hosts import LostHosts
 from bullpen.fleet.host.machine import found_labels, free_memory_mb
-from bullpen.fleet.host.starting import Starting
-from bullpen.fleet.host.undertaker import Undertaker
-from bullpen.office import Office
-from bullpen.protocol import jsontext
+from bullpen.fleet.host.start_queued import Starting
+from bullpen.protocol import json_text
+from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
-from bullpen.store.clock import Clock, now_ms
-from bullpen.store.hosted.identities import OPERATOR, Identities
-from bullpen.store.hosted.place import socket_in
-from bullpen.store.hosted.server import HostDoor
-from bullpen.store.nats import wire
-from bullpen.store.nats.connection import Endpoint
+from bullpen.store.hosted.server import HostServer
+from bullpen.store.hosted.socket import socket_in
+from bullpen.store.hosted.tokens import OPERATOR, Identities
+from bullpen.store.nats.client import api_requests
+from bullpen.store.nats.client.api_requests import (
+    ApiError,
+    NoAnswer,
+    unavailable_if_unanswered,
+)
+from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.client.subjects import token
 from bullpen.store.nats.store import NatsStore
-from bullpen.store.nats.subjects import token
-from bullpen.store.nats.wire import ApiError, NoAnswer
 
 _log = logging.getLogger(__name__)
 
@@ -50,11 +60,11 @@ _BELIEVE_S = 1.0
 _TRY_S = 5.0
 _DRAIN_S = 10.0
 _NOT_FOR_AGENTS = frozenset({STORE, CREDS, CA, HOST_TOKEN})
-"""What agents must not get from the environment of their host, whoever asks for it."""
+"""Variables that agents must not get from the environment of their host."""
 
 
 class Host:
-    """The host process of this machine. `run` is all there is to do with it."""
+    """The host process of this machine. Call `run`."""
 
     def __init__(
         self,
@@ -85,80 +95,77 @@ class Host:
         )
         self._teams: set[str] = set()
         self._draining = False
-        self._heart = Heart(self._link, self.name, self._beat_now)
+        self._heartbeat = HostHeartbeat(self._link, self.name, self._beat_now)
         socket = str(socket_in(settings.home))
-        self._hosts = HostsOfDaemon(self._link, socket)
-        self._office = Office(
+        self._identities = Identities(self._folder / "identities.json")
+        tokens = LaunchTokens(self._identities)
+        self._hosts = HostsOfDaemon(self._link, socket, tokens)
+        self._app = App(
             replace(settings, agent=LEAD),
             {name: value for name, value in environ.items() if name not in _NOT_FOR_AGENTS},
             store=self._store,
             hosts=self._hosts,
             inside=False,
         )
-        self._identities = Identities(self._folder / "identities.json")
-        self._launches = Launches(self.name, self._office.teams, self._identities, self._heart)
-        self._hosts.launches = self._launches
-        asked = Asked(self._store, self._hosts, self._join)
-        self._door = HostDoor(self._store, socket, self._launches, asked=asked)
+        self._launches = Launches(self.name, self._app.teams, tokens, self._heartbeat)
+        asked = HostRequests(self._store, self._hosts, self._join)
+        self._server = HostServer(self._store, socket, self._launches, asked=asked)
         self._starting = Starting(
             self._link,
-            self._office,
+            self._app,
             self._launches,
             itself=lambda: (self._record, self._beat_now()),
             join=self._join,
             tell=tell,
         )
-        self._undertaker = Undertaker(self.name, self._link, self._office, self._heart)
+        self._lost_hosts = LostHosts(self.name, self._link, self._app, self._heartbeat)
 
     async def run(self, *, ready: Callable[[], None] = lambda: None) -> str:
-        """Be the host of this machine until a signal says otherwise; says how it ended.
+        """Run the host of this machine until a signal ends it. Returns how it ended.
 
-        SIGTERM drains it: its agents are stopped, and those that may go on elsewhere do. SIGINT
-        and SIGHUP end only the process: its agents go on, and the next one takes them over.
-
-        Raises:
-            Conflict: there is a host process already.
-            Invalid: the credentials are those of another host.
-            Unavailable: the servers do not answer.
+        SIGTERM drains it: its agents are stopped, and those that may continue elsewhere do. SIGINT
+        and SIGHUP end only the process: its agents continue, and the next host process takes them
+        over. Raises Conflict if there is a host process, Invalid if the credentials are for another
+        host, and Unavailable.
         """
         self._check_bearer()
         try:
             with _only_one(self._folder):
                 await self._begin()
-                async with self._door, anyio.create_task_group() as group:
+                async with self._server, anyio.create_task_group() as group:
                     await self._go_on(group)
                     ready()
                     ended = await self._obey_signals()
                     group.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._office.__aexit__(None, None, None)
+                await self._app.__aexit__(None, None, None)
         return ended
 
     def _check_bearer(self) -> None:
         bearer = self._link.bearer.name
         if bearer is not None and bearer != token(self.name):
             raise Invalid(
-                f"These credentials are for {bearer!r}, and this host is {self.name!r}.",
+                f"The credentials are for host {bearer!r}, but this host is {self.name!r}.",
                 remedy=f"Set BULLPEN_HOST={bearer}, or mint credentials for {self.name}.",
             )
 
     async def _begin(self) -> None:
-        """Leave the secret for the user of this machine, and find the agents that run here."""
+        """Write the secret for the user of this machine, and find the agents that run here."""
         await self._link.client()
-        self._heart.pace = await pace_of(self._link)
+        self._heartbeat.pace = await pace_of(self._link)
         before = None if self._link.bearer.is_bound else await self._recorded()
         self._teams = set(before.teams if before is not None else ())
         self._teams |= self._launches.known_teams()
         await self._save(self._record.evolve(teams=sorted(self._teams)))
-        if not await self._heart.beat():
+        if not await self._heartbeat.beat():
             raise Unavailable(
-                f"Host {self.name!r} cannot make itself heard at {self._link.endpoint}.",
-                remedy="See `bullpen server status`.",
+                f"Host {self.name!r} could not send a heartbeat to {self._link.endpoint}.",
+                remedy="Check the servers: bullpen server status",
             )
         await self._launches.look(self._teams)
-        # Again, now that it is known who is here.
-        await self._heart.beat()
+        # Again, now that the agents here are known.
+        await self._heartbeat.beat()
         path = self._folder / "operator.token"
         path.touch(mode=0o600)
         path.write_text(self._identities.mint(OPERATOR), encoding="ascii")
@@ -166,44 +173,34 @@ class Host:
             self._tell(f"{count} {'agent runs' if count == 1 else 'agents run'} here already.")
 
     async def _go_on(self, group: TaskGroup) -> None:
-        """Do everything that a host does, from now on."""
+        """Start everything that a host does."""
         heard_on = await self._listen(group)
-        group.start_soon(self._heart.go_on)
+        group.start_soon(self._heartbeat.go_on)
         group.start_soon(self._count_on)
         group.start_soon(self._tend_on)
         group.start_soon(self._listen_on, group, heard_on)
         if not self._link.bearer.is_bound:
-            # Requests and other hosts are not for who may see certain teams only.
-            group.start_soon(self._starting.go_on, self._heart.pace.beat_s)
+            # Keys that are bound to teams see neither requests nor other hosts.
+            group.start_soon(self._starting.go_on, self._heartbeat.pace.beat_s)
             group.start_soon(self._look_on)
 
-    # What it says of itself
+    # Its own record
 
     async def _recorded(self) -> HostRecord | None:
-        client = await self._link.client()
-        try:
-            row = await wire.last_row(client, "KV_HOSTS", record_key(self.name), timeout_s=_TRY_S)
-        except NoAnswer as error:
-            raise Unavailable(
-                f"What was known of host {self.name!r} cannot be read ({error}).",
-                remedy="See `bullpen server status`.",
-            ) from None
-        return None if row is None or not row.data else HostRecord.parse(jsontext.loads(row.data))
+        client, key = await self._link.client(), record_key(self.name)
+        with unavailable_if_unanswered(f"The record of host {self.name!r} could not be read"):
+            row = await api_requests.last_row(client, "KV_HOSTS", key, timeout_s=_TRY_S)
+        return None if row is None or not row.data else HostRecord.parse(json_text.loads(row.data))
 
     async def _save(self, record: HostRecord) -> None:
         client = await self._link.client()
         self._record = record
-        try:
-            data = jsontext.dumps_line(record.raw)
-            await wire.replace(client, record_key(record.name), data, timeout_s=_TRY_S)
-        except (NoAnswer, ApiError) as error:
-            raise Unavailable(
-                f"What host {record.name!r} is could not be written ({error}).",
-                remedy="See `bullpen server status`.",
-            ) from None
+        with unavailable_if_unanswered(f"The record of host {record.name!r} could not be written"):
+            data = json_text.dumps_line(record.raw)
+            await api_requests.replace(client, record_key(record.name), data, timeout_s=_TRY_S)
 
     async def _join(self, team: str) -> None:
-        """Have others know that agents of a team are here, before the first one is."""
+        """Announce that agents of a team are here, before the first one starts."""
         self._teams.add(team)
         if team not in self._record.teams:
             await self._save(self._record.evolve(teams=sorted(self._teams)))
@@ -217,41 +214,41 @@ class Host:
             draining=self._draining,
         )
 
-    # Looking after agents, here and elsewhere
+    # Agents, here and elsewhere
 
     async def _count_on(self) -> None:
         while True:
-            # Not in one with the heartbeat: a team that cannot be read must not hold that up.
-            await self._heart.heard()
+            # Not together with the heartbeat: an unreadable team must not delay it.
+            await self._heartbeat.heard()
             try:
                 await self._launches.look(self._teams)
             except BullpenError as error:
-                _log.info("who runs here is not known: %s", error)
+                _log.info("cannot tell who runs here: %s", error)
 
     async def _tend_on(self) -> None:
         while True:
-            await anyio.sleep(self._heart.pace.tend_s)
+            await anyio.sleep(self._heartbeat.pace.tend_s)
             await self._launches.end_what_is_over()
-            await self._undertaker.tend(self._teams)
+            await self._lost_hosts.tend(self._teams)
 
     async def _look_on(self) -> None:
         while True:
-            await anyio.sleep(self._heart.pace.beat_s)
+            await anyio.sleep(self._heartbeat.pace.beat_s)
             try:
                 hosts = await known_hosts(self._link)
                 if not any(host.record == self._record for host in hosts):
-                    # Somebody forgot it while it did not answer.
+                    # Its record was removed while it did not answer.
                     await self._save(self._record)
-                await self._undertaker.look(hosts)
+                await self._lost_hosts.look(hosts)
             except (BullpenError, NoAnswer, ApiError) as error:
-                _log.info("other hosts cannot be looked at: %s", error)
+                _log.info("cannot check the other hosts: %s", error)
 
-    # Orders of others
+    # Orders
 
     async def _listen_on(self, group: TaskGroup, heard_on: Client) -> None:
-        """Listen again if the connection was given up and another one made."""
+        """Listen again if the connection was replaced."""
         while True:
-            await anyio.sleep(self._heart.pace.beat_s)
+            await anyio.sleep(self._heartbeat.pace.beat_s)
             with suppress(BullpenError, nats_errors.Error):
                 if await self._link.client() is not heard_on:
                     heard_on = await self._listen(group)
@@ -263,7 +260,7 @@ class Host:
             self._starting.hurry()
 
         async def order(message: Msg) -> None:
-            # Each for itself: one that takes long must not keep the others waiting.
+            # Each on its own: a slow one must not delay the others.
             group.start_soon(self._ordered, message)
 
         if not self._link.bearer.is_bound:
@@ -277,17 +274,20 @@ class Host:
             return
         answer: dict[str, object] = {"ok": True}
         try:
-            order = HostOrder.parse(jsontext.loads(message.data))
+            order = HostOrder.parse(json_text.loads(message.data))
             if order.action != "stop" or not (order.team and order.agent and order.nonce):
-                raise Unavailable(f"A host cannot be told to {order.action!r}.")
-            supervisor = self._office.supervisor(order.team)
+                raise Unavailable(
+                    f"The host does not know the order {order.action!r}.",
+                    remedy="Use the same version of Bullpen here and on the host.",
+                )
+            supervisor = self._app.supervisor(order.team)
             await supervisor.end_here(order.agent, order.nonce, grace_s=order.grace_s)
         except NotFound:
             pass
         except (BullpenError, ValueError) as error:
             answer = {"error": str(error)}
         with suppress(nats_errors.Error, OSError):
-            await message.respond(jsontext.dumps_line(answer))
+            await message.respond(json_text.dumps_line(answer))
 
     # Ending
 
@@ -301,13 +301,13 @@ class Host:
                     group.start_soon(self._drain, group.cancel_scope.cancel)
                     async for _ in signals:
                         group.cancel_scope.cancel()
-                        return "was told twice, and left what was still running"
+                        return "was told twice, and left running what did not stop"
                 return "drained"
         raise AssertionError("signals do not end")
 
     async def _drain(self, done: Callable[[], None]) -> None:
-        """Stop the agents of this machine; those that may go on elsewhere do."""
-        await self._heart.beat()
+        """Stop the agents of this machine; those that may continue elsewhere do."""
+        await self._heartbeat.beat()
         with anyio.move_on_after(_DRAIN_S):
             await self._launches.none_starting()
         with suppress(BullpenError):
@@ -318,13 +318,13 @@ class Host:
                 for launch in self._launches.in_team(team):
                     group.start_soon(self._suspend, team, launch.agent, left)
         with suppress(BullpenError):
-            # Whoever could not be stopped is given up by others.
+            # Other hosts give up those that could not be stopped.
             await self._save(self._record.evolve(teams=sorted(left), drained_ms=self._clock()))
-        await self._heart.stop()
+        await self._heartbeat.stop()
         done()
 
     async def _suspend(self, team: str, name: str, left: set[str]) -> None:
-        supervisor = self._office.supervisor(team)
+        supervisor = self._app.supervisor(team)
         try:
             await supervisor.stop(
                 name, by=LEAD, grace_s=_DRAIN_S, end="suspended", reason="its machine is drained"
@@ -339,22 +339,22 @@ class Host:
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """Be the only host process of a home. Raises Conflict, Unavailable."""
+    """Make this the only host process of a home. Raises Conflict, Unavailable."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unavailable(
-            f"The host process cannot keep its things in {folder}: {error.strerror}.",
-            remedy="Mend the cause, or use another --home.",
+            f"The host process cannot write to {folder}: {error.strerror}.",
+            remedy="Fix the cause, or use another --home.",
         ) from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(
-                f"There is a host process for {folder.parent} already.",
-                remedy="Use that one, or end it first.",
+                f"{folder.parent} already has a host process.",
+                remedy="Use that one, or stop it first.",
             ) from None
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The launches that run on this machine, and the secrets by which they are let in."""
+"""The launches on this machine, and the secrets that admit them to the socket."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 import anyio
 
-from bullpen.agents import processes
-from bullpen.agents.hosts.base import ON
+from bullpen.agents.contracts.machines import ON
+from bullpen.agents.system import processes
 from bullpen.errors import BullpenError, NotFound, Unavailable
-from bullpen.fleet.host.heart import Heart, passed_s
+from bullpen.fleet.host.heartbeat import HostHeartbeat, passed_s
 from bullpen.protocol.agent import AgentFacts, ProcessRecord
-from bullpen.protocol.roster import TeamConfig
-from bullpen.store.hosted.identities import Identities, Identity
-from bullpen.team.teams import Teams
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.hosted.tokens import Identities, TokenIdentity
+from bullpen.team.team import Teams
 
 _LINGER_S = 10.0
-"""How long a process whose launch is over may still take to end by itself."""
+"""How long a process may take to end by itself after its launch is over."""
 _GRACE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """One start of an agent that runs here, or did."""
+class HostLaunch:
+    """A launch of an agent that runs or ran here."""
 
     team: str
     agent: str
@@ -31,83 +31,102 @@ class Launch:
     place: ProcessRecord
 
 
-class Launches:
-    """Who runs here, by the word of the teams. Whose launch is over is not let in any more."""
+class LaunchTokens:
+    """The secrets of launches. Whoever has one speaks for its agent."""
 
-    def __init__(self, host: str, teams: Teams, identities: Identities, heart: Heart) -> None:
+    def __init__(self, identities: Identities) -> None:
+        self.identities = identities
+        self._admitted: set[TokenIdentity] = set()
+
+    def admit(self, team: str, agent: str) -> str:
+        """The secret of a new launch of an agent; that of the launch before is void."""
+        who = TokenIdentity(team, agent)
+        self._admitted.add(who)
+        return self.identities.mint(who)
+
+    def was_admitted(self, who: TokenIdentity) -> bool:
+        """Whether it got its secret from this process."""
+        return who in self._admitted
+
+    def revoke(self, who: TokenIdentity) -> None:
+        """Void a secret."""
+        self._admitted.discard(who)
+        self.identities.revoke(who)
+
+
+class Launches:
+    """The launches here, according to the teams' records. A launch that is over is not admitted."""
+
+    def __init__(
+        self,
+        host: str,
+        teams: Teams,
+        tokens: LaunchTokens,
+        heartbeat: HostHeartbeat,
+    ) -> None:
         self._host = host
         self._teams = teams
-        self._identities = identities
-        self._heart = heart
-        self._here: dict[str, dict[str, Launch]] = {}
-        self._over: dict[str, tuple[Launch, float]] = {}
+        self._identities = tokens.identities
+        self._tokens = tokens
+        self._heartbeat = heartbeat
+        self._here: dict[str, dict[str, HostLaunch]] = {}
+        self._over: dict[str, tuple[HostLaunch, float]] = {}
         self._starting: set[str] = set()
         self._settled = anyio.Event()
-        self._admitted: set[Identity] = set()
         self._looked_s: float | None = None
 
-    def __call__(self, token: str) -> Identity | None:
-        """For whom a token speaks, for the door.
-
-        Raises:
-            Unavailable: its agent may have been given up, and that was not looked at yet.
-        """
+    def __call__(self, token: str) -> TokenIdentity | None:
+        """Return the identity of a token. Raises Unavailable if its agent may be given up."""
         who = self._identities(token)
         if who is None or who.is_operator or self._is_sure():
             return who
         raise Unavailable(
-            f"The host {self._host!r} was out of touch with the servers for so long that its"
-            " agents may have been given up.",
-            remedy="Wait: it looks whether they were as soon as the servers answer.",
+            f"Host {self._host!r} was disconnected from the servers for so long that its agents "
+            "may have been given up.",
+            remedy="Wait: the host checks that as soon as the servers answer.",
         )
 
     def _is_sure(self) -> bool:
-        began = self._heart.began_s
-        looked = self._looked_s
-        return self._heart.is_known and began is not None and looked is not None and looked >= began
+        began, looked = self._heartbeat.began_s, self._looked_s
+        if began is None or looked is None:
+            return False
+        return self._heartbeat.is_known and looked >= began
 
     @property
     def count(self) -> int:
-        """How many agents this machine has, those on their way included."""
+        """Return how many agents this machine has, including those being started."""
         nonces = {nonce for launches in self._here.values() for nonce in launches}
         return len(nonces | self._starting)
 
     async def none_starting(self) -> None:
-        """Wait until nobody is on the way any more."""
+        """Wait until no agent is being started."""
         while self._starting:
             self._settled = anyio.Event()
             await self._settled.wait()
 
-    def in_team(self, team: str) -> list[Launch]:
-        """Those of one team."""
+    def in_team(self, team: str) -> list[HostLaunch]:
+        """Return the launches of one team."""
         return list(self._here.get(team, {}).values())
 
     def expect(self, nonce: str) -> None:
-        """Count a launch that is about to be started here for somebody."""
+        """Count a launch that is about to be started here."""
         self._starting.add(nonce)
 
-    def settle(self, nonce: str, started: Launch | None) -> None:
-        """Know what became of it: the launch, or nothing."""
+    def settle(self, nonce: str, started: HostLaunch | None) -> None:
+        """Record the result: the launch, or nothing."""
         if started is not None:
             self._here.setdefault(started.team, {})[nonce] = started
         self._starting.discard(nonce)
         self._settled.set()
 
-    def admit(self, team: str, agent: str) -> str:
-        """The secret of a new launch of an agent; that of the launch before is void."""
-        who = Identity(team, agent)
-        self._admitted.add(who)
-        return self._identities.mint(who)
-
     def known_teams(self) -> set[str]:
-        """The teams of those who have a secret."""
+        """Return the teams that have admitted launches."""
         return {who.team for who in self._identities.all() if who.team is not None}
 
     async def look(self, teams: set[str]) -> None:
-        """See who runs here. A team that is gone is taken out of `teams`.
+        """Find out who runs here. A team that is gone is removed from `teams`.
 
-        Raises:
-            BullpenError: a team cannot be read. What was known of it stays.
+        Raises BullpenError if a team cannot be read. What was known of it stays.
         """
         began = passed_s()
         errors: list[BullpenError] = []
@@ -129,35 +148,34 @@ class Launches:
     def _take_in(self, team: str, config: TeamConfig) -> None:
         agents = {member.name: member.agent for member in config.roster if member.agent is not None}
         here = {
-            agent.nonce: Launch(team, name, agent.nonce, agent.place)
+            agent.nonce: HostLaunch(team, name, agent.nonce, agent.process)
             for name, agent in agents.items()
-            if agent.phase != "ended" and agent.place and agent.place.host == self._host
+            if agent.phase != "ended" and agent.process and agent.process.host == self._host
         }
         for nonce, launch in self._here.get(team, {}).items():
             if nonce not in here:
                 last = agents.get(launch.agent)
                 spoke = last is not None and last.nonce == nonce and last.end != "lost"
-                # Whoever was given up, or replaced, has nothing left to say.
+                # An agent that was given up or replaced may no longer act.
                 self._over[nonce] = launch, passed_s() + (_LINGER_S if spoke else 0.0)
         self._here[team] = here
         for who in self._identities.all():
             if who.team == team and not self._is_let_in(who, agents.get(who.agent or "")):
-                self._admitted.discard(who)
-                self._identities.revoke(who)
+                self._tokens.revoke(who)
 
-    def _is_let_in(self, who: Identity, agent: AgentFacts | None) -> bool:
+    def _is_let_in(self, who: TokenIdentity, agent: AgentFacts | None) -> bool:
         if agent is None:
             return False
         if agent.phase == "ended":
-            # Its own last words, unless others had the last word about it.
+            # Its own last heartbeat, unless others recorded its end.
             return agent.nonce in self._over and agent.end != "lost"
-        if agent.place is not None:
-            return agent.place.host == self._host
-        started_here = ON not in agent.asked.options and who in self._admitted
+        if agent.process is not None:
+            return agent.process.host == self._host
+        started_here = ON not in agent.spec.options and self._tokens.was_admitted(who)
         return started_here or agent.nonce in self._starting
 
     async def end_what_is_over(self) -> None:
-        """End processes of launches that are over and do not end by themselves."""
+        """End processes of launches that are over and did not end by themselves."""
         for nonce, (launch, until) in list(self._over.items()):
             place = launch.place
             if await anyio.to_thread.run_sync(processes.runs, place):

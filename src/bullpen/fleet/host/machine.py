@@ -12,9 +12,9 @@ from bullpen.agents.drivers.survey import survey
 
 
 def found_labels(environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """The labels that every host has without being told: os, arch, driver, and gpu if it has one.
+    """Return the labels that every host has by itself: os, arch, driver, and gpu if it has one.
 
-    A driver is named if its program is there; whether that can reach its model is not tried.
+    A driver is listed if its program is installed; whether it can reach its model is not tried.
     """
     drivers = [each.name for each in survey(environ) if each.missing is None]
     labels = {
@@ -28,7 +28,7 @@ def found_labels(environ: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def free_memory_mb() -> int | None:
-    """How much memory new processes can have; None where the system does not say."""
+    """Return how much memory new processes can have; None if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:

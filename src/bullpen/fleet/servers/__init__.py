@@ -1,1 +1,1 @@
-"""NATS servers: their configurations, their processes, what they say of themselves, backups."""
+"""NATS servers: configurations, processes, monitoring, backups."""

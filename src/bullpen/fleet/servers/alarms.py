@@ -1,4 +1,4 @@
-"""What in the words of servers should wake somebody. Pure: from surveys to sentences."""
+"""Alarms about servers. Pure: from surveys to sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from bullpen.fleet.servers.binary import LEAST
-from bullpen.fleet.servers.survey import Replica, Round, StreamKey
+from bullpen.fleet.servers.cluster_survey import Replica, Round, StreamKey
+from bullpen.fleet.servers.server_binary import LEAST
 
 Kind = Literal[
     "node_down",
@@ -34,7 +34,7 @@ class Alarm:
 
 
 def alarms(rounds: Sequence[Round]) -> list[Alarm]:
-    """Everything that is wrong by several surveys of the same servers, the last one the latest."""
+    """Return everything that is wrong in several surveys of the same servers, oldest first."""
     last = rounds[-1]
     found = [*_of_nodes(last), *_of_cluster(last)]
     for key in sorted({key for told in last for key in told.replicas}):
@@ -48,23 +48,25 @@ def _of_nodes(last: Round) -> Iterator[Alarm]:
             yield Alarm(
                 "node_down",
                 f"Server {told.name} is down: {told.error}",
-                "Start it again; its data comes back with it.",
+                "Start it again. Its data is kept.",
             )
             continue
         if told.ill:
-            yield Alarm("node_ill", f"Server {told.name} is not well: {told.ill}.", "Read its log.")
+            yield Alarm(
+                "node_ill", f"Server {told.name} is not healthy: {told.ill}.", "Read its log."
+            )
         if not told.sync_always:
             yield Alarm(
                 "sync",
-                f"Server {told.name} says that a message is kept before it is on the disk: a power"
-                " cut loses up to two minutes of what was acknowledged.",
-                "Set sync_interval: always in its jetstream block, and restart it.",
+                f"Server {told.name} acknowledges messages before they are on disk: a power cut "
+                "loses up to two minutes of them.",
+                "Set sync_interval: always in its jetstream block, then restart it.",
             )
         if _version(told.version) < LEAST:
             yield Alarm(
                 "node_old",
-                f"Server {told.name} is nats-server {told.version}, which is older than"
-                f" {'.'.join(map(str, LEAST))}.",
+                f"Server {told.name} runs nats-server {told.version}, which is older than "
+                f"{'.'.join(map(str, LEAST))}.",
                 "Upgrade the servers one after another.",
             )
 
@@ -75,14 +77,14 @@ def _of_cluster(last: Round) -> Iterator[Alarm]:
     if size > len(last):
         yield Alarm(
             "nodes_unasked",
-            f"The cluster has {size} servers and {len(last)} were asked.",
-            "Name the monitoring address of each with --monitor.",
+            f"The cluster has {size} servers, but only {len(last)} were asked.",
+            "Name the monitoring address of each server with --monitor.",
         )
     if size > 1 and not any(told.meta_leader for told in up):
         yield Alarm(
             "no_meta_leader",
-            "The servers have no leader among them: nothing can be created or moved.",
-            "Bring back the servers that are down; two of three must see each other.",
+            "The servers have no leader: nothing can be created or moved.",
+            "Start the servers that are down. Two of three must see each other.",
         )
 
 
@@ -94,28 +96,28 @@ def _of_stream(key: StreamKey, rounds: Sequence[Round]) -> Iterator[Alarm]:
     if not any(copy.leader == node for node, copy in copies.items()):
         yield Alarm(
             "leaderless",
-            f"{name} has no leader: nothing can be written to it or read from it.",
-            "Wait ten seconds for an election. Then bring back the servers that are down.",
+            f"{name} has no leader: it cannot be read or written.",
+            "Wait ten seconds for an election, then start the servers that are down.",
         )
     if len(copies) < form.replicas and all(told.up for told in last):
         yield Alarm(
             "replica_missing",
-            f"{name} has {len(copies)} of {form.replicas} copies.",
-            "See which server lacks it: bullpen server status",
+            f"{name} has only {len(copies)} of {form.replicas} copies.",
+            "Find the server that lacks it: bullpen server status",
         )
     for node, behind in _behind(key, rounds):
         yield Alarm(
             "replica_behind",
-            f"The copy of {name} on {node} lacks the last {behind} messages, and does not catch up"
-            " within seconds.",
-            f"See whether {node} has work for more than its share of CPU and disk; read its log.",
+            f"The copy of {name} on {node} lacks the last {behind} messages, and does not catch "
+            "up within seconds.",
+            f"Check whether {node} is short of CPU or disk, and read its log.",
         )
     if not form.ages:
         yield from _differing(key, rounds)
 
 
 def _behind(key: StreamKey, rounds: Sequence[Round]) -> Iterator[tuple[str, int]]:
-    """Copies that still lack what another one had in the first round."""
+    """Return the copies that still lack what another one had in the first round."""
     had = max((copy.last_seq for copy in _copies(key, rounds[0]).values()), default=0)
     for node, copy in _copies(key, rounds[-1]).items():
         if copy.last_seq < had:
@@ -123,11 +125,11 @@ def _behind(key: StreamKey, rounds: Sequence[Round]) -> Iterator[tuple[str, int]
 
 
 def _differing(key: StreamKey, rounds: Sequence[Round]) -> Iterator[Alarm]:
-    """Copies with fewer messages than others, although they are as far.
+    """Return the copies with fewer messages than others at the same sequence.
 
-    What has left a stream never comes back. So the number of those that are gone only grows with
-    the sequence, and grows alike in all copies: a copy in which more are gone than in another
-    that was asked later and is further has lost some. That holds while others write, too.
+    Removed messages never come back. So their number only grows with the sequence, and equally in
+    all copies: a copy that lacks more than another one that was asked later has lost some. This
+    also holds while others write.
     """
     names = sorted(_copies(key, rounds[-1]))
     for poor in names:
@@ -139,15 +141,15 @@ def _differing(key: StreamKey, rounds: Sequence[Round]) -> Iterator[Alarm]:
         if lost:
             yield Alarm(
                 "replicas_differ",
-                f"The copy of {_named(key)} on {poor} has lost {max(lost)} messages that other"
-                " copies have.",
-                f"Stop {poor}, move its store directory away, and start it again: it copies all of"
-                " it from the others.",
+                f"The copy of {_named(key)} on {poor} has lost {max(lost)} messages that other "
+                "copies have.",
+                f"Stop {poor}, move its store directory away, and start it again. It then copies "
+                "everything from the others.",
             )
 
 
 def _lost(key: StreamKey, poor: str, rich: str, rounds: Sequence[Round]) -> Iterator[int]:
-    """How many messages each two consecutive rounds show to be missing."""
+    """Return how many messages are missing according to each two consecutive rounds."""
     for earlier, later in pairwise(rounds):
         less, more = _copies(key, earlier).get(poor), _copies(key, later).get(rich)
         if less is None or more is None or less.last_seq > more.last_seq:

@@ -1,13 +1,12 @@
-"""All of Bullpen's streams in a directory, and back.
+"""Backs up all of Bullpen's streams to a directory, and restores them.
 
 A backup is a directory with one file per stream and a manifest, which is written last: without it
-there is no backup. What lives in memory only (presence, heartbeats) is kept in its form alone.
+there is no backup. For streams in memory (presence, heartbeats), only the configuration is saved.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -20,15 +19,15 @@ from nats.aio.client import Client
 
 from bullpen.errors import Conflict, NotFound, Unavailable, Unreadable
 from bullpen.fleet.servers.snapshots import put_back, take
-from bullpen.protocol import jsontext
-from bullpen.store.nats import subjects
-from bullpen.store.nats.wire import ApiError, api
+from bullpen.protocol import json_text
+from bullpen.store.files.disk import Disk, nonce
+from bullpen.store.nats.client import subjects
+from bullpen.store.nats.client.api_requests import ApiError, api
 
 MANIFEST = "manifest.json"
 
 _VERSION = 1
 _ANSWER_S = 30.0
-_READ_BYTES = 1024 * 1024
 _OURS = re.compile(r"TEAM_\d\d|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES|SPAWN")
 _COUNTED = ("messages", "first_seq", "last_seq")
 _NO_STREAM = 10059
@@ -37,8 +36,8 @@ _OTHER = "Use another backup."
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """One stream of a backup. Without `file`, only its form is kept."""
+class BackupPart:
+    """One stream of a backup. Without `file`, only its configuration is saved."""
 
     name: str
     config: dict[str, Any]
@@ -49,39 +48,35 @@ class Kept:
 
     @property
     def messages(self) -> int:
-        """How many messages it holds."""
+        """Return how many messages it has."""
         return int(self.state.get("messages", 0))
 
     @property
     def replicas(self) -> int:
-        """How many copies of it there were."""
+        """Return how many copies of it there were."""
         return int(self.config.get("num_replicas", 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a directory holds."""
+    """The content of a backup directory."""
 
     directory: Path
     made: str
-    streams: tuple[Kept, ...]
+    streams: tuple[BackupPart, ...]
 
 
 async def back_up(nc: Client, directory: Path) -> Backup:
-    """Write all of Bullpen's streams into a new directory, while the teams go on.
+    """Write all of Bullpen's streams into a new directory, while the teams continue.
 
-    Each stream is as it was at one moment; the directory of teams is taken first, so that every
-    team it names is in the rest.
-
-    Raises:
-        Conflict: there is something in the directory.
-        NotFound: the servers hold no teams.
-        Unavailable: a stream could not be read whole. There is no manifest then.
+    Each stream is as it was at one moment; the directory of teams is saved first, so that every
+    team it names is in the rest. Raises Conflict if the directory is not empty, NotFound if the
+    servers have no teams, and Unavailable if a stream could not be read: there is no manifest then.
     """
     names = await _names(nc)
     if subjects.DIRECTORY_STREAM not in names:
         raise NotFound(
-            "These servers hold no streams of Bullpen.",
+            "The servers have no streams of Bullpen.",
             remedy="Name the servers that do with --store.",
         )
     _make_empty(directory)
@@ -93,12 +88,7 @@ async def back_up(nc: Client, directory: Path) -> Backup:
 
 
 async def checked(directory: Path) -> Backup:
-    """The backup in a directory, after every byte of it was looked at.
-
-    Raises:
-        NotFound: there is none.
-        Unreadable: it is damaged; the text names the file.
-    """
+    """Return the backup in a directory, after checking every byte. Raises NotFound, Unreadable."""
     found = _read(directory)
     for kept in found.streams:
         if kept.file is not None:
@@ -107,14 +97,11 @@ async def checked(directory: Path) -> Backup:
 
 
 async def restore(nc: Client, found: Backup, *, replicas: int | None = None) -> None:
-    """Make the streams of a checked backup on servers that hold no teams.
+    """Create the streams of a checked backup on servers that have no teams.
 
-    With `replicas`, streams have that many copies instead of as many as they had. If one stream
-    fails, those that were made before are removed again.
-
-    Raises:
-        Conflict: the servers hold something that this would hide.
-        Unavailable: a stream could not be made, or does not hold what it held.
+    With `replicas`, streams have that many copies instead of the original number. If one stream
+    fails, those created before are removed again. Raises Conflict if the servers have something
+    that this would hide, Unavailable if a stream could not be created or differs from the backup.
     """
     held = await _names(nc)
     await _refuse_used(nc, held)
@@ -148,13 +135,13 @@ async def _names(nc: Client) -> list[str]:
             return [name for name in found if _OURS.fullmatch(name)]
 
 
-async def _kept(nc: Client, name: str, directory: Path) -> Kept:
+async def _kept(nc: Client, name: str, directory: Path) -> BackupPart:
     info = await api(nc, f"STREAM.INFO.{name}", None, timeout_s=_ANSWER_S)
     if info["config"].get("storage") == "memory":
-        return Kept(name, info["config"], state={})
+        return BackupPart(name, info["config"], state={})
     file = f"{name}.snapshot"
     taken = await take(nc, name, directory / file)
-    return Kept(name, taken.config, taken.state, file, taken.size, taken.sha256)
+    return BackupPart(name, taken.config, taken.state, file, taken.size, taken.sha256)
 
 
 async def _refuse_used(nc: Client, names: Iterable[str]) -> None:
@@ -162,16 +149,16 @@ async def _refuse_used(nc: Client, names: Iterable[str]) -> None:
         body = {"subjects_filter": ">"}
         info = await api(nc, f"STREAM.INFO.{name}", body, timeout_s=_ANSWER_S)
         held = set(info["state"].get("subjects") or ())
-        # What `server start` writes into new servers, and what hosts say, is no loss.
+        # What `server start` writes to new servers, and what hosts write, can be lost.
         if info["config"].get("storage") != "memory" and held - {subjects.CELL_KEY}:
             raise Conflict(
-                f"These servers hold {info['state']['messages']} messages in stream {name}.",
-                remedy="Restore into new servers: bullpen server start --dir DIR --port 0",
+                f"The servers already have {info['state']['messages']} messages in stream {name}.",
+                remedy="Restore to new servers: bullpen server start --dir DIR --port 0",
             )
 
 
 async def _refuse_too_few(nc: Client, replicas: int) -> None:
-    """Refuse before anything is changed, if there are too few servers for that many copies."""
+    """Refuse, before anything is changed, if there are too few servers for that many copies."""
     probe = {
         "name": _PROBE,
         "subjects": [f"{_PROBE}.>"],
@@ -182,8 +169,8 @@ async def _refuse_too_few(nc: Client, replicas: int) -> None:
         await api(nc, f"STREAM.CREATE.{_PROBE}", probe, timeout_s=_ANSWER_S)
     except ApiError as error:
         raise Unavailable(
-            f"These servers cannot keep {replicas} copies of a stream: {error}.",
-            remedy="Give --replicas, or bring up the servers that are missing.",
+            f"The servers cannot keep {replicas} copies of a stream: {error}.",
+            remedy="Use --replicas, or start the missing servers.",
         ) from None
     await _deleted(nc, _PROBE)
 
@@ -193,8 +180,8 @@ async def _created(nc: Client, config: Mapping[str, Any]) -> None:
         await api(nc, f"STREAM.CREATE.{config['name']}", config, timeout_s=_ANSWER_S)
     except ApiError as error:
         raise Unavailable(
-            f"The server did not make stream {config['name']}: {error}.",
-            remedy="See whether the servers are well: bullpen server status",
+            f"The server did not create stream {config['name']}: {error}.",
+            remedy="Check the servers: bullpen server status",
         ) from None
 
 
@@ -205,23 +192,23 @@ async def _deleted(nc: Client, name: str) -> None:
         if error.err_code != _NO_STREAM:
             raise Unavailable(
                 f"The server did not remove stream {name}: {error}.",
-                remedy="Restore into new servers.",
+                remedy="Restore to new servers.",
             ) from None
 
 
-def _refuse_other(kept: Kept, state: Mapping[str, Any]) -> None:
-    """Refuse a stream that does not hold what it held."""
+def _refuse_other(kept: BackupPart, state: Mapping[str, Any]) -> None:
+    """Refuse a stream that differs from the backup."""
     if kept.messages == 0 and not state.get("messages"):
         # An empty stream counts its first message differently before and after.
         return
     if int(state.get("last_seq") or 0) > int(kept.state.get("last_seq") or 0):
-        # It was written to while it was being backed up: the counts are of a moment before.
+        # It was written to during the backup: the counts are from a moment before.
         return
     for what in _COUNTED:
         if state.get(what) != kept.state.get(what):
             raise Unavailable(
-                f"Stream {kept.name} came back with {what} {state.get(what)}, and had"
-                f" {kept.state.get(what)}.",
+                f"Stream {kept.name} was restored with {what} {state.get(what)}, but had "
+                f"{kept.state.get(what)}.",
                 remedy=_OTHER,
             )
 
@@ -231,62 +218,51 @@ def _make_empty(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise Conflict(
-                f"There is something in {directory} already.",
-                remedy="Name a directory that is new or empty.",
+                f"{directory} is not empty.",
+                remedy="Choose a new or empty directory.",
             )
         directory.chmod(0o700)
     except OSError as error:
         raise Unavailable(
-            f"Cannot write to {directory}: {error.strerror}.", remedy="Name another directory."
+            f"Cannot write to {directory}: {error.strerror}.", remedy="Choose another directory."
         ) from error
 
 
 def _write(made: Backup) -> None:
-    path = made.directory / MANIFEST
     rows = [asdict(kept) for kept in made.streams]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    beside = path.with_suffix(".new")
-    with open(os.open(beside, flags, 0o600), "wb") as file:
-        file.write(jsontext.dumps({"v": _VERSION, "made": made.made, "streams": rows}))
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    entries = os.open(made.directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(entries)
-    finally:
-        os.close(entries)
+    data = json_text.dumps({"v": _VERSION, "made": made.made, "streams": rows})
+    disk = Disk()
+    disk.replace(str(made.directory / MANIFEST), data, nonce=nonce())
+    disk.sync_dir(str(made.directory))
 
 
 def _read(directory: Path) -> Backup:
     path = directory / MANIFEST
     try:
-        told = jsontext.loads(path.read_bytes())
+        told = json_text.loads(path.read_bytes())
         if told["v"] != _VERSION:
-            raise ValueError(f"it is of version {told['v']}, and this program knows {_VERSION}")
-        streams = tuple(Kept(**row) for row in told["streams"])
+            raise ValueError(f"its version is {told['v']}, but this program supports {_VERSION}")
+        streams = tuple(BackupPart(**row) for row in told["streams"])
         for kept in streams:
             if kept.file not in (None, f"{kept.name}.snapshot"):
                 raise ValueError(f"it names the file {kept.file!r}")
         return Backup(directory, str(told["made"]), streams)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(
-            f"There is no whole backup in {directory}.",
-            remedy=f"Name a directory that holds a {MANIFEST}.",
+            f"{directory} has no complete backup.",
+            remedy=f"Name a directory with a {MANIFEST}.",
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unreadable(str(path), str(error), remedy=_OTHER) from error
 
 
-def _check(path: Path, kept: Kept) -> None:
-    digest, size = hashlib.sha256(), 0
+def _check(path: Path, kept: BackupPart) -> None:
     try:
         with path.open("rb") as file:
-            while data := file.read(_READ_BYTES):
-                digest.update(data)
-                size += len(data)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
     except OSError as error:
         raise Unreadable(str(path), str(error.strerror), remedy=_OTHER) from error
-    if size != kept.size or digest.hexdigest() != kept.sha256:
+    if (size, digest) != (kept.size, kept.sha256):
         why = f"it is not what was written for stream {kept.name}"
         raise Unreadable(str(path), why, remedy=_OTHER)

@@ -1,4 +1,4 @@
-"""Configurations of NATS servers as text. Nothing here reads or writes anything."""
+"""Configurations of NATS servers as text. Reads and writes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYNC = "always"
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one server listens: for clients, for questions about itself, for the other servers."""
+    """Where one server listens: for clients, for monitoring, for the other servers."""
 
     client: int
     monitor: int
@@ -23,8 +23,8 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """One server on this machine: its name, its ports, and the directory that it keeps."""
+class ServerNode:
+    """One server on this machine: its name, its ports and its directory."""
 
     name: str
     ports: Ports
@@ -32,38 +32,40 @@ class Node:
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """Return where clients reach it."""
         return f"nats://{LOOPBACK}:{self.ports.client}"
 
     @property
     def monitor_url(self) -> str:
-        """Where it answers questions about itself."""
+        """Return its monitoring address."""
         return f"http://{LOOPBACK}:{self.ports.monitor}"
 
     @property
     def config_path(self) -> Path:
-        """The file with its configuration."""
+        """Return its configuration file."""
         return self.directory / "nats-server.conf"
 
     @property
     def log_path(self) -> Path:
-        """The file with what it says."""
+        """Return its log file."""
         return self.directory / "nats-server.log"
 
     @property
     def store_path(self) -> Path:
-        """The directory with its streams."""
+        """Return the directory with its streams."""
         return self.directory / "store"
 
 
-def loopback_config(node: Node, nodes: Sequence[Node], *, sync: str = SYNC, extra: str = "") -> str:
-    """The configuration of a server that only this machine reaches, one of `nodes`.
+def loopback_config(
+    node: ServerNode, nodes: Sequence[ServerNode], *, sync: str = SYNC, extra: str = ""
+) -> str:
+    """Return the configuration of one of `nodes`, which only this machine can reach.
 
     `extra` is added as it is.
     """
     blocks = [
         f"server_name: {quoted(node.name)}",
-        # Without it a server listens on every address of the machine.
+        # Without it, a server listens on every address of the machine.
         f"listen: {quoted(f'{LOOPBACK}:{node.ports.client}')}",
         f"http: {quoted(f'{LOOPBACK}:{node.ports.monitor}')}",
         f"max_payload: {MAX_PAYLOAD}",
@@ -81,8 +83,8 @@ def loopback_config(node: Node, nodes: Sequence[Node], *, sync: str = SYNC, extr
     return "\n".join(blocks) + "\n"
 
 
-def jetstream_block(store: Path | str, *, sync: str = SYNC) -> str:
-    """Where streams are kept, and when what was written is on the disk."""
+def jetstream_block(store: Path, *, sync: str = SYNC) -> str:
+    """Return where streams are stored, and when written data is on disk."""
     return "\n".join(
         (
             "jetstream {",
@@ -93,20 +95,19 @@ def jetstream_block(store: Path | str, *, sync: str = SYNC) -> str:
     )
 
 
-def cluster_block(*, listen: str, routes: Sequence[str], extra: Sequence[str] = ()) -> str:
-    """How a server reaches the others of its cluster."""
+def cluster_block(*, listen: str, routes: Sequence[str]) -> str:
+    """Return how a server reaches the others of its cluster."""
     return "\n".join(
         (
             "cluster {",
             f"  name: {CLUSTER_NAME}",
             f"  listen: {quoted(listen)}",
             f"  routes: [{', '.join(map(quoted, routes))}]",
-            *(f"  {line}" for line in extra),
             "}",
         )
     )
 
 
 def quoted(text: str) -> str:
-    """A text as the configuration language writes it."""
+    """Return a text quoted for the configuration language."""
     return json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What a server says of itself on its monitoring port."""
+"""Asks a server's monitoring port."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 
 async def ask(base_url: str, path: str, *, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-    """The answer of a server to one question, such as `/varz`.
-
-    Raises:
-        Unavailable: it did not answer, or not with a JSON object.
-    """
+    """Return a server's answer to a question such as `/varz`. Raises Unavailable."""
     return await to_thread.run_sync(_ask, base_url, path, timeout_s, abandon_on_cancel=True)
 
 
@@ -34,7 +30,7 @@ def _ask(base_url: str, path: str, timeout_s: float) -> dict[str, Any]:
             with opener.open(url, timeout=timeout_s) as answer:
                 data = answer.read(_ANSWER_BYTES_MAX)
         except HTTPError as error:
-            # A server that is not well says so with a status and still answers.
+            # An unhealthy server reports it with a status and still answers.
             with error:
                 data = error.read(_ANSWER_BYTES_MAX)
         found = json.loads(data)
@@ -45,7 +41,7 @@ def _ask(base_url: str, path: str, timeout_s: float) -> dict[str, Any]:
         ) from error
     if not isinstance(found, dict):
         raise Unavailable(
-            f"The server at {base_url} answered {path} with something else than an object.",
+            f"The server at {base_url} did not answer {path} with a JSON object.",
             remedy="Check that this is the monitoring port of a nats-server.",
         )
     return found
@@ -57,7 +53,7 @@ def _why(error: Exception) -> object:
 
 
 def streams_of(jsz: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The streams in an answer to `/jsz?accounts=1&streams=1`, by account and name."""
+    """Return the streams in an answer to `/jsz?accounts=1&streams=1`, by account and name."""
     return {
         (account["name"], stream["name"]): stream
         for account in jsz.get("account_details") or ()

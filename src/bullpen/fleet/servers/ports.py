@@ -1,4 +1,4 @@
-"""Ports of this machine that are free."""
+"""Finds free ports on this machine."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import socket
 from bullpen.errors import Unavailable
 from bullpen.fleet.servers.config import LOOPBACK, Ports
 
-# Below the range from which systems give ports to outgoing connections: a server that is ended
-# and started again finds its port still free.
+# Below the range that systems use for outgoing connections: a server that is restarted finds its
+# port still free.
 _FIRST = 15_000
 _LAST = 32_000
 _TRIES = 1_000
 
 
 def free_ports(nodes: int) -> list[Ports]:
-    """Ports for that many servers. Nothing keeps them: somebody else may be quicker.
-
-    Raises:
-        Unavailable: none were found.
-    """
+    """Return ports for that many servers. They are not reserved: another program may be faster."""
     found: list[int] = []
     for _ in range(_TRIES):
         port = random.randrange(_FIRST, _LAST)
@@ -30,14 +26,14 @@ def free_ports(nodes: int) -> list[Ports]:
             return [Ports(*found[start : start + 3]) for start in range(0, len(found), 3)]
     raise Unavailable(
         f"No free ports were found between {_FIRST} and {_LAST} on {LOOPBACK}.",
-        remedy="See what listens there: ss -ltn",
+        remedy="Find out what listens there: ss -ltn",
     )
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens at a port of this machine."""
+    """Return whether nobody listens on a port of this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Closed connections that linger on a port keep no server from it.
+        # Closed connections that linger on a port do not block a server.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

@@ -1,4 +1,4 @@
-"""Configurations for servers on machines of their own, with the reasons beside each line. Pure."""
+"""Configurations for servers on separate machines, with a reason for each line. Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ _SIZES = (1, 3)
 def production_configs(
     hosts: Sequence[str], *, auth: str | None = None, tls: str | None = None
 ) -> dict[str, str]:
-    """The configuration of the server on each host.
+    """Return the configuration of the server on each host. Raises Invalid.
 
-    `auth` is the directory of `bullpen auth`; `tls` the directory that holds the certificates on
-    the servers.
-
-    Raises:
-        Invalid: such servers cannot be.
+    `auth` is the directory of `bullpen auth`; `tls` is the directory with the certificates on the
+    servers.
     """
     for host in hosts:
         if not _HOST.fullmatch(host):
-            raise Invalid(f"{host!r} is no name of a machine.", remedy="Name it as DNS does.")
+            raise Invalid(f"{host!r} is not the name of a machine.", remedy="Use its DNS name.")
     if len(hosts) not in _SIZES or len(set(hosts)) != len(hosts):
         raise Invalid(
-            f"{len(hosts)} servers were named: {', '.join(hosts)}.",
-            remedy="Name one, or three different ones: one of three may fail, and two cannot"
-            " outvote each other.",
+            f"A cluster cannot have these {len(hosts)} servers: {', '.join(hosts)}.",
+            remedy="Name one server, or three different ones: one of three may fail, but two "
+            "cannot outvote each other.",
         )
     return {host: "\n".join(_blocks(host, hosts, auth, tls)) + "\n" for host in hosts}
 
@@ -54,36 +51,36 @@ def _blocks(host: str, hosts: Sequence[str], auth: str | None, tls: str | None) 
 
 def _identity(host: str) -> str:
     return f"""
-# The others know it by this name. It stays the same for as long as its data does.
+# The other servers know it by this name. Keep it as long as you keep its data.
 server_name: {quoted(host)}
 
-# Where hosts and people reach it.
+# Where hosts and people connect.
 listen: "0.0.0.0:4222"
 
-# History and snapshots of big teams are longer than the server's own limit of 1 MB.
+# History and snapshots of large teams exceed the server's default limit of 1 MB.
 max_payload: {MAX_PAYLOAD}
 
-# A rolling restart: clients are sent away over this time, after a SIGUSR2.
+# For rolling restarts: after a SIGUSR2, clients are disconnected over this time.
 lame_duck_grace_period: "5s"
 lame_duck_duration: "30s\""""
 
 
 def _monitoring() -> str:
     return """
-# What `bullpen server status --monitor` asks. It knows no passwords: keep it on loopback, or on a
-# network of which only those who watch are part.
+# What `bullpen server status --monitor` asks. It has no passwords: keep it on loopback, or on a
+# network that only administrators can reach.
 http: "127.0.0.1:8222\""""
 
 
 def _jetstream() -> str:
     return f"""
 jetstream {{
-  # A disk of its own, with checksums if it can be (ZFS, Btrfs): a flipped bit in one copy is
-  # found late otherwise.
+  # A separate disk, with checksums if possible (ZFS, Btrfs): otherwise a flipped bit in one
+  # copy is noticed late.
   store_dir: {quoted(STORE_DIR)}
 
-  # Acknowledged means on the disk. The server's own default is two minutes later: a power cut
-  # then loses what was acknowledged, and may leave streams without a leader.
+  # Acknowledged means on disk. By default the server syncs up to two minutes later: a power cut
+  # then loses acknowledged data, and may leave streams without a leader.
   sync_interval: {SYNC}
 }}"""
 
@@ -91,10 +88,10 @@ jetstream {{
 def _tls(host: str, tls: str | None) -> str:
     if tls is None:
         return """
-# NO TLS: whoever is on the way can read and change everything. Give --tls DIR, unless all of this
-# network is yours."""
+# NO TLS: anybody on the network path can read and change everything. Use --tls DIR, unless the
+# whole network is yours."""
     return f"""
-# Clients check that this is the server they mean; who they are, they show by their credentials.
+# Clients check the server's certificate, and identify themselves by their credentials.
 tls {{
   cert_file: {quoted(f"{tls}/{host}.pem")}
   key_file: {quoted(f"{tls}/{host}.key")}
@@ -106,10 +103,10 @@ tls {{
 def _auth(auth: str | None) -> str:
     if auth is None:
         return """
-# NO AUTHORIZATION: whoever reaches the port may do everything. Give --auth DIR."""
+# NO AUTHORIZATION: anybody who reaches the port may do everything. Use --auth DIR."""
     return f"""
-# Who may do what: operator, accounts, and where changes of these are kept. Beside this file,
-# because its path counts from here. Made by:
+# Who may do what: the operator, the accounts, and where changes to them are kept. Its path is
+# relative to this file. Create it with:
 #   bullpen auth config --dir {auth} --resolver {STORE_DIR}/accounts > {AUTH_FILE}
 include {quoted(AUTH_FILE)}"""
 
@@ -118,7 +115,7 @@ def _cluster(host: str, hosts: Sequence[str], tls: str | None) -> str:
     scheme = "nats" if tls is None else "tls"
     routes = "\n".join(f"    {quoted(f'{scheme}://{each}:6222')}" for each in hosts)
     secure = (
-        "  # NO TLS: whoever reaches this port is a server. Let only these three reach it."
+        "  # NO TLS: anybody who reaches this port is a server. Let only these three reach it."
         if tls is None
         else _route_tls(host, tls)
     )
@@ -135,7 +132,7 @@ cluster {{
 
 
 def _route_tls(host: str, tls: str) -> str:
-    return f"""  # Servers prove who they are, or whoever reaches this port could be one.
+    return f"""  # Servers prove who they are; otherwise anybody who reaches this port could be one.
   tls {{
     cert_file: {quoted(f"{tls}/{host}.pem")}
     key_file: {quoted(f"{tls}/{host}.key")}

@@ -1,11 +1,12 @@
-"""One stream as a file, and back: the part of the JetStream API that the client library lacks."""
+"""Saves one stream to a file and restores it: a JetStream API that the client library lacks."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,20 +17,20 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from bullpen.errors import Conflict, Unavailable
-from bullpen.protocol import jsontext
-from bullpen.store.nats.wire import ApiError, NoAnswer, api, request
+from bullpen.protocol import json_text
+from bullpen.store.nats.client.api_requests import ApiError, NoAnswer, api, request
 
 _CHUNK_BYTES = 512 * 1024
 _ANSWER_S = 30.0
 _NEXT_CHUNK_S = 60.0
 _FINISH_S = 600.0
 _NAME_IN_USE = (10058, 10130)
-_AGAIN = "Try again; if it goes on, look at: bullpen server status"
+_AGAIN = "Try again. If it keeps failing, check: bullpen server status"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What was taken of a stream: its form, what it held, and the file that holds it."""
+class StreamSnapshot:
+    """What was saved of a stream: its configuration, its state, and the file with its content."""
 
     config: dict[str, Any]
     state: dict[str, Any]
@@ -37,13 +38,11 @@ class Snapshot:
     sha256: str
 
 
-async def take(nc: Client, stream: str, path: Path) -> Snapshot:
-    """Write all of a stream, as it is at one moment, into a new file. Writing to it goes on.
+async def take(nc: Client, stream: str, path: Path) -> StreamSnapshot:
+    """Write a whole stream, as it is at one moment, to a new file. Writing to it continues.
 
-    The server checks every message before; one that holds a damaged message gives none out.
-
-    Raises:
-        Unavailable: the server refused, or stopped in the middle. The file is no snapshot then.
+    The server checks every message first; with a damaged message it gives none out. Raises
+    Unavailable if it refused, or stopped half-way: the file is not a snapshot then.
     """
     chunks: asyncio.Queue[Msg] = asyncio.Queue()
 
@@ -64,21 +63,21 @@ async def take(nc: Client, stream: str, path: Path) -> Snapshot:
             size, digest = await _received(nc, stream, chunks, file)
             await to_thread.run_sync(_sync, file)
     finally:
-        await _unsubscribed(subscription)
+        # Without a connection, the subscription is gone as well.
+        with suppress(nats_errors.Error):
+            await subscription.unsubscribe()
     if nc.stats["reconnects"] != reconnects:
         # What was sent while nobody listened is missing, and nothing in the file would show it.
         raise _broke_off(stream, "the connection was lost for a moment")
-    return Snapshot(dict(told["config"]), dict(told["state"]), size, digest)
+    return StreamSnapshot(dict(told["config"]), dict(told["state"]), size, digest)
 
 
 async def put_back(
     nc: Client, config: Mapping[str, Any], state: Mapping[str, Any], path: Path
 ) -> dict[str, Any]:
-    """Make a stream from a file, in the form that `config` says; what it holds then.
+    """Create a stream from a file, with configuration `config`. Returns its state.
 
-    Raises:
-        Conflict: there is a stream of that name.
-        Unavailable: the server refused, or what it was sent.
+    Raises Conflict if there is a stream with that name, and Unavailable.
     """
     stream = str(config["name"])
     what = f"Restoring stream {stream}"
@@ -103,7 +102,7 @@ async def _received(
             async with asyncio.timeout(_NEXT_CHUNK_S):
                 chunk = await chunks.get()
         except TimeoutError:
-            raise _broke_off(stream, f"nothing came for {_NEXT_CHUNK_S:g} s") from None
+            raise _broke_off(stream, f"nothing arrived for {_NEXT_CHUNK_S:g} s") from None
         if not chunk.data:
             _refuse_bad_end(stream, chunk)
             return size, digest.hexdigest()
@@ -111,7 +110,7 @@ async def _received(
         digest.update(chunk.data)
         size += len(chunk.data)
         if chunk.reply:
-            # The server sends a few chunks ahead and waits for these words before more.
+            # The server sends a few chunks ahead and waits for these confirmations before more.
             await nc.publish(chunk.reply, b"")
 
 
@@ -135,10 +134,10 @@ async def _sent(
     try:
         answer = await request(nc, subject, chunk, headers=None, timeout_s=timeout_s)
     except NoAnswer as error:
-        raise Unavailable(f"{what} broke off: {error}.", remedy=_AGAIN) from None
-    told = jsontext.loads(answer.data) if answer.data else {}
+        raise Unavailable(f"{what} was interrupted: {error}.", remedy=_AGAIN) from None
+    told = json_text.loads(answer.data) if answer.data else {}
     if not isinstance(told, dict):
-        raise Unavailable(f"{what} broke off: an answer cannot be read.", remedy=_AGAIN)
+        raise Unavailable(f"{what} was interrupted: an answer cannot be read.", remedy=_AGAIN)
     if "error" in told:
         raise _refused(what, ApiError(told["error"]))
     return told
@@ -147,14 +146,14 @@ async def _sent(
 def _refused(what: str, error: ApiError) -> Unavailable | Conflict:
     if error.err_code in _NAME_IN_USE:
         return Conflict(
-            f"{what} was refused: there is a stream of that name.",
-            remedy="Restore into servers that hold nothing yet.",
+            f"{what} was refused: there is a stream with that name.",
+            remedy="Restore to servers that have no data yet.",
         )
     return Unavailable(f"{what} was refused by the server: {error}.", remedy=_AGAIN)
 
 
 def _broke_off(stream: str, why: str) -> Unavailable:
-    return Unavailable(f"The snapshot of stream {stream} broke off: {why}.", remedy=_AGAIN)
+    return Unavailable(f"The snapshot of stream {stream} was interrupted: {why}.", remedy=_AGAIN)
 
 
 def _new_file(path: Path) -> BinaryIO:
@@ -165,12 +164,3 @@ def _new_file(path: Path) -> BinaryIO:
 def _sync(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-async def _unsubscribed(subscription: Any) -> None:
-    unsubscribe: Callable[[], Any] = subscription.unsubscribe
-    try:
-        await unsubscribe()
-    except nats_errors.Error:
-        # The connection is gone, and the subscription with it.
-        return

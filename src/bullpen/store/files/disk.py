@@ -1,26 +1,32 @@
 """Every system call that changes the disk, in one place.
 
-Tests put a faulty disk in its place that dies, or fails, at the n-th step for every n.
+Tests replace it with a disk that stops or fails at step n, for every n.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
+import secrets
 import stat
 import sys
 from collections.abc import Callable
 
 from bullpen.errors import Unreadable
+from bullpen.store.private_folder import make_private
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 
+_counter = itertools.count()
+_origin = (0, "")
+
 
 class Disk:
-    """Durable primitives. With `fsync=False` they survive a killed process, not a power cut."""
+    """Durable operations. With `fsync=False` they survive a killed process, but not a power cut."""
 
     def __init__(self, *, fsync: bool = True) -> None:
         self.fsync = fsync
@@ -29,7 +35,7 @@ class Disk:
         """Called before every change; tests make it fail."""
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Write a file that is not there yet, and sync it."""
+        """Write a new file and sync it."""
         self.step("create", path)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -39,7 +45,7 @@ class Disk:
             os.close(fd)
 
     def create_whole(self, path: str, data: bytes, *, nonce: str) -> None:
-        """Make a file with all its content at once, unless there is one."""
+        """Create a file with all its content at once, unless it exists."""
         temp = temp_of(path, nonce)
         self.write_new(temp, data)
         self.step("link", path)
@@ -65,7 +71,7 @@ class Disk:
             data, offset = data[done:], offset + done
 
     def truncate(self, fd: int, size: int, path: str) -> None:
-        """Cut a file to `size`."""
+        """Truncate a file to `size`."""
         self.step("truncate", path)
         os.ftruncate(fd, size)
 
@@ -86,20 +92,16 @@ class Disk:
                 os.close(fd)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or directory another name; a file of that name is replaced."""
+        """Rename a file or directory. An existing file with that name is replaced."""
         self.step("rename", new)
         os.replace(old, new)
 
     def exchange(self, one: str, other: str) -> bool:
-        """Swap two names in one step. False where the system or file system cannot."""
+        """Swap two names in one step. False if the system or file system cannot do it."""
         return self._renameat2("exchange", one, other, _RENAME_EXCHANGE)
 
     def rename_new(self, old: str, new: str) -> bool:
-        """Give a file or directory a name that is free. False where the system cannot.
-
-        Raises:
-            FileExistsError: the name is taken.
-        """
+        """Rename to a free name, or raise FileExistsError. False if the system cannot do it."""
         return self._renameat2("rename", old, new, _RENAME_NOREPLACE)
 
     def _renameat2(self, what: str, old: str, new: str, flag: int) -> bool:
@@ -114,7 +116,7 @@ class Disk:
         raise OSError(code, os.strerror(code), new)
 
     def unlink(self, path: str) -> None:
-        """Remove a file; not there is fine."""
+        """Remove a file if it exists."""
         self.step("unlink", path)
         try:
             os.unlink(path)
@@ -122,12 +124,12 @@ class Disk:
             return
 
     def mkdir(self, path: str, mode: int = 0o700) -> None:
-        """Make a directory that is not there yet."""
+        """Create a new directory."""
         self.step("mkdir", path)
         os.mkdir(path, mode)
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory; not there is fine."""
+        """Remove an empty directory if it exists."""
         self.step("rmdir", path)
         try:
             os.rmdir(path)
@@ -135,14 +137,16 @@ class Disk:
             return
 
     def ensure_dir(self, path: str) -> None:
-        """Make a directory if it is not there."""
+        """Create a directory if it does not exist."""
         if not os.path.isdir(path):
             self.step("mkdir", path)
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            make_private(path)
 
     def replace(self, path: str, data: bytes, *, nonce: str) -> None:
-        """Write a whole file so that a reader sees the old or the new one; durable after
-        `sync_dir` of its directory."""
+        """Replace a file so that readers see the old or the new content, never a mix.
+
+        It is durable after `sync_dir` of its directory.
+        """
         temp = temp_of(path, nonce)
         self.write_new(temp, data)
         self.rename(temp, path)
@@ -153,15 +157,11 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file. Links are not followed, and nobody waits for a pipe's other end.
-
-    Raises:
-        Unreadable: something else than a regular file stands in its place.
-    """
+    """Open a regular file, or raise Unreadable. Links are not followed, and pipes do not block."""
     try:
         fd = os.open(path, flags | _NO_LINKS | _NO_WAIT, 0o600)
     except BlockingIOError:
-        # Somebody holds a lease on it, which only regular files have, for an instant.
+        # Another process holds a lease on it for a moment. Only regular files have leases.
         fd = os.open(path, flags | _NO_LINKS, 0o600)
     except OSError as error:
         if error.errno in _NO_FILE:
@@ -177,16 +177,12 @@ _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def not_a_file(path: str) -> Unreadable:
-    """The error for a folder, a link, a pipe or a device where a file should be."""
+    """Return the error for a folder, link, pipe or device where a file should be."""
     return Unreadable(path, "it is not a regular file")
 
 
 def list_folder(path: str) -> list[str]:
-    """The names in a folder; none if there is no such folder.
-
-    Raises:
-        Unreadable: it is not a folder.
-    """
+    """Return the names in a folder; none if it does not exist. Raises Unreadable."""
     try:
         return os.listdir(path)
     except FileNotFoundError:
@@ -196,20 +192,34 @@ def list_folder(path: str) -> list[str]:
 
 
 def read_bytes(path: str, start: int = 0) -> bytes:
-    """A file's content from byte `start` on, as it was at one moment."""
+    """Return a file's content from byte `start` on, as of one moment."""
+    return read_with_status(path, start)[1]
+
+
+def read_with_status(path: str, start: int = 0) -> tuple[os.stat_result, bytes]:
+    """Return a file's status and its content from byte `start` on."""
     fd = open_file(path)
     try:
-        size = os.fstat(fd).st_size - start
+        status = os.fstat(fd)
+        size = status.st_size - start
         data = os.pread(fd, size + 1, start)
         while len(data) > size and (more := os.pread(fd, 1 << 20, start + len(data))):
             data += more
-        return data
+        return status, data
     finally:
         os.close(fd)
 
 
+def nonce() -> str:
+    """A short text that no other call, process or fork gives."""
+    global _origin
+    if _origin[0] != os.getpid():
+        _origin = (os.getpid(), secrets.token_hex(4))
+    return f"{_origin[1]}-{next(_counter):x}"
+
+
 def temp_of(path: str, nonce: str) -> str:
-    """Where the next content of `path` waits; not `*.json`, so that no reader takes it."""
+    """Return where the next content of `path` is written: a name that no reader looks for."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{nonce}.bullpen-tmp")
 

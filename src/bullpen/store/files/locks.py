@@ -1,15 +1,15 @@
-"""Two locks in front of every write.
+"""The two locks that every write takes.
 
-The *team lock* is ours alone: a `flock` on `.bullpen/head`. The kernel queues its waiters and
-frees it when its holder dies. The *file locks* are Claude Code's: a directory `FILE.lock` made by
-`mkdir`. All our writers hold the team lock before they make one, so only other programs ever
-contend for it.
+The *team lock* is Bullpen's own: a `flock` on `.bullpen/head`. The kernel queues its waiters and
+frees it when its holder dies. The *file locks* are Claude Code's: a directory `FILE.lock` created
+by `mkdir`. Bullpen writers hold the team lock before they create one, so they contend for it only
+with other programs.
 
-Our file locks carry their maker in their mode: 0600, which no other program gives them (Node's
-`mkdir` asks for 0777, so the owner's bits are always 7). Whoever holds the team lock and finds a
-directory of mode 0600 knows that one of ours died holding it, and takes it at once. The directory
-itself stays empty, because the real program removes it with `rmdir`. Its owner may write to it,
-because only a directory that is writable can be moved to another folder.
+Bullpen's file locks have mode 0600, which no other program uses (Node's `mkdir` asks for 0777, so
+the owner's bits are always 7). A process that holds the team lock and finds a directory with mode
+0600 knows that a Bullpen process died holding it, and takes it immediately. The directory stays
+empty, because Claude Code removes it with `rmdir`. Its owner may write to it, because only a
+writable directory can be moved to another folder.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from bullpen.errors import Unavailable
-from bullpen.store.checks import no_team
 from bullpen.store.files.disk import Disk, open_file, read_bytes
+from bullpen.store.record_checks import no_team
 
 STALE_S = 10.0
-"""After so long without a refresh a foreign lock is dead; the real program uses the same."""
+"""A foreign lock that was not refreshed for this long is dead. Claude Code uses the same value."""
 
 REFRESH_S = 2.0
 OUR_MODE = 0o600
 
 _SETTLE_S = 0.05
-"""How long an old lock that we broke stays free before we make our own."""
+"""How long a stale lock that Bullpen broke stays free before Bullpen creates its own."""
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -73,7 +73,7 @@ else:
 
 
 class TeamLock:
-    """The team lock. One per store and team; threads of one process queue on it too."""
+    """The team lock. One per store and team; threads of one process also queue on it."""
 
     def __init__(self, path: str, team: str) -> None:
         self._path, self._team = path, team
@@ -84,12 +84,7 @@ class TeamLock:
 
     @contextmanager
     def held(self, wait_s: float) -> Iterator[int]:
-        """Hold the lock; yields the descriptor of the locked file.
-
-        Raises:
-            Unavailable: somebody else held it all the while.
-            NotFound: the team is gone.
-        """
+        """Hold the lock; yields the descriptor of the locked file. Raises Unavailable, NotFound."""
         deadline = time.monotonic() + wait_s
         threads = self._threads
         if not threads.acquire(timeout=wait_s):
@@ -99,7 +94,7 @@ class TeamLock:
             try:
                 yield self._fd
             finally:
-                if self._fd >= 0:  # Not so in a child that was forked meanwhile.
+                if self._fd >= 0:  # Not in a child that was forked meanwhile.
                     _unflock(self._fd)
         finally:
             threads.release()
@@ -116,8 +111,9 @@ class TeamLock:
             mine = os.fstat(self._fd)
             if current and (current.st_ino, current.st_dev) == (mine.st_ino, mine.st_dev):
                 return
-            # The team was deleted, perhaps made anew, while we waited on the old file.
-            self.close()
+            # The team was deleted, and perhaps created again, while this process waited on the old
+            # file.
+            self._close()
 
     def _open(self) -> None:
         if self._fd >= 0:
@@ -131,7 +127,7 @@ class TeamLock:
     def _queue(self, deadline: float) -> bool:
         """Wait in the kernel's queue, but not past the deadline.
 
-        flock has no time-out, so a thread waits. If it gets the lock after we gave up, it lets go.
+        flock has no timeout, so a thread waits. If it gets the lock too late, it releases it.
         """
         fd = os.dup(self._fd)
         self._fds.add(fd)
@@ -157,29 +153,33 @@ class TeamLock:
             if arrived.is_set():
                 return True
             gave_up = True
-        # The waiting thread shares our open file: never lock through this descriptor again.
-        self.close()
+        # The waiting thread shares this open file: never lock through this descriptor again.
+        self._close()
         return False
 
     def _busy(self, wait_s: float) -> Unavailable:
         return Unavailable(
-            f"Team {self._team!r} is busy: its lock {self._path} was held for {wait_s:g} s"
-            f" by {holder(self._path)}.",
-            remedy="Try again; if that process hangs, stop it.",
+            f"Team {self._team!r} is busy: its lock {self._path} was held for {wait_s:g} s by "
+            f"{holder(self._path)}.",
+            remedy="Try again. If that process hangs, stop it.",
         )
 
     def close(self) -> None:
-        """Close the file. Only for who does not hold the lock."""
+        """Close the file, as soon as no thread uses it. The caller must not hold the lock."""
+        with self._threads:
+            self._close()
+
+    def _close(self) -> None:
         if self._fd >= 0:
             self._fds.discard(self._fd)
             os.close(self._fd)
         self._fd = -1
 
     def forget(self) -> None:
-        """Part with the parent's lock, in a child that was forked.
+        """Release the parent's lock in a forked child.
 
-        The lock belongs to the open file, which parent and child share. As long as the child had
-        it open, the lock of a parent that was killed would live on.
+        The lock belongs to the open file, which parent and child share. While the child has it
+        open, a killed parent would keep its lock.
         """
         for fd in self._fds:
             os.close(fd)
@@ -201,30 +201,30 @@ if hasattr(os, "register_at_fork"):
 
 
 OWNER_AT = 256
-"""Where in the head file its holder writes who it is."""
+"""Where in the head file the holder of the lock is recorded."""
 
 
 @functools.lru_cache(maxsize=1)
 def owner_record(pid: int) -> bytes:
-    """Who holds the lock, for error messages and for `doctor`."""
+    """Return who holds the lock, for error messages and for `doctor`."""
     program = os.path.basename(sys.argv[0]) or "python"
     return f"pid {pid} ({program})".encode("utf-8", "replace")[:200].ljust(256)
 
 
 def take_note(head_fd: int) -> bool:
-    """Write into the head who holds the lock now; whether the last holder died with it."""
+    """Record in the head who holds the lock. Returns whether the last holder died with it."""
     died = os.pread(head_fd, 1, OWNER_AT) == b"p"
     os.pwrite(head_fd, owner_record(os.getpid()), OWNER_AT)
     return died
 
 
 def strike_out(head_fd: int) -> None:
-    """Write into the head that its holder let go of the lock by itself."""
+    """Record in the head that the holder released the lock itself."""
     os.pwrite(head_fd, b"-", OWNER_AT)
 
 
 def holder(path: str) -> str:
-    """The last process that took the team lock, in words."""
+    """Return a description of the last process that took the team lock."""
     try:
         record = read_bytes(path, OWNER_AT)[:256].decode("utf-8", "replace").strip(" \0\n")
     except (OSError, Unavailable):
@@ -236,7 +236,7 @@ _Mark: TypeAlias = tuple[int, int]
 
 
 def _mark(found: os.stat_result) -> _Mark:
-    """What tells a lock from the next one of that name, which often has the same inode number."""
+    """Return what tells a lock from its successor, which often has the same inode number."""
     return (found.st_ino, found.st_mtime_ns)
 
 
@@ -248,11 +248,11 @@ def _is_there(path: str, mark: _Mark) -> bool:
 
 
 class FileLocks:
-    """Claude Code's locks on some files, taken in the order given and held together.
+    """Claude Code's locks on some files, taken in the given order and held together.
 
-    A lock directory is not made and removed each time, which costs an inode: spare ones lie in a
-    folder of ours, are given the lock's name while it is held, and get their own back. Where the
-    system cannot rename to a free name only, the directory is made and removed.
+    Creating and removing a lock directory each time costs an inode. So spare ones are kept in a
+    folder, renamed to the lock's name while it is held, and renamed back. If the system cannot
+    rename to a free name only, the directory is created and removed.
     """
 
     def __init__(self, disk: Disk, spares: str, wait_s: float) -> None:
@@ -289,13 +289,13 @@ class FileLocks:
             if time.monotonic() >= deadline:
                 raise Unavailable(
                     f"Another program holds the lock {path}.",
-                    remedy="Try again; a lock that nobody refreshes is taken over after 10 s.",
+                    remedy="Try again. A lock that is not refreshed is taken over after 10 s.",
                 )
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 1.5, 0.05)
 
     def _place(self, path: str) -> None:
-        """Put a lock directory there. Raises FileExistsError if there is one."""
+        """Create a lock directory. Raises FileExistsError if there is one."""
         spare = self._spare(len(self._held))
         try:
             os.utime(spare)
@@ -310,19 +310,17 @@ class FileLocks:
         return os.path.join(self._spares, f"{index}.lock")
 
     def refresh(self) -> None:
-        """Keep the locks from looking stale, and make sure that they are still ours.
+        """Refresh the locks before they look stale, and check that they are still held.
 
-        Called before each file is put in place. It costs nothing while the locks are young.
-
-        Raises:
-            Unavailable: another program took one of them, because we were stopped for long.
+        Called before each file is put in place. It costs nothing while the locks are young. Raises
+        Unavailable if another program took one of them while this process was suspended.
         """
         if time.monotonic() - self._since < REFRESH_S:
             return
         for index, (path, mark) in enumerate(self._held):
             if not _is_there(path, mark):
                 raise Unavailable(
-                    f"The lock {path} was taken by another program while this one was stopped.",
+                    f"Another program took the lock {path} while this process was suspended.",
                     remedy="Try again.",
                 )
             os.utime(path)
@@ -335,13 +333,13 @@ class FileLocks:
                 if _is_there(path, mark):
                     self._disk.rename(path, self._spare(index))
             except OSError:
-                # Gone, or somebody put a file into it: not ours to mend here. Doctor reports it.
+                # It is gone, or somebody put a file into it. Doctor reports it.
                 continue
         self._held.clear()
 
 
 def sweep(folders: Sequence[str], disk: Disk) -> None:
-    """Remove the file locks that dead processes of ours left. The caller holds the team lock."""
+    """Remove file locks left by dead Bullpen processes. The caller holds the team lock."""
     for folder in folders:
         with suppress(FileNotFoundError):
             for name in os.listdir(folder):
@@ -351,12 +349,12 @@ def sweep(folders: Sequence[str], disk: Disk) -> None:
 
 
 def is_ours(found: os.stat_result) -> bool:
-    """Whether a lock was made by Bullpen."""
+    """Return whether Bullpen created a lock."""
     return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) & 0o700 == OUR_MODE
 
 
 def break_if_dead(path: str, disk: Disk) -> bool:
-    """Remove a lock whose holder is dead; True if it is gone. The caller holds the team lock."""
+    """Remove a dead holder's lock. True if it is gone. The caller holds the team lock."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -364,21 +362,21 @@ def break_if_dead(path: str, disk: Disk) -> bool:
     age_s = time.time() - found.st_mtime
     if not is_ours(found) and age_s < STALE_S:
         return False
-    # A rename has one winner, where stat and rmdir could take a fresh lock of somebody else.
-    grave = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
+    # A rename has one winner; stat and rmdir could remove somebody else's new lock.
+    aside = f"{path}.{os.getpid()}-{time.monotonic_ns()}"
     try:
-        os.rename(path, grave)
+        os.rename(path, aside)
     except FileNotFoundError:
         return True
-    if not _is_there(grave, _mark(found)):
+    if not _is_there(aside, _mark(found)):
         try:
-            os.rename(grave, path)
+            os.rename(aside, path)
         except OSError:
-            disk.rmdir(grave)
+            disk.rmdir(aside)
         return False
     with suppress(OSError):  # Somebody put a file into it: the lock is free, the rest can stay.
-        disk.rmdir(grave) if stat.S_ISDIR(found.st_mode) else disk.unlink(grave)
+        disk.rmdir(aside) if stat.S_ISDIR(found.st_mode) else disk.unlink(aside)
     if age_s > STALE_S - 1:
-        # Another program may have found it dead too, and be about to remove what lies there now.
+        # Another program may also have found it dead, and be about to remove what is there now.
         time.sleep(_SETTLE_S)
     return True

@@ -1,4 +1,4 @@
-"""Where each record of a team lies. Every name is checked before it becomes part of a path."""
+"""Paths of a team's files. Every name is checked before it becomes part of a path."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class TeamPaths:
         self.tasks = os.path.join(self.task_lists, team)
         self.tasks_lock_file = os.path.join(self.tasks, ".lock")
         self.high_water = os.path.join(self.tasks, ".highwatermark")
-        # Everything below is ours; other programs never look there.
+        # Everything below is Bullpen's; other programs never read it.
         self.own = os.path.join(self.root, ".bullpen")
         self.head = os.path.join(self.own, "head")
         self.events = os.path.join(self.own, "events.jsonl")
-        self.ledger = os.path.join(self.own, "ledger.json")
+        self.digests = os.path.join(self.own, "ledger.json")
         self.deleting = os.path.join(self.own, "deleting")
         self.requests = os.path.join(self.own, "requests")
         self.presence = os.path.join(self.own, "presence")
@@ -35,34 +35,34 @@ class TeamPaths:
         self.quarantine = os.path.join(self.own, "quarantine")
 
     def task(self, task_id: str) -> str:
-        """The file of a task."""
+        """Return the file of a task."""
         return os.path.join(self.tasks, f"{names.check_task_id(task_id)}.json")
 
     def inbox(self, agent: str) -> str:
-        """The inbox other programs read."""
+        """Return the inbox, which other programs read."""
         return os.path.join(self.inboxes, f"{names.inbox_stem(agent)}.json")
 
     def archived(self, agent: str) -> str:
-        """The messages that were seen long ago, one a line."""
+        """Return the archive of messages seen long ago, one per line."""
         return os.path.join(self.archive, f"{names.inbox_stem(agent)}.jsonl")
 
     def shadow(self, agent: str) -> str:
-        """The inbox's second inode, one message behind (see `mail`)."""
+        """Return the inbox's second inode, one message behind (see `mail`)."""
         return os.path.join(self.mail, f"{names.inbox_stem(agent)}.shadow")
 
     def shadow_state(self, agent: str) -> str:
-        """What the inbox was when the shadow was last exchanged with it."""
+        """Return the record of the inbox when the shadow was last swapped with it."""
         return os.path.join(self.mail, f"{names.inbox_stem(agent)}.state")
 
     def injected(self, agent: str) -> str:
-        """The messages that were put into a turn and not yet seen."""
+        """Return the record of messages that were injected but not seen."""
         return os.path.join(self.mail, f"{names.inbox_stem(agent)}.injected.json")
 
     def request(self, request_id: str) -> str:
-        """The file of a request."""
+        """Return the file of a request."""
         names.check_component(request_id, kind="request id")
         return os.path.join(self.requests, f"{request_id}.json")
 
     def beat(self, agent: str) -> str:
-        """The last heartbeat of an agent."""
+        """Return the file of an agent's last heartbeat."""
         return os.path.join(self.presence, f"{names.inbox_stem(agent)}.json")

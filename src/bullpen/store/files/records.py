@@ -1,7 +1,7 @@
-"""Reading a team's records, as they are on disk at this moment.
+"""Reads a team's records as they are on disk now.
 
-Other programs write some of these files in place, so a reader can meet half a file: a file that
-does not parse and was touched just now is read again for a moment before it counts as damaged.
+Other programs write some of these files in place, so a reader can meet an incomplete file. A file
+that does not parse and was just touched is read again for a moment before it counts as damaged.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bullpen.errors import Invalid, Unavailable, Unreadable
-from bullpen.protocol import jsontext, names
+from bullpen.protocol import json_text, names
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.record import Wire
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import TeamConfig
 from bullpen.protocol.task import Task
-from bullpen.protocol.wire import Wire
-from bullpen.store.base import Problem
-from bullpen.store.checks import no_team, not_asked
-from bullpen.store.files.disk import list_folder, open_file, read_bytes
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import Problem
+from bullpen.store.files.disk import list_folder, read_bytes, read_with_status
 from bullpen.store.files.paths import TeamPaths
+from bullpen.store.record_checks import no_team, not_asked
 
 _PATIENCE_S = 0.3
 _JUST_NOW_S = 2.0
-# A file changed twice within the clock's grain has one mtime. What was read sooner than this
-# after it was written is therefore read again, not believed.
+# A file that changes twice within the clock's resolution has one mtime. So a file that was read
+# this soon after it was written is read again.
 _GRAIN_NS = 20_000_000
 
 R = TypeVar("R", bound=Wire)
@@ -34,7 +34,7 @@ N = TypeVar("N", Task, Request)
 
 
 class Stamp(NamedTuple):
-    """What changes whenever a file does."""
+    """Changes whenever a file does."""
 
     ino: int
     size: int
@@ -47,7 +47,7 @@ class _Cached(NamedTuple, Generic[R]):
     record: R
 
     def is_good(self, now: os.stat_result) -> bool:
-        """Whether the file is still what was read."""
+        """Return whether the file is still what was read."""
         stamp = self.stamp
         return (
             now.st_mtime_ns == stamp.mtime_ns
@@ -58,54 +58,66 @@ class _Cached(NamedTuple, Generic[R]):
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp in a file's status."""
+    """Return the stamp in a file's status."""
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-class Look(NamedTuple):
-    """How a file was just before it is read; `lasts` if a change after it must change the stamp."""
+class FileLook(NamedTuple):
+    """A file just before it is read; `lasts` if any later change must change the stamp."""
 
     stamp: Stamp
     lasts: bool
 
 
-def look_at(path: str) -> Look | None:
-    """The stamp of a file, or None if there is none."""
+def look_at(path: str) -> FileLook | None:
+    """Return the stamp of a file, or None if there is none."""
     now = time.time_ns()
     try:
         stamp = stamp_of(os.stat(path))
     except OSError:
         return None
-    return Look(stamp, now - stamp.mtime_ns > _GRAIN_NS)
+    return FileLook(stamp, now - stamp.mtime_ns > _GRAIN_NS)
 
 
 class Records:
-    """The records of one team, remembered as long as their files do not change."""
+    """The records of one team, cached while their files do not change."""
 
     def __init__(self, paths: TeamPaths) -> None:
-        self._paths = paths
+        self.paths = paths
         self._cache: dict[str, _Cached[Any]] = {}
         self._stems: list[str] = []
         self._files: list[tuple[str, str]] = []
         self._bad_names: list[Problem] = []
 
     def config(self) -> TeamConfig:
-        """The team. Raises NotFound if there is none."""
-        config = self._load(self._paths.config, TeamConfig.parse)
+        """Return the team. Raises NotFound if there is none."""
+        config = self._load(self.paths.config, TeamConfig.parse)
         if config is None:
-            raise no_team(self._paths.name)
+            raise no_team(self.paths.name)
         return config
 
     def task(self, task_id: str) -> Task | None:
-        """One task."""
-        return self._load(self._paths.task(task_id), _named(task_id, Task))
+        """Return one task."""
+        return self._load(self.paths.task(task_id), _named(task_id, Task))
 
     def request(self, request_id: str) -> Request | None:
-        """One request."""
-        return self._load(self._paths.request(request_id), _request_named(request_id))
+        """Return one request."""
+        return self._load(self.paths.request(request_id), _named(request_id, Request, not_asked))
+
+    def find(self, kind: str, key: str) -> Wire | None:
+        """Return the task, request or member with that key, or the whole team."""
+        match kind:
+            case "task":
+                return self.task(key)
+            case "request":
+                return self.request(key)
+            case "member":
+                return self.config().member(key)
+            case _:
+                return self.config()
 
     def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
-        """All tasks by id, in id order, and the files that are none."""
+        """Return all tasks by id, in id order, and the files that are not tasks."""
         tasks: dict[str, Task] = {}
         files, problems = self._task_files()
         unchanged = self._unchanged(files) if self._cache else {}
@@ -120,11 +132,11 @@ class Records:
         return tasks, tuple(problems)
 
     def _unchanged(self, files: list[tuple[str, str]]) -> dict[str, Task]:
-        """The tasks whose files are as they were; looked at from their folder, which is quicker."""
+        """Return the tasks whose files have not changed. Reading their folder is quicker."""
         if os.stat not in os.supports_dir_fd:
             return {}
         try:
-            folder = os.open(self._paths.tasks, os.O_RDONLY)
+            folder = os.open(self.paths.tasks, os.O_RDONLY)
         except OSError:
             return {}
         found: dict[str, Task] = {}
@@ -145,29 +157,29 @@ class Records:
         return found
 
     def _task_files(self) -> tuple[list[tuple[str, str]], list[Problem]]:
-        """The files that may be tasks, in id order; worked out anew only if their names change."""
-        stems = _stems(self._paths.tasks)
+        """Return the files that may be tasks, in id order. Computed again only if names change."""
+        stems = _stems(self.paths.tasks)
         if stems != self._stems:
             files: list[tuple[str, str]] = []
             bad: list[Problem] = []
             for stem in stems:
-                path = os.path.join(self._paths.tasks, f"{stem}.json")
+                path = os.path.join(self.paths.tasks, f"{stem}.json")
                 try:
                     files.append((names.check_task_id(stem), path))
                 except Invalid:
-                    bad.append(Problem(path, "its name is no task id"))
+                    bad.append(Problem(path, "its name is not a task id"))
             files.sort(key=lambda file: names.task_order(file[0]))
             self._files, self._bad_names, self._stems = files, bad, stems
         return self._files, list(self._bad_names)
 
     def requests(self) -> tuple[dict[str, Request], tuple[Problem, ...]]:
-        """All requests by id, and the files that are none."""
+        """Return all requests by id, and the files that are not requests."""
         requests: dict[str, Request] = {}
         problems: list[Problem] = []
-        for stem in sorted(_stems(self._paths.requests)):
-            path = os.path.join(self._paths.requests, f"{stem}.json")
+        for stem in sorted(_stems(self.paths.requests)):
+            path = os.path.join(self.paths.requests, f"{stem}.json")
             try:
-                request = self._load(path, _request_named(stem))
+                request = self._load(path, _named(stem, Request, not_asked))
             except Unreadable as error:
                 problems.append(Problem(error.path, error.why))
                 continue
@@ -176,23 +188,23 @@ class Records:
         return requests, tuple(problems)
 
     def task_exists(self, number: int) -> bool:
-        """Whether there is a file for that task, readable or not."""
-        return os.path.lexists(self._paths.task(str(number)))
+        """Return whether there is a file for that task, readable or not."""
+        return os.path.lexists(self.paths.task(str(number)))
 
     def highest_task_id(self) -> int:
-        """The highest number that is or was a task's id, as far as the files tell."""
-        return max([self.high_water(), *map(number_of, _stems(self._paths.tasks))])
+        """Return the highest number that is or was a task's id, as far as the files tell."""
+        return max([self.high_water(), *map(number_of, _stems(self.paths.tasks))])
 
     def high_water(self) -> int:
-        """What `.highwatermark` says, which is written when tasks are deleted."""
+        """Return the number in `.highwatermark`, which is written when tasks are deleted."""
         try:
-            text = read_bytes(self._paths.high_water).strip()
+            text = read_bytes(self.paths.high_water).strip()
         except FileNotFoundError:
             return 0
         return number_of(text.decode("ascii", "replace"))
 
     def _remembered(self, path: str) -> Any:
-        """The record of a file that has not changed since it was read; None to read it."""
+        """Return the record of a file that has not changed since it was read; None to read it."""
         cached = self._cache.get(path)
         if cached is not None:
             try:
@@ -213,22 +225,18 @@ class Records:
             self._cache.pop(path, None)
             return None
         except OSError as error:
-            raise Unavailable(f"Cannot read {path}: {error.strerror}.") from error
+            raise Unavailable(
+                f"Cannot read {path}: {error.strerror}.",
+                remedy="Check the permissions of the file and its folder.",
+            ) from error
 
     def _read(self, path: str, parse: Callable[[Any], R]) -> R:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             read_ns = time.time_ns()
-            fd = open_file(path)
+            status, data = read_with_status(path)
             try:
-                status = os.fstat(fd)
-                data = os.read(fd, status.st_size + 1)
-                while len(data) > status.st_size and (more := os.read(fd, 1 << 20)):
-                    data += more
-            finally:
-                os.close(fd)
-            try:
-                record = parse(jsontext.loads(data))
+                record = parse(json_text.loads(data))
             except ValueError as error:
                 fresh = read_ns - status.st_mtime_ns < _JUST_NOW_S * 1e9
                 if fresh and time.monotonic() < deadline:
@@ -243,40 +251,32 @@ def _why(data: bytes, error: ValueError) -> str:
     if not data.strip():
         return "it is empty"
     try:
-        jsontext.loads(data)
+        json_text.loads(data)
     except ValueError:
         return f"it is not JSON ({error})"
     return str(error)
 
 
-def _named(record_id: str, kind: type[N]) -> Callable[[Any], N]:
-    """A parser that takes a record only under its own name."""
+def _named(
+    record_id: str, kind: type[N], lacks: Callable[[N], str] = lambda record: ""
+) -> Callable[[Any], N]:
+    """Return a parser that accepts a record only under its own name, and if it lacks nothing."""
 
     def parse(raw: Any) -> N:
         record = kind.parse(raw)
         if record.id != record_id:
             raise ValueError(f"its id is {record.id!r}")
+        if lacking := lacks(record):
+            raise ValueError(lacking)
         return record
 
     return parse
 
 
-def _request_named(request_id: str) -> Callable[[Any], Request]:
-    named = _named(request_id, Request)
-
-    def parse(raw: Any) -> Request:
-        request = named(raw)
-        if unasked := not_asked(request):
-            raise ValueError(unasked)
-        return request
-
-    return parse
-
-
 def read_presence(path: str) -> Presence:
-    """The last heartbeat of an agent."""
+    """Return the last heartbeat of an agent."""
     try:
-        return Presence.parse(jsontext.loads(read_bytes(path)))
+        return Presence.parse(json_text.loads(read_bytes(path)))
     except ValueError as error:
         raise Unreadable(path, str(error)) from None
 
@@ -290,6 +290,6 @@ def _stems(folder: str) -> list[str]:
 
 
 def number_of(task_id: str) -> int:
-    """The number that a task id is, for giving the next one; 0 for what nobody counts up to."""
+    """Return a task id as a number, to compute the next one; 0 if it is too large to count from."""
     counts = task_id.isascii() and task_id.isdigit() and len(task_id) < 16
     return int(task_id) if counts else 0

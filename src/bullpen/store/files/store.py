@@ -13,41 +13,48 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from bullpen.errors import Conflict, NotFound, Unavailable, Unreadable
-from bullpen.protocol import jsontext
-from bullpen.protocol.changes import Change, Event, PutMember, PutTeam, encode
+from bullpen.protocol import json_text
+from bullpen.protocol.changes import Event
+from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
-from bullpen.protocol.roster import TeamConfig
-from bullpen.protocol.times import iso
-from bullpen.store.base import (
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import (
     Committed,
     Decide,
     Finding,
     Mailbox,
     Mark,
+    Store,
     Stored,
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_config, check_message, no_team, team_taken
-from bullpen.store.clock import Clock, now_ms
-from bullpen.store.files import checkup, log, mailbox, restore, watching
-from bullpen.store.files.boxes import Boxes
-from bullpen.store.files.disk import Disk, list_folder
-from bullpen.store.files.log import Head
-from bullpen.store.files.nonce import nonce
+from bullpen.store.events.whole_log import check_history
+from bullpen.store.files import event_log, restore
+from bullpen.store.files.disk import Disk, list_folder, nonce
+from bullpen.store.files.doctor import checkup
+from bullpen.store.files.event_log import Head, event_line
+from bullpen.store.files.mail import read_mail
+from bullpen.store.files.mail.read_cache import ReadCache
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.plan import event_line
 from bullpen.store.files.records import read_presence
-from bullpen.store.files.writer import TeamFiles, disk_errors, remove_tree
-from bullpen.store.history import check_history
+from bullpen.store.files.watch import watch as watching
+from bullpen.store.files.writer import TeamFiles, Writer, disk_errors, remove_tree
+from bullpen.store.record_checks import (
+    check_config,
+    check_message,
+    creation_of,
+    no_team,
+    team_taken,
+)
 
 T = TypeVar("T")
 
 _READ_ATTEMPTS = 5
 
 
-class FileStore:
+class FileStore(Store):
     """Teams under `home/teams` and `home/tasks`. Safe for many processes and for Claude Code."""
 
     def __init__(
@@ -63,16 +70,16 @@ class FileStore:
             self.home = os.path.abspath(home)
         except FileNotFoundError:
             raise Unavailable(
-                f"{str(home)!r} lies in the current directory, which was removed.",
-                remedy="Go to another directory, or give the home's full path.",
+                f"{str(home)!r} is in the current directory, which was deleted.",
+                remedy="Change to another directory, or give the full path of the home.",
             ) from None
         self._clock, self._limits = clock, limits
         self._disk = disk or Disk(fsync=fsync)
         self._teams: dict[str, TeamFiles] = {}
-        self._boxes: dict[str, Boxes] = {}
+        self._boxes: dict[str, ReadCache] = {}
 
     def _files(self, team: str) -> TeamFiles:
-        """What is kept of a team that exists."""
+        """Return what is kept of a team that exists."""
         files = self._teams.get(team)
         if files is None:
             paths = TeamPaths(self.home, team)
@@ -88,7 +95,7 @@ class FileStore:
         return files
 
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
-        """Make a team in a hidden folder, then give the folder its name."""
+        """Create a team in a hidden folder, then rename the folder."""
         await _in_thread(lambda: self._create(team, config, actor))
 
     def _create(self, team: str, config: TeamConfig, actor: str) -> None:
@@ -113,7 +120,7 @@ class FileStore:
             disk.sync_dir(paths.task_lists)
 
     def _make_room(self, paths: TeamPaths) -> None:
-        """Find nothing in the place of a new team, or take away what died half-way there."""
+        """Check that a new team's place is free, or remove what died half-way there."""
         if os.path.lexists(paths.deleting):
             self._finish_deletion(paths.name)
         if os.path.lexists(paths.root) and os.listdir(paths.root):
@@ -123,9 +130,10 @@ class FileStore:
             self._disk.ensure_dir(folder)
 
     def _finish_deletion(self, team: str) -> None:
-        """Take away a team that carries the mark, unless who made or deletes it still lives.
+        """Remove a team that has the mark, unless the process creating or deleting it is alive.
 
-        The mark counts under the lock only: whoever restores a team holds it until that is done.
+        The mark is valid only under the lock: a process that restores a team holds it until it is
+        done.
         """
         files = self._files(team)
         with suppress(NotFound):
@@ -144,15 +152,9 @@ class FileStore:
         own = os.path.join(staging, ".bullpen")
         for folder in (staging, os.path.join(staging, "inboxes"), own):
             self._disk.mkdir(folder)
-        changes: list[Change] = [PutTeam(config.header), *map(PutMember, config.roster)]
-        line = event_line(
-            seq=1,
-            time=iso(self._clock()),
-            actor=actor,
-            op="team.create",
-            changes=[encode(change) for change in changes],
-            done=True,
-        )
+        changes = tuple(creation_of(config))
+        event = Event(1, iso(self._clock()), actor, "team.create", changes)
+        line = event_line(event, done=True)
         self._disk.write_new(os.path.join(staging, "config.json"), config.dump())
         self._disk.write_new(os.path.join(own, "events.jsonl"), line)
         head = Head(seq=1, size=len(line), rev=1)
@@ -161,7 +163,6 @@ class FileStore:
         self._disk.sync_dir(staging)
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
-        """Make a team out of its whole log."""
         await _in_thread(lambda: self._restore(team, events))
 
     def _restore(self, team: str, events: Sequence[Event]) -> None:
@@ -174,7 +175,7 @@ class FileStore:
                 raise team_taken(team)
 
     async def delete(self, team: str, *, actor: str) -> bool:
-        """Remove a team. A damaged one can be removed too."""
+        """Delete a team. A damaged one can be deleted too."""
         return await _in_thread(lambda: self._delete(team, actor))
 
     def _delete(self, team: str, actor: str) -> bool:
@@ -197,7 +198,7 @@ class FileStore:
         return True
 
     async def teams(self) -> list[str]:
-        """All folders that hold a team's config."""
+        """Return all folders that have a team's config."""
         return await _in_thread(self._list)
 
     def _list(self) -> list[str]:
@@ -207,7 +208,10 @@ class FileStore:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise Unavailable(f"Cannot list {teams}: {error.strerror}.") from error
+            raise Unavailable(
+                f"Cannot list {teams}: {error.strerror}.",
+                remedy="Check the permissions of the folder.",
+            ) from error
         return sorted(
             name
             for name in names
@@ -217,11 +221,10 @@ class FileStore:
         )
 
     async def config(self, team: str) -> TeamConfig:
-        """The team and its members."""
         return await _in_thread(lambda: self._existing(team).records.config())
 
     async def read(self, team: str) -> TeamState:
-        """The whole team, without a lock unless writers leave no moment between two commits."""
+        """Return the whole team, without a lock unless commits leave no gap."""
         return await _in_thread(lambda: self._read(team))
 
     def _read(self, team: str) -> TeamState:
@@ -238,12 +241,12 @@ class FileStore:
             return self._read_once(files, writer.log.head.seq)
 
     def _settled(self, files: TeamFiles) -> Head | None:
-        """The head, if no commit is under way."""
-        head = log.read_head(files.paths.head)
-        size = log.size_of(files.paths.events)
+        """Return the head, if no commit is in progress."""
+        head = event_log.read_head(files.paths.head)
+        size = event_log.size_of(files.paths.events)
         if head is None:
             return Head() if size == 0 else None
-        # A log longer than the head says belongs to a commit under way, or to a dead process.
+        # If the log is longer than the head says, a commit is in progress or its process died.
         return head if head.size == size else None
 
     def _read_once(self, files: TeamFiles, seq: int) -> TeamState:
@@ -254,56 +257,50 @@ class FileStore:
         return TeamState(config, tasks, requests, seq, (*rows, *bad_tasks, *bad_requests))
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
-        """Decide and write, one commit of a team after another."""
+        """Decide and write, one commit to a team after another."""
+        return await self._write(team, lambda writer: writer.commit(decide, actor=actor, op=op))
 
-        def run() -> Committed:
+    async def _write(self, team: str, work: Callable[[Writer], T]) -> T:
+        def run() -> T:
             with self._existing(team).writing() as writer:
-                return writer.commit(decide, actor=actor, op=op)
+                return work(writer)
 
         return await _in_thread(run)
 
     async def append(
         self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
     ) -> Stored:
-        """Add a message to an inbox."""
         check_message(message, self._limits)
-
-        def run() -> Stored:
-            with self._existing(team).writing() as writer:
-                return writer.append(to, message, actor=actor, fresh=fresh)
-
-        return await _in_thread(run)
+        return await self._write(
+            team, lambda writer: writer.append(to, message, actor=actor, fresh=fresh)
+        )
 
     async def mailbox(
         self, team: str, agent: str, *, after: str | None = None, history: bool = False
     ) -> Mailbox:
-        """What is in an inbox and, if wanted, in its archive."""
+        """Return an inbox and, if wanted, its archive."""
         paths = self._existing(team).paths
         if after is not None or history:
             return await _in_thread(
-                lambda: mailbox.read(paths, agent, after=after, history=history)
+                lambda: read_mail.read(paths, agent, after=after, history=history)
             )
         boxes = self._boxes.get(team)
         if boxes is None:
-            boxes = self._boxes[team] = Boxes(paths)
+            boxes = self._boxes[team] = ReadCache(paths)
         await anyio.lowlevel.checkpoint()
-        # Not in a thread: to go there and back costs far more than this look.
+        # Not in a thread: switching threads costs far more than this check.
         unchanged = boxes.unchanged(agent)
         return await _in_thread(lambda: boxes.read(agent)) if unchanged is None else unchanged
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
     ) -> int:
-        """Record that messages were injected or seen."""
-
-        def run() -> int:
-            with self._existing(team).writing() as writer:
-                return writer.acknowledge(agent, ids, state, actor=actor)
-
-        return await _in_thread(run)
+        return await self._write(
+            team, lambda writer: writer.acknowledge(agent, ids, state, actor=actor)
+        )
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The log, after a look at what other programs changed."""
+        """Return the log, after checking what other programs changed."""
 
         def run() -> list[Event]:
             files = self._existing(team)
@@ -324,12 +321,12 @@ class FileStore:
     async def beat(self, team: str, presence: Presence) -> None:
         """Replace an agent's last heartbeat. Not synced: the next one comes soon.
 
-        Not in a thread either: to go there and back costs an idle agent more than all the rest,
-        and these few system calls wait for no disk.
+        Not in a thread either: switching threads costs an idle agent more than everything else, and
+        these few system calls do not wait for the disk.
         """
         await anyio.lowlevel.checkpoint()
         files = self._existing(team)
-        path, data = files.paths.beat(presence.agent), jsontext.dumps_line(presence.raw)
+        path, data = files.paths.beat(presence.agent), json_text.dumps_line(presence.raw)
         quick = Disk(fsync=False)
         with disk_errors(team):
             try:
@@ -340,7 +337,6 @@ class FileStore:
                 quick.replace(path, data, nonce=nonce())
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
-        """Everybody's last heartbeat."""
         return await _in_thread(lambda: _presence(self._existing(team).paths))
 
     async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
@@ -352,8 +348,10 @@ class FileStore:
 
     async def aclose(self) -> None:
         """Close the lock files."""
-        for files in self._teams.values():
-            files.lock.close()
+        # A thread that still writes is waited for.
+        with anyio.CancelScope(shield=True):
+            for files in list(self._teams.values()):
+                await _in_thread(files.lock.close)
         self._teams.clear()
         self._boxes.clear()
 
@@ -363,18 +361,18 @@ async def _in_thread(work: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(work)
     except OSError as error:
         raise Unavailable(
-            f"The files could not be used: {error.strerror or error}"
-            f" ({error.filename or 'unknown file'}).",
-            remedy="Mend the cause and try again.",
+            f"The store's files could not be used: {error.strerror or error} "
+            f"({error.filename or 'unknown file'}).",
+            remedy="Fix the cause, then try again.",
         ) from error
 
 
 def _refuse_leftover_tasks(paths: TeamPaths) -> None:
-    """Tasks of a former team of that name must not turn up in the new one."""
+    """Refuse if tasks of an earlier team with that name would appear in the new one."""
     with suppress(FileNotFoundError):
         if any(name.endswith(".json") for name in os.listdir(paths.tasks)):
             raise Conflict(
-                f"{paths.tasks} holds tasks of a former team {paths.name!r}.",
+                f"{paths.tasks} has tasks of an earlier team {paths.name!r}.",
                 remedy="Move that folder away, or choose another name.",
             )
 
@@ -383,7 +381,7 @@ def _decoded(path: str, after: int, stop: int, limit: int | None) -> list[Event]
     events: list[Event] = []
     if stop == 0:
         return events
-    for raw in log.lines_after(path, log.find(path, after, stop), stop):
+    for raw in event_log.lines_after(path, event_log.find(path, after, stop), stop):
         if limit is not None and len(events) >= limit:
             break
         if raw["seq"] <= after:

@@ -1,4 +1,4 @@
-"""One team in the hands of the process that holds its lock: everything that writes."""
+"""Writes to one team, for the process that holds its lock."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bullpen.errors import Conflict, Unavailable
-from bullpen.protocol.changes import Change, Deliver, MarkMail, PutTask, encode
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask
+from bullpen.protocol.clock import Clock, iso
 from bullpen.protocol.message import Message
-from bullpen.protocol.times import iso
-from bullpen.store.base import Committed, Decide, Mark, Stored, StoreLimits
-from bullpen.store.checks import check_change
-from bullpen.store.clock import Clock
-from bullpen.store.files import foreign, ledger, mailbox, place
-from bullpen.store.files.disk import Disk, temp_of
-from bullpen.store.files.locks import FileLocks, TeamLock, strike_out, sweep, take_note
-from bullpen.store.files.log import Log
-from bullpen.store.files.mail import Inbox
-from bullpen.store.files.nonce import nonce
-from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.plan import (
+from bullpen.store.contract import Committed, Decide, Mark, Stored, StoreLimits
+from bullpen.store.files import digests, foreign, swap
+from bullpen.store.files.commit_plan import (
+    CommitPlan,
     FileView,
-    Plan,
     already_there,
-    event_line,
     folders,
     lock_files,
     make_plan,
 )
+from bullpen.store.files.disk import Disk, nonce, temp_of
+from bullpen.store.files.event_log import Log, event_line
+from bullpen.store.files.locks import FileLocks, TeamLock, strike_out, sweep, take_note
+from bullpen.store.files.mail import read_mail
+from bullpen.store.files.mail.inbox_file import Inbox
+from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Records, Stamp, number_of
+from bullpen.store.mail_states import without_repeats
+from bullpen.store.record_checks import check_change
 
 
 class TeamFiles:
@@ -41,34 +41,31 @@ class TeamFiles:
         self.paths, self.disk, self.clock, self.limits = paths, disk, clock, limits
         self.records = Records(paths)
         self.lock = TeamLock(paths.head, paths.name)
-        self.ledger: ledger.Ledger | None = None
+        self.digests: digests.Digests | None = None
         self._inboxes: dict[str, Inbox] = {}
-        # The inboxes in which the log last missed nothing, as they were then.
+        # The inboxes when they last matched the log.
         self.looked: dict[str, Stamp] = {}
 
     def inbox(self, agent: str) -> Inbox:
-        """The inbox of an agent; made once, because its paths are checked and joined each time."""
+        """Return the inbox of an agent. Created once, because checking its paths takes time."""
         inbox = self._inboxes.get(agent)
         if inbox is None:
             inbox = self._inboxes[agent] = Inbox(self.paths, agent, self.disk)
         return inbox
 
     def ensure_own(self) -> None:
-        """Make our folder in a team that another program made."""
+        """Create Bullpen's folder in a team that another program created."""
         if not os.path.isdir(self.paths.own):
-            self.records.config()  # No team, no folder of ours in it.
+            self.records.config()  # There is no team to create a folder in.
             with disk_errors(self.paths.name):
                 self.disk.ensure_dir(self.paths.own)
 
     @contextmanager
     def writing(self, *, recover: bool = True) -> Iterator[Writer]:
-        """Hold the team; what a dead holder left half done is finished first.
+        """Hold the team, after finishing what a dead holder left unfinished.
 
-        Without `recover` the team is taken as it lies, to be looked at or deleted.
-
-        Raises:
-            NotFound: there is no such team.
-            Unavailable: the lock cannot be had, or the disk refuses.
+        Without `recover`, the team is taken as it is, to be inspected or deleted. Raises NotFound,
+        or Unavailable if the lock was not free in time or the disk failed.
         """
         self.ensure_own()
         with disk_errors(self.paths.name), self.lock.held(self.limits.lock_wait_s) as head_fd:
@@ -91,19 +88,19 @@ class TeamFiles:
 
 @contextmanager
 def disk_errors(team: str) -> Iterator[None]:
-    """Turn what the operating system refuses into an error that says so."""
+    """Turn errors of the operating system into Bullpen's errors."""
     try:
         yield
     except OSError as error:
         raise Unavailable(
             f"Team {team!r} could not be written: {error.strerror or error}"
             f" ({error.filename or 'unknown file'}).",
-            remedy="Nothing was lost; mend the cause and try again.",
+            remedy="Nothing was lost. Fix the cause, then try again.",
         ) from error
 
 
 class Writer:
-    """The team lock is held and the log is carried out to its end."""
+    """The team lock is held and the whole log is carried out."""
 
     def __init__(self, files: TeamFiles, log: Log) -> None:
         self.files, self.log = files, log
@@ -111,7 +108,7 @@ class Writer:
         self.redone = 0
 
     def commit(self, decide: Decide, *, actor: str, op: str) -> Committed:
-        """Run `decide` and carry its changes out; again if another program was faster."""
+        """Run `decide` and apply its changes; run it again if another program was faster."""
         for _ in range(self.files.limits.attempts_max):
             view = FileView(self.records, self.log.head.high)
             changes = tuple(decide(view))
@@ -125,45 +122,34 @@ class Writer:
             files = lock_files(self.paths, changes)
             with self.file_locks(files) as locks:
                 if lock_files(self.paths, changes) != files:
-                    continue  # Another program made a task that we thought new.
-                changes = self._without_repeats(changes)
+                    continue  # Another program created a task with the next id.
+                changes = tuple(without_repeats(changes, self._holds))
                 if not changes:
                     return Committed(self.log.head.seq, ())
-                plan = make_plan(self.paths, self.records, changes, high=self.log.head.high)
+                plan = make_plan(self.records, changes, high=self.log.head.high)
                 keys = [*plan.before, *([("team", "")] if self.paths.config in plan.files else [])]
                 if all(view.still_true(*key) for key in keys):
                     self._carry_out(plan, locks, actor=actor, op=op)
                     return Committed(self.log.head.seq, changes)
         raise Conflict(
-            f"Team {self.paths.name!r} changed under every attempt to commit.",
+            f"Team {self.paths.name!r} changed during every attempt to commit.",
             remedy="Try again in a moment.",
         )
 
-    def _without_repeats(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
-        """The changes without messages that their inboxes have already."""
-        kept: list[Change] = []
-        delivered: set[tuple[str, str]] = set()
-        for change in changes:
-            if isinstance(change, Deliver):
-                address = (change.to, change.message.id)
-                known = not change.fresh and self.inbox(change.to).holds(change.message.id)
-                if known or address in delivered:
-                    continue
-                delivered.add(address)
-            kept.append(change)
-        return tuple(kept)
+    def _holds(self, deliver: Deliver) -> bool:
+        return not deliver.fresh and self.inbox(deliver.to).holds(deliver.message.id)
 
     def file_locks(self, files: Sequence[str]) -> AbstractContextManager[FileLocks]:
-        """Other programs' locks on some files."""
+        """Return other programs' locks on some files."""
         return FileLocks(self.disk, self.paths.spare_locks, self.files.limits.lock_wait_s).held(
             files
         )
 
     def inbox(self, agent: str) -> Inbox:
-        """The inbox of an agent."""
+        """Return the inbox of an agent."""
         return self.files.inbox(agent)
 
-    def _carry_out(self, plan: Plan, locks: FileLocks, *, actor: str, op: str) -> None:
+    def _carry_out(self, plan: CommitPlan, locks: FileLocks, *, actor: str, op: str) -> None:
         observed = foreign.unlogged(self.known(), plan) if any(plan.before.values()) else []
         mark = nonce()
         staged: list[str] = []
@@ -190,8 +176,8 @@ class Writer:
             locks.refresh()
             temp = temp_of(path, mark)
             if path in plan.expected:
-                found = place.swap(self.disk, temp, path, keep=data is not None)
-                surprises.append(place.surprise(plan, path, found))
+                found = swap.swap(self.disk, temp, path, keep=data is not None)
+                surprises.append(swap.surprise(plan, path, found))
             else:
                 self.disk.rename(temp, path)
         for inbox, ready in mail:
@@ -202,8 +188,8 @@ class Writer:
         for each in filter(None, surprises):
             self._reconcile(each, actor=actor, op=op)
 
-    def _reconcile(self, surprise: place.Surprise, *, actor: str, op: str) -> None:
-        """Log what another program wrote while we did, and make the best of both."""
+    def _reconcile(self, surprise: swap.Surprise, *, actor: str, op: str) -> None:
+        """Log what another program wrote at the same time, and merge both."""
         for path, data in surprise.files.items():
             self.disk.replace(path, data, nonce=nonce())
         self._sync(list(surprise.files))
@@ -212,41 +198,31 @@ class Writer:
         self.log.finish(replace(self.log.head, rev=seq))
 
     def _lines(
-        self, plan: Plan, observed: list[Change], *, actor: str, op: str
+        self, plan: CommitPlan, observed: list[Change], *, actor: str, op: str
     ) -> tuple[bytes, int]:
-        seq, time = self.log.head.seq, iso(self.files.clock())
+        seq, time = self.log.head.seq + 1, iso(self.files.clock())
         lines = b""
         if observed:
+            lines += event_line(_observation(seq, time, observed), done=True)
             seq += 1
-            lines += observed_line(seq, time, observed)
-        lines += event_line(
-            seq=seq + 1,
-            time=time,
-            actor=actor,
-            op=op,
-            changes=[encode(change) for change in plan.changes],
-            base=plan.base,
-        )
-        return lines, seq + 1
+        event = Event(seq, time, actor, op, plan.changes)
+        return lines + event_line(event, base=plan.base), seq
 
     def _sync(self, paths: Sequence[str]) -> None:
         for folder in folders(paths):
             self.disk.sync_dir(folder)
 
     def note(self, op: str, changes: Sequence[Change], *, actor: str) -> int:
-        """Log what is on disk already; not synced, because the disk has it anyway."""
-        seq = self.log.head.seq + 1
-        line = event_line(
-            seq=seq,
-            time=iso(self.files.clock()),
-            actor=actor,
-            op=op,
-            changes=[encode(change) for change in changes],
-            done=True,
-        )
-        size = self.log.append(line, durable=False)
-        self.log.finish(replace(self.log.head, seq=seq, size=size))
+        """Log what is already on disk. Not synced, because the disk has it anyway."""
+        seq, time = self.log.head.seq + 1, iso(self.files.clock())
+        self._note(Event(seq, time, actor, op, tuple(changes)))
         return seq
+
+    def _note(self, event: Event) -> None:
+        size = self.log.append(event_line(event, done=True), durable=False)
+        tasks = [change.task for change in event.changes if isinstance(change, PutTask)]
+        high = max([self.log.head.high, *(number_of(task.id) for task in tasks)])
+        self.log.finish(replace(self.log.head, seq=event.seq, size=size, high=high))
 
     def append(self, to: str, message: Message, *, actor: str, fresh: bool) -> Stored:
         """Put a message into an inbox, then into the log."""
@@ -257,7 +233,7 @@ class Writer:
                 return Stored(message.id, self.log.head.seq, 0, duplicate=True)
             staged = inbox.stage([message])
             inbox.publish(staged)
-        # The rest needs the team lock only: other programs, which soon give up, may go on.
+        # The rest only needs the team lock: other programs, which soon give up, may continue.
         self.disk.sync_dir(self.paths.inboxes)
         seq = self.note("message", [Deliver(to, message)], actor=actor)
         return Stored(message.id, seq, staged.unread_before)
@@ -268,7 +244,14 @@ class Writer:
         if not os.path.lexists(inbox.path):
             return 0
         with self.file_locks([inbox.path]):
-            moved, old = mailbox.move_forward(self, inbox, agent, ids, state)
+            moved, old = read_mail.move_forward(
+                inbox,
+                ids,
+                state,
+                clock=self.files.clock,
+                seen_kept=self.files.limits.seen_kept,
+                log_first=partial(self._log_strangers, agent),
+            )
         changes: list[Change] = [MarkMail(agent, moved, state)]
         if old:
             changes.append(MarkMail(agent, old, "archived"))
@@ -276,43 +259,38 @@ class Writer:
             self.note(f"mail.{state}", changes, actor=actor)
         return len(moved)
 
-    def known(self) -> ledger.Ledger:
-        """What the log says of every record, up to now."""
-        known, size = self.files.ledger, self.log.head.size
+    def known(self) -> digests.Digests:
+        """Return what the log says about every record up to now."""
+        known, size = self.files.digests, self.log.head.size
         if known is None or known.size > size:
-            known = self.files.ledger = ledger.load(self.paths.ledger, self.paths.events, size)
-        if known.follow(self.paths.events, size) >= ledger.CHECKPOINT_EVERY:
-            ledger.save(known, self.paths.ledger, self.disk, nonce=nonce())
+            known = self.files.digests = digests.load(self.paths.digests, self.paths.events, size)
+        if known.follow(self.paths.events, size) >= digests.CHECKPOINT_EVERY:
+            digests.save(known, self.paths.digests, self.disk, nonce=nonce())
         return known
 
     def observe(self) -> int:
-        """Log everything other programs changed since it was last logged; how many changes."""
-        changes = foreign.all_unlogged(self)
+        """Log everything other programs changed since the last check. Returns how many changes."""
+        changes = foreign.all_unlogged(self.records, self.known(), self.files.looked)
         self._log_observed(changes)
         return len(changes)
 
-    def log_strangers(self, agent: str, messages: Sequence[Message]) -> None:
-        """Log messages that are about to leave an inbox before the log has heard of them."""
+    def _log_strangers(self, agent: str, messages: Sequence[Message]) -> None:
+        """Log messages that leave an inbox before the log has them."""
         known = self.known().mail.get(agent, {})
         self._log_observed([Deliver(agent, each) for each in messages if each.id not in known])
 
     def _log_observed(self, changes: Sequence[Change]) -> None:
-        if not changes:
-            return
-        seq = self.log.head.seq + 1
-        line = observed_line(seq, iso(self.files.clock()), changes)
-        size = self.log.append(line, durable=False)
-        numbers = [number_of(change.task.id) for change in changes if isinstance(change, PutTask)]
-        high = max([self.log.head.high, *numbers])
-        self.log.finish(replace(self.log.head, seq=seq, size=size, high=high))
+        if changes:
+            seq, time = self.log.head.seq + 1, iso(self.files.clock())
+            self._note(_observation(seq, time, changes))
 
     def redo(self, raw: dict[str, Any]) -> None:
-        """Carry out an event that a dead process had logged, as far as it did not itself.
+        """Carry out what a dead process logged but did not finish.
 
         A record that is neither what it was before nor what it should be was changed by another
-        program since: it stays, and is observed later.
+        program since: it is kept, and observed later.
         """
-        redo = foreign.redo_plan(self, raw)
+        redo = foreign.redo_plan(self.records, raw, high=self.log.head.high)
         with self.file_locks(lock_files(self.paths, redo.changes)):
             for path, data in redo.files.items():
                 if already_there(path, data):
@@ -332,7 +310,7 @@ class Writer:
         self.log.head = replace(self.log.head, high=max(self.log.head.high, redo.high))
 
     def finish_delete(self) -> None:
-        """Take the team away, as the mark of a deletion demands."""
+        """Delete the team, as its mark says."""
         mark = nonce()
         for folder, parent in (
             (self.paths.tasks, self.paths.task_lists),
@@ -344,21 +322,13 @@ class Writer:
         remove_gone(self.paths, self.disk)
 
 
-def observed_line(seq: int, time: str, changes: Sequence[Change]) -> bytes:
-    """What other programs did, as one event."""
-    return event_line(
-        seq=seq,
-        time=time,
-        actor="foreign",
-        op="observed",
-        changes=[encode(change) for change in changes],
-        done=True,
-        observed=True,
-    )
+def _observation(seq: int, time: str, changes: Sequence[Change]) -> Event:
+    """Return one event with everything other programs did."""
+    return Event(seq, time, "foreign", "observed", tuple(changes), observed=True)
 
 
 def remove_gone(paths: TeamPaths, disk: Disk) -> list[str]:
-    """Remove what deletions have moved out of the way; which folders those were."""
+    """Remove what deletions moved out of the way. Returns the folders."""
     removed = []
     for parent in (paths.teams, paths.task_lists):
         with suppress(FileNotFoundError):
@@ -371,7 +341,7 @@ def remove_gone(paths: TeamPaths, disk: Disk) -> list[str]:
 
 
 def remove_tree(path: str, disk: Disk) -> None:
-    """Remove a folder with all that is in it, never following a link."""
+    """Remove a folder and everything in it, never following a link."""
     with suppress(FileNotFoundError):
         for entry in os.scandir(path):
             if entry.is_dir(follow_symlinks=False):

@@ -1,1 +1,1 @@
-"""A store reached through a local socket: one host process holds it, local agents share it."""
+"""A store behind a local socket: one host process opens it, and local agents share it."""

@@ -1,4 +1,4 @@
-"""The store as a local agent has it: everything goes through the host process of the machine."""
+"""The store of a local agent, which goes through the host process of the machine."""
 
 from __future__ import annotations
 
@@ -10,88 +10,85 @@ from contextlib import aclosing
 from typing import Any
 
 from bullpen.errors import BullpenError, Conflict, NotFound, Unavailable
-from bullpen.protocol.changes import Change, Event, PutMember, PutTeam
+from bullpen.protocol.changes import Change, Event
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
-from bullpen.protocol.roster import TeamConfig
-from bullpen.store.base import (
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import (
     Committed,
     Decide,
     Finding,
     Mailbox,
     Mark,
+    Store,
     Stored,
     StoreLimits,
     TeamState,
 )
-from bullpen.store.hosted import wire
-from bullpen.store.hosted.known import Known, Look
-from bullpen.store.hosted.line import Broken, Line, no_answer
+from bullpen.store.hosted import frames
+from bullpen.store.hosted.connection import Broken, HostConnection, no_answer
+from bullpen.store.hosted.replica import Replica, ReplicaView
+from bullpen.store.record_checks import creation_of
 
 _FIRST_WAIT_S = 2.0
-"""How long a host is waited for that was never reached: it may just be starting."""
+"""How long to wait for a host that was never reached: it may be starting."""
 _GRACE_S = 5.0
-"""How much longer than the host itself waits for a store, its answer is waited for."""
+"""How much longer to wait for an answer than the host itself waits for a store."""
 _RETRY_S = (0.01, 0.25)
 
 
-class _Desk:
+class _KnownTeam:
     """What this process knows of one team, and the order of its own commits."""
 
     def __init__(self) -> None:
         self.order = asyncio.Lock()
-        self.known: Known | None = None
+        self.known: Replica | None = None
 
     def mark(self) -> dict[str, Any]:
-        """Which moment of the team is known."""
-        known = self.known
-        return {
-            "stamp": None if known is None else known.stamp,
-            "seq": 0 if known is None else known.seq,
-        }
+        """Return which moment of the team is known."""
+        known = self.known or Replica()
+        return {"stamp": known.stamp or None, "seq": known.seq}
 
-    def take(self, lacking: dict[str, Any]) -> Known:
-        """Know what the host said."""
+    def take(self, lacking: dict[str, Any]) -> Replica:
+        """Record what the host said."""
         if self.known is None or "whole" in lacking:
-            self.known = Known.of(lacking["whole"])
+            self.known = Replica.of(lacking["whole"])
         else:
-            self.known.advance(lacking["seq"], wire.changes_of(lacking["changes"]))
+            self.known.advance(lacking["seq"], frames.changes_of(lacking["changes"]))
         return self.known
 
 
-class HostedStore:
-    """A store behind the socket at `path`, as whom `token` stands for. One event loop only.
+class HostedStore(Store):
+    """A store behind the socket at `path`, used as the owner of `token`. One event loop only.
 
-    A host that is started again is found again: calls in flight are repeated so that each
-    happens once. `actor` is what the host makes of the token, whatever is given here.
+    It reconnects to a restarted host: calls in progress are repeated so that each happens once.
+    `actor` is what the host makes of the token, whatever is given here.
     """
 
     def __init__(self, path: str, token: str, *, limits: StoreLimits | None = None) -> None:
         self._path, self._token = path, token
         self._limits = limits or StoreLimits()
-        self._line: Line | None = None
+        self._line: HostConnection | None = None
         self._connecting = asyncio.Lock()
         self._met = False
-        self._desks: dict[str, _Desk] = {}
+        self._known_teams: dict[str, _KnownTeam] = {}
 
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
-        """Make a team."""
         tries: list[bool] = []
         try:
             await self._change("create", tries, team=team, config=config.raw, actor=actor)
         except Conflict:
             if not tries or not await self._is_made_of(team, config):
                 raise
-        self._desks.pop(team, None)
+        self._known_teams.pop(team, None)
 
     async def _is_made_of(self, team: str, config: TeamConfig) -> bool:
-        """Whether a team that is there already is the one that was to be made."""
-        changes = [PutTeam(config.header), *map(PutMember, config.roster)]
+        """Return whether an existing team is the one that was to be created."""
         first = await self.events(team, limit=1)
-        return bool(first) and list(first[0].changes) == changes
+        return bool(first) and list(first[0].changes) == creation_of(config)
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
-        """Make a team out of its log; the operator only."""
+        """Create a team from its log. Only for the operator."""
         tries: list[bool] = []
         rows = [event.encode() for event in events]
         try:
@@ -99,43 +96,38 @@ class HostedStore:
         except Conflict:
             if not tries or await self.events(team) != list(events):
                 raise
-        self._desks.pop(team, None)
+        self._known_teams.pop(team, None)
 
     async def delete(self, team: str, *, actor: str) -> bool:
-        """Remove a team."""
         deleted = await self._change("delete", [], team=team, actor=actor)
-        self._desks.pop(team, None)
+        self._known_teams.pop(team, None)
         return bool(deleted)
 
     async def teams(self) -> list[str]:
-        """The teams that this identity can reach."""
+        """Return the teams that this identity can reach."""
         return list(await self._ask("teams"))
 
     async def config(self, team: str) -> TeamConfig:
-        """The team and its members."""
         return TeamConfig.parse(await self._ask("config", team=team))
 
     async def read(self, team: str) -> TeamState:
-        """The whole team."""
-        return wire.state_of(await self._ask("read", team=team))
+        return frames.state_of(await self._ask("read", team=team))
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
-        """Decide here, when the host says that it is this process's turn.
+        """Run `decide` here, when the host gives this process its turn.
 
-        Raises:
-            Conflict: the team changed under every attempt.
-            Unavailable: the host does not answer. If it had the changes by then, the text says
-                that nobody knows whether they were made.
+        Raises Conflict if the team changed during every attempt, and Unavailable if the host does
+        not answer. If it already had the changes, the message says that their fate is unknown.
         """
-        desk = self._desks.setdefault(team, _Desk())
-        async with desk.order:
+        held = self._known_teams.setdefault(team, _KnownTeam())
+        async with held.order:
             turn = uuid.uuid4().hex
             try:
                 answer, sent, refusal = await self._decided(
-                    desk, team, decide, {"turn": turn, "actor": actor, "op_name": op}
+                    held, team, decide, {"turn": turn, "actor": actor, "op_name": op}
                 )
             except NotFound:
-                self._desks.pop(team, None)
+                self._known_teams.pop(team, None)
                 raise
             except BaseException:
                 if self._line is not None:
@@ -144,17 +136,17 @@ class HostedStore:
         if refusal is not None:
             raise refusal
         if "changes" in answer:
-            return Committed(answer["seq"], wire.changes_of(answer["changes"]))
+            return Committed(answer["seq"], frames.changes_of(answer["changes"]))
         return Committed(answer["seq"], sent)
 
     async def _decided(
-        self, desk: _Desk, team: str, decide: Decide, args: dict[str, Any]
+        self, held: _KnownTeam, team: str, decide: Decide, args: dict[str, Any]
     ) -> tuple[dict[str, Any], tuple[Change, ...], Exception | None]:
-        """Decide until the host knows nothing newer: a refusal counts no sooner either."""
-        lacking = await self._ask("begin", team=team, turn=args["turn"], **desk.mark())
+        """Run `decide` until the host knows nothing newer. Only then does a refusal count."""
+        lacking = await self._ask("begin", team=team, turn=args["turn"], **held.mark())
         for _ in range(self._limits.attempts_max):
-            known = desk.take(lacking)
-            view, changes, refusal = Look(known), tuple[Change, ...](), None
+            known = held.take(lacking)
+            view, changes, refusal = ReplicaView(known), tuple[Change, ...](), None
             try:
                 changes = tuple(decide(view))
             except Exception as error:
@@ -165,7 +157,7 @@ class HostedStore:
                 return answer, changes, refusal
             lacking = answer["again"]
         raise Conflict(
-            f"Team {team!r} changed under every attempt to commit.",
+            f"Team {team!r} changed during every attempt to commit.",
             remedy="Try again in a moment.",
         )
 
@@ -175,7 +167,7 @@ class HostedStore:
         tries: list[bool] = []
         try:
             answer: dict[str, Any] = await self._change(
-                "settle", tries, team=team, changes=wire.changes_raw(changes), **args
+                "settle", tries, team=team, changes=frames.changes_raw(changes), **args
             )
         except Unavailable as error:
             if tries and changes:
@@ -186,37 +178,35 @@ class HostedStore:
     async def append(
         self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
     ) -> Stored:
-        """Add a message to a mailbox."""
         tries: list[bool] = []
         message_id, seq, ahead, duplicate = await self._change(
             "append", tries, team=team, to=to, message=message.raw, actor=actor, fresh=fresh
         )
-        # Nobody else has an id that was made just now: it was this call that added it.
+        # Nobody else has an id that was created just now: this call added it.
         return Stored(message_id, seq, ahead, duplicate and not (fresh and tries))
 
     async def mailbox(
         self, team: str, agent: str, *, after: str | None = None, history: bool = False
     ) -> Mailbox:
-        """What is in a mailbox; of another agent's without the texts."""
+        """Return a mailbox. Another agent's is returned without the texts."""
         raw = await self._ask("mailbox", team=team, agent=agent, after=after, history=history)
-        return wire.box_of(raw)
+        return frames.box_of(raw)
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
     ) -> int:
-        """Record that messages were injected or seen."""
         args = {"team": team, "agent": agent, "ids": list(ids), "state": state, "actor": actor}
         return int(await self._change("acknowledge", [], **args))
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The log, without the texts of others' mail."""
+        """Return the log, without the texts of others' mail."""
         rows = await self._ask("events", team=team, after=after, limit=limit)
         return [Event.decode(row) for row in rows]
 
     async def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
     ) -> AsyncGenerator[int, None]:
-        """Follow a team; also over restarts of the host, after which it yields at once."""
+        """Follow a team, also across restarts of the host, after which it yields at once."""
         args = {"team": team, "every_s": every_s, "agent": agent}
         while True:
             line = await self._connected()
@@ -228,35 +218,33 @@ class HostedStore:
                 continue
 
     async def beat(self, team: str, presence: Presence) -> None:
-        """Record a heartbeat."""
         await self._ask("beat", team=team, presence=presence.raw)
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
-        """Everybody's last heartbeat."""
         rows = await self._ask("presence", team=team)
         return {agent: Presence.parse(row) for agent, row in rows.items()}
 
     async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
-        """Let the host look for damage."""
+        """Ask the host to look for damage."""
         rows = await self._ask("checkup", team=team, fix=fix)
         return [Finding(*row) for row in rows]
 
     async def aclose(self) -> None:
-        """Hang up. The host goes on."""
+        """Close the connection. The host continues."""
         line, self._line = self._line, None
         if line is not None:
             await line.aclose()
 
     async def ask(self, what: str, **args: Any) -> Any:
-        """What the host answers to a question that is no matter of the store."""
+        """Ask the host something that does not concern the store."""
         return await self._ask("ask", what=what, args=args)
 
     async def _change(self, op: str, tries: list[bool], /, **args: Any) -> Any:
-        """Ask for something that must happen once, however often it has to be asked."""
+        """Ask for something that must happen once, even if it has to be asked several times."""
         return await self._ask(op, tries, eid=uuid.uuid4().hex, **args)
 
     async def _ask(self, op: str, tries: list[bool] | None = None, /, **args: Any) -> Any:
-        """Ask, again if the connection breaks; `tries` gets an item for every time it did."""
+        """Ask, again if the connection breaks; `tries` gets an item for each attempt."""
         deadline: float | None = None
         tries = [] if tries is None else tries
         while True:
@@ -272,13 +260,8 @@ class HostedStore:
                 deadline = time.monotonic() + self._limits.lock_wait_s
             args["repeat"] = True
 
-    async def _connected(self, deadline: float | None = None) -> Line:
-        """The connection; a new one if there is none or it is broken.
-
-        Raises:
-            Unavailable: the host does not answer.
-            Refused: it does not know the token (unknown_token).
-        """
+    async def _connected(self, deadline: float | None = None) -> HostConnection:
+        """Return the connection, or a new one. Raises Unavailable, Refused (unknown_token)."""
         async with self._connecting:
             if self._line is not None and not self._line.broken:
                 return self._line
@@ -292,7 +275,7 @@ class HostedStore:
             while True:
                 try:
                     async with asyncio.timeout(max(deadline - time.monotonic(), pause)):
-                        self._line = await Line.open(self._path, self._token)
+                        self._line = await HostConnection.open(self._path, self._token)
                 except (OSError, Broken, TimeoutError):
                     if time.monotonic() + pause >= deadline:
                         raise no_answer(self._path) from None
@@ -305,6 +288,6 @@ class HostedStore:
 
 def _unknown(team: str, op: str, why: BullpenError) -> Unavailable:
     return Unavailable(
-        f"It is not known whether {op!r} was done in team {team!r}: {why.message}",
-        remedy="Look at the team before you repeat it.",
+        f"Bullpen does not know whether {op!r} was done in team {team!r}: {why.message}",
+        remedy="Check the team before you try again.",
     )

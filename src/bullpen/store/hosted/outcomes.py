@@ -1,4 +1,4 @@
-"""What came of calls that change something, so that one that is repeated happens once."""
+"""Results of calls that change something, so that a repeated call happens once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TEAMS_MAX = 1_000
 
 
 class Outcomes:
-    """The last calls of every team. A call goes on though its caller hangs up."""
+    """The last calls of every team. A call continues even if its caller disconnects."""
 
     def __init__(self) -> None:
         self._teams: OrderedDict[str, OrderedDict[Hashable, asyncio.Task[Any]]] = OrderedDict()
 
     async def of(self, team: str, key: Hashable, call: Callable[[], Awaitable[Any]]) -> Any:
-        """What comes of a call; what came of it, if it was made before."""
+        """Return the result of a call, even if it was made before."""
         calls = self._teams.setdefault(team, OrderedDict())
         self._teams.move_to_end(team)
         task = calls.get(key)
@@ -28,7 +28,7 @@ class Outcomes:
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Wait for the calls that go on."""
+        """Wait for the calls in progress."""
         tasks = [task for calls in self._teams.values() for task in calls.values()]
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -44,7 +44,7 @@ def _drop_oldest(kept: OrderedDict[Any, Any], most: int, may_go: Callable[[Any],
         oldest = next(iter(kept))
         if may_go(kept[oldest]):
             if isinstance(kept[oldest], asyncio.Task) and not kept[oldest].cancelled():
-                # Its caller is gone: nobody else asks, and it is no news any more.
+                # Its caller is gone, so nobody will ask for the result.
                 kept[oldest].exception()
             del kept[oldest]
 

@@ -1,15 +1,14 @@
 """Who may do what through the socket. Pure.
 
-The operator may do everything. An agent acts in its own team, always in its own name, and sees
-the text of its own mail only: of other mail it learns from whom it is, when, and whether it was
-read, so that it can count. What a team may do is no matter of these rights: that is decided by
-the rules in `bullpen.team`, as with any store.
+The operator may do everything. An agent acts in its own team, always in its own name, and sees the
+text of its own mail only. Of other mail it sees the sender, the time and whether it was read, so
+that it can count. The rules in `bullpen.team` decide what a team may do, as with any store.
 
-Some notices carry another name than that of who writes them. They count only where the same
-commit, or the team as it is, proves what they say:
+Some notices carry another name than their writer's. They are accepted only if the same commit or
+the current team proves them:
 - the prompt an agent was spawned with, which it puts into its own mailbox when it is ready;
-- the verdict on a request of its own, which code gave in the name of whoever was asked;
-- the verdict "expired" on any request past its deadline;
+- the answer to its own request, which code gave in the name of the member that was asked;
+- the answer "expired" to any request past its deadline;
 - the notice to the lead that a member has ended, in the commit that ends it.
 """
 
@@ -30,88 +29,88 @@ from bullpen.protocol.payloads import (
     ShutdownRejected,
     payload_of,
 )
-from bullpen.protocol.presence import Presence
+from bullpen.protocol.presence import ENDED, Presence
 from bullpen.protocol.request import Request
-from bullpen.protocol.roster import TeamConfig
-from bullpen.store.base import Mailbox, View
-from bullpen.store.hosted.identities import Identity
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import Mailbox, View
+from bullpen.store.hosted.tokens import TokenIdentity
 
 WITHHELD = "[withheld: this is another agent's mail]"
-"""What stands for a text that the reader may not see."""
-
-_OVER = ("stopped", "failed", "lost")
+"""Replaces a text that the reader may not see."""
 
 
-def actor_of(who: Identity, given: str) -> str:
-    """In whose name something is done: an agent's own, whatever it says."""
+def actor_of(who: TokenIdentity, given: str) -> str:
+    """Return in whose name something is done: an agent's own name, whatever it says."""
     return given if who.agent is None else who.agent
 
 
-def check_team(who: Identity, team: str) -> None:
-    """Refuse another team than one's own."""
+def check_team(who: TokenIdentity, team: str) -> None:
+    """Refuse any team but the agent's own."""
     if not who.is_operator and who.team != team:
         raise Refused(
-            f"Agent {who.agent!r} of team {who.team!r} cannot reach team {team!r}.",
+            f"Agent {who.agent!r} of team {who.team!r} cannot use team {team!r}.",
             reason="other_team",
-            remedy="Stay in your team.",
+            remedy="Use your own team.",
         )
 
 
-def check_rule(who: Identity, team: str) -> None:
-    """Refuse to make, delete or mend a team, but to its lead."""
+def check_rule(who: TokenIdentity, team: str) -> None:
+    """Refuse to create, delete or repair a team unless the agent is its lead."""
     check_team(who, team)
     if not who.is_operator and who.agent != LEAD:
         raise Refused(
-            f"Agent {who.agent!r} does not lead team {team!r}.",
+            f"Agent {who.agent!r} is not the lead of team {team!r}.",
             reason="other_identity",
             remedy="Ask the lead.",
         )
 
 
-def check_operator(who: Identity, what: str) -> None:
-    """Refuse what is for whoever runs the store."""
+def check_operator(who: TokenIdentity, what: str) -> None:
+    """Refuse what only the operator of the store may do."""
     if not who.is_operator:
         raise Refused(
             f"Agent {who.agent!r} cannot {what}.",
             reason="other_identity",
-            remedy="Ask whoever runs this machine.",
+            remedy="Ask the person who runs this machine.",
         )
 
 
-def visible_teams(who: Identity, teams: Sequence[str]) -> list[str]:
-    """The teams that there are, for this one."""
+def visible_teams(who: TokenIdentity, teams: Sequence[str]) -> list[str]:
+    """Return the teams that this identity may see."""
     return [team for team in teams if who.is_operator or team == who.team]
 
 
-def check_mailbox(who: Identity, owner: str) -> None:
-    """Refuse to say for others what they have read."""
+def check_mailbox(who: TokenIdentity, owner: str) -> None:
+    """Refuse to mark other agents' mail."""
     if who.agent not in (None, owner):
-        raise _other_identity(who, owner, "say what was read by")
+        raise _other_identity(who, owner, "mark the mail of")
 
 
-def check_sender(who: Identity, message: Message) -> None:
+def check_sender(who: TokenIdentity, message: Message) -> None:
     """Refuse a message in another name."""
     if who.agent not in (None, message.sender):
-        raise _other_identity(who, message.sender, "write as")
+        raise _other_identity(who, message.sender, "send messages as")
 
 
-def needs_proof(who: Identity, presence: Presence) -> bool:
-    """Whether a heartbeat is another's, so that the team must show that it has ended."""
+def needs_proof(who: TokenIdentity, presence: Presence) -> bool:
+    """Return whether a heartbeat is another agent's, so that its end must be proven."""
     return who.agent not in (None, presence.agent)
 
 
-def check_last_word(who: Identity, presence: Presence, team: TeamConfig) -> None:
-    """Refuse a heartbeat for another, but the last one of a launch that is over."""
+def check_last_word(who: TokenIdentity, presence: Presence, team: TeamConfig) -> None:
+    """Refuse another agent's heartbeat, except the last one of a launch that has ended."""
     member = team.member(presence.agent)
     agent = member.agent if member is not None else None
     left = member is None
     ended = agent is not None and agent.phase == "ended" and agent.nonce == presence.nonce
-    if presence.state not in _OVER or not (left or ended):
+    if presence.state not in ENDED or not (left or ended):
         raise _other_identity(who, presence.agent, "send a heartbeat of")
 
 
-def check_changes(who: Identity, changes: Sequence[Change], view: View, *, now_ms: int) -> None:
-    """Refuse changes with a message in another name that nothing proves."""
+def check_changes(
+    who: TokenIdentity, changes: Sequence[Change], view: View, *, now_ms: int
+) -> None:
+    """Refuse changes that include an unproven message in another name."""
     if who.agent is None:
         return
     for change in changes:
@@ -122,18 +121,18 @@ def check_changes(who: Identity, changes: Sequence[Change], view: View, *, now_m
             and not _is_verdict(who.agent, change, changes, view, now_ms)
             and not _is_last_notice(change, changes)
         ):
-            raise _other_identity(who, change.message.sender, "write as")
+            raise _other_identity(who, change.message.sender, "send messages as")
 
 
 def _is_own_prompt(agent: str, given: Deliver, team: TeamConfig) -> bool:
-    """Whether this is what an agent was spawned with, and not yet in its mailbox."""
+    """Return whether this is the prompt an agent was spawned with, not yet in its mailbox."""
     member = team.member(agent)
     facts = member.agent if member is not None else None
     return (
         facts is not None
         and given.to == agent
         and facts.prompt_id == given.message.id
-        and facts.asked.prompt == given.message.text
+        and facts.spec.prompt == given.message.text
         and (facts.parent or LEAD) == given.message.sender
     )
 
@@ -141,7 +140,7 @@ def _is_own_prompt(agent: str, given: Deliver, team: TeamConfig) -> bool:
 def _is_verdict(
     agent: str, given: Deliver, changes: Sequence[Change], view: View, now_ms: int
 ) -> bool:
-    """Whether this tells what came of a request that the same commit answers."""
+    """Return whether this reports the result of a request that the same commit answers."""
     payload = payload_of(given.message.text)
     if not isinstance(
         payload, PermissionResponse | PlanApprovalResponse | ShutdownApproved | ShutdownRejected
@@ -169,7 +168,7 @@ def _has_expired(after: Request, before: Request | None, now_ms: int) -> bool:
 
 
 def _is_last_notice(given: Deliver, changes: Sequence[Change]) -> bool:
-    """Whether this tells the lead of an end that the same commit records."""
+    """Return whether this tells the lead about an end that the same commit records."""
     name = given.message.sender
     payload = payload_of(given.message.text)
     if given.to != LEAD or not isinstance(payload, IdleNotification):
@@ -190,8 +189,8 @@ def _ends(change: Change, name: str) -> bool:
             return False
 
 
-def shown_box(who: Identity, owner: str, box: Mailbox) -> Mailbox:
-    """A mailbox as this one may see it: another's without the texts."""
+def shown_box(who: TokenIdentity, owner: str, box: Mailbox) -> Mailbox:
+    """Return a mailbox as this identity may see it: another agent's without the texts."""
     if who.agent in (None, owner):
         return box
     entries = tuple(
@@ -203,8 +202,8 @@ def shown_box(who: Identity, owner: str, box: Mailbox) -> Mailbox:
     return Mailbox(entries, box.problems)
 
 
-def shown_event(who: Identity, event: Event) -> Event:
-    """An event as this one may see it: without the texts of others' mail."""
+def shown_event(who: TokenIdentity, event: Event) -> Event:
+    """Return an event as this identity may see it: without the texts of others' mail."""
     if who.agent is None:
         return event
     changes = tuple(
@@ -217,7 +216,7 @@ def shown_event(who: Identity, event: Event) -> Event:
 
 
 def _withheld(message: Message, message_id: str) -> Message:
-    """What is left of another's message: nothing but what can be counted."""
+    """Return what may be shown of another agent's message: only what can be counted."""
     return Message.new(
         sender=message.sender,
         text=WITHHELD,
@@ -227,7 +226,7 @@ def _withheld(message: Message, message_id: str) -> Message:
     )
 
 
-def _other_identity(who: Identity, other: str, what: str) -> Refused:
+def _other_identity(who: TokenIdentity, other: str, what: str) -> Refused:
     return Refused(
         f"Agent {who.agent!r} cannot {what} {other!r}.",
         reason="other_identity",

@@ -1,4 +1,4 @@
-"""Whose turn it is to decide about a team: first come, first served, for a short time each."""
+"""Turns at a team: first come, first served, each for a short time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Turns:
-    """The turn at one team. Who stalls with it loses it; who is gone gives it back."""
+    """The turns at one team. A client that stalls loses its turn; a lost connection ends it."""
 
     def __init__(self, *, lease_s: float) -> None:
         self._lease_s = lease_s
@@ -17,11 +17,11 @@ class Turns:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has it or waits for it."""
+        """Return whether nobody has it or waits for it."""
         return self._holder is None and not self._waiting
 
     async def take(self, ticket: str) -> None:
-        """Wait for the turn. Whoever stops waiting must give it back all the same."""
+        """Wait for the turn. A client that stops waiting must also give it back."""
         if self.idle:
             self._begin(ticket)
             return
@@ -30,12 +30,12 @@ class Turns:
         await turn
 
     def keep(self, ticket: str) -> None:
-        """Let it last: the host is at work for its holder."""
+        """Keep the turn while the host works for its holder."""
         if self._holder == ticket:
             self._stop_timer()
 
     def renew(self, ticket: str) -> None:
-        """Begin the time of its holder anew."""
+        """Restart the holder's time."""
         if self._holder == ticket:
             self._start_timer()
 

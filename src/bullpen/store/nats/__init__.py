@@ -1,5 +1,5 @@
-"""Teams that span machines: the store on NATS JetStream.
+"""The store on NATS JetStream, for teams on several machines.
 
-One ordered log per team, written with compare-and-set, is the truth. `log` keeps and folds it,
-`wire` holds what the client library lacks, `store` is the contract.
+The truth is one ordered log per team, written with compare-and-set. `log` keeps and replays it,
+`client` has what the NATS client library lacks, `store` implements the contract.
 """

@@ -1,59 +1,60 @@
-"""The store on NATS JetStream: teams that span machines."""
+"""The store on NATS JetStream, for teams on several machines."""
 
 from __future__ import annotations
 
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import anyio
 
 from bullpen.errors import NotFound, Unavailable
 from bullpen.protocol import names
-from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutMember, PutTeam
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail
+from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
-from bullpen.protocol.roster import TeamConfig
-from bullpen.protocol.times import iso
-from bullpen.store.base import (
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import (
     Committed,
     Decide,
     Finding,
     Mailbox,
     Mark,
-    Problem,
     Store,
     Stored,
     StoreLimits,
     TeamState,
 )
-from bullpen.store.checks import check_change, check_config, no_team, team_taken, with_fields
-from bullpen.store.clock import Clock, now_ms
-from bullpen.store.history import check_history
-from bullpen.store.mail_states import ahead_of, forward, too_old
-from bullpen.store.nats import examining, mail, restoring
-from bullpen.store.nats.beats import Beats
-from bullpen.store.nats.connection import Connection, Endpoint
+from bullpen.store.events.whole_log import check_history
+from bullpen.store.mail_states import ahead_of, marks, without_repeats
+from bullpen.store.nats import mail
+from bullpen.store.nats.client.connection import Endpoint, NatsConnection
+from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.directory import Directory
-from bullpen.store.nats.following import Following
-from bullpen.store.nats.kept import Kept
-from bullpen.store.nats.log import Gone, TeamLog
-from bullpen.store.nats.subjects import Address
-from bullpen.store.nats.tail import EVENTS_KEPT
+from bullpen.store.nats.log import examine
+from bullpen.store.nats.log import restore as restoring
+from bullpen.store.nats.log.log import Gone, TeamLog
+from bullpen.store.nats.log.state import LogState
+from bullpen.store.nats.log.tail import EVENTS_KEPT
+from bullpen.store.nats.presence import PresenceWriter
+from bullpen.store.nats.watch import NatsWatch
+from bullpen.store.record_checks import check_config, checked, creation_of, no_team, team_taken
 
-Plan = Callable[[Kept], Sequence[Change]]
+Plan = Callable[[LogState], Sequence[Change]]
 
 _HEARTBEATS_BELIEVE_S = 60.0
-"""How long heartbeats are taken for a team without asking whether it is still there."""
+"""How long heartbeats are accepted for a team without checking that it still exists."""
 
 
 class NatsStore(Store):
-    """Teams on the servers of one cell. Nothing is connected before the first use.
+    """Teams on the servers of one cell. Connects on first use.
 
-    `believe_s` is how old the last word of the servers may be for a read to be answered from
-    here; 0 asks them each time.
+    `believe_s` is how old the servers' last answer may be for a read to use it; 0 asks them each
+    time.
     """
 
     def __init__(
@@ -70,36 +71,35 @@ class NatsStore(Store):
         self._limits = limits or StoreLimits()
         self._believe_s = believe_s
         self._events_kept = events_kept
-        self.link = Connection(endpoint)
+        self.link = NatsConnection(endpoint)
         self._directory = Directory(self.link)
-        self._beats = Beats(self.link, host or socket.gethostname())
-        self._following = Following(self.link)
+        self._beats = PresenceWriter(self.link, host or socket.gethostname())
+        self._following = NatsWatch(self.link)
         self._logs: dict[str, TeamLog] = {}
         self._archived: dict[tuple[TeamLog, str], set[str]] = {}
 
     # Teams
 
     async def create(self, team: str, config: TeamConfig, *, actor: str) -> None:
-        """Make a team: its log first, then its entry in the directory, which makes it one."""
+        """Create a team: its log first, then its entry in the directory, which makes it exist."""
         names.check_component(team, kind="team name")
         check_config(config)
-        changes: list[Change] = [PutTeam(config.header)]
-        changes += [PutMember(member) for member in config.roster]
         log = await self._new(team)
-        event = self._event(log, self._checked(log.kept, changes), actor, "team.create")
+        changes = self._checked(log.kept, creation_of(config))
+        event = self._event(log, changes, actor, "team.create")
         async with log.turn() as deadline:
             await log.append(event, deadline)
         await self._enter(log)
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
-        """Make a team that has a history already."""
+        """Create a team that already has a history."""
         check_history(team, events)
         log = await self._new(team)
         await restoring.store(log, events)
         await self._enter(log)
 
     async def _new(self, team: str) -> TeamLog:
-        # Others may be faster than this look: what counts is the entry, made with a condition.
+        # Others may be faster than this check: the conditional entry decides.
         found = await self._directory.find(team, look_twice=False)
         if found.address is not None:
             with suppress(NotFound):
@@ -122,7 +122,7 @@ class NatsStore(Store):
         self._logs[team] = log
 
     async def delete(self, team: str, *, actor: str) -> bool:
-        """Remove a team: the last event of its log says so; the rest is tidying up."""
+        """Delete a team with the last event of its log; then clean up."""
         names.check_component(team, kind="team name")
         found = await self._directory.find(team)
         if found.address is None:
@@ -143,7 +143,7 @@ class NatsStore(Store):
         return ended
 
     async def _purge(self, log: TeamLog) -> None:
-        """Free what a team took. Whoever may not do that leaves it to the administrator."""
+        """Free the space of a team. Without the right to do that, leave it to the administrator."""
         client = await self.link.client()
         call = f"$JS.API.STREAM.PURGE.{log.address.stream}"
         await client.publish(call, b'{"filter":"%s"}' % log.address.everything.encode())
@@ -156,43 +156,31 @@ class NatsStore(Store):
             del self._archived[key]
 
     async def teams(self) -> list[str]:
-        """The names of all teams, sorted."""
         return await self._directory.names()
 
     # Reading
 
     async def config(self, team: str) -> TeamConfig:
-        """The team and its members alone."""
         return (await self._open(team)).kept.team
 
     async def read(self, team: str) -> TeamState:
-        """The whole team; what cannot be confirmed says so among its problems."""
+        """Return the whole team. If it cannot be confirmed, its problems say so."""
         log = await self._open(team)
-        state = log.kept.state()
-        if (problem := self._doubt(log)) is None:
-            return state
-        return TeamState(state.team, state.tasks, state.requests, state.seq, (problem,))
+        return replace(log.kept.state(), problems=log.doubts())
 
     async def mailbox(
         self, team: str, agent: str, *, after: str | None = None, history: bool = False
     ) -> Mailbox:
-        """What is in a mailbox."""
         names.check_component(agent, kind="member name")
         log = await self._open(team)
         box = await mail.mailbox(log, agent, after=after, history=history)
-        if (problem := self._doubt(log)) is None:
-            return box
-        return Mailbox(box.entries, (problem,))
+        return replace(box, problems=log.doubts())
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The log from the first event past `after`."""
         return await mail.read_events(await self._open(team), after, limit)
 
-    def _doubt(self, log: TeamLog) -> Problem | None:
-        return log.stale() if log.in_doubt else None
-
     async def _open(self, team: str) -> TeamLog:
-        """The team's log, confirmed; as it was last known if the servers do not answer now."""
+        """Return the team's log, confirmed; its last known state if the servers do not answer."""
         names.check_component(team, kind="team name")
         log = self._logs.get(team)
         if log is not None:
@@ -218,7 +206,7 @@ class NatsStore(Store):
         except Gone:
             self._drop(team, log)
             if log.head:
-                # Whoever deleted it was killed before its entry was gone.
+                # The process that deleted it was killed before its entry was gone.
                 await self._directory.remove(team, found.revision)
             elif await self._directory.find(team) == found:
                 # No deletion leaves an entry without a log: the servers lost it.
@@ -235,9 +223,9 @@ class NatsStore(Store):
     # Writing
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
-        """Decide on the fold and append what was decided, again if somebody was faster."""
+        """Decide on the replay and append the decision; again if another host was faster."""
 
-        def plan(kept: Kept) -> Sequence[Change]:
+        def plan(kept: LogState) -> Sequence[Change]:
             return self._checked(kept, decide(kept))
 
         return await self._commit(team, plan, actor=actor, op=op)
@@ -254,7 +242,7 @@ class NatsStore(Store):
         raise no_team(team)
 
     async def _known(self, team: str) -> TeamLog:
-        """The team's log as it is here; only the servers' answer to an append can confirm it."""
+        """Return the team's log as known here; only an append can confirm it."""
         log = self._logs.get(team)
         if log is None or not log.head or log.kept.gone:
             return await self._open(team)
@@ -265,12 +253,12 @@ class NatsStore(Store):
     ) -> Committed:
         (began, deadline), lost = times, 0
         await log.let_others()
-        # However often others are faster: somebody always is through, and in time so is this one.
+        # However often others are faster: somebody always succeeds, and eventually this call does.
         while not lost or time.monotonic() < deadline:
             try:
                 changes = await self._effective(log, plan(log.kept))
             except Exception:
-                # A refusal counts only if it is about how the team was since this was asked for.
+                # A refusal counts only if it is based on the team's state since the call.
                 if log.certain >= began or not await log.confirm_in_turn(deadline):
                     raise
                 continue
@@ -285,35 +273,21 @@ class NatsStore(Store):
             elif log.certain >= began or not await log.confirm_in_turn(deadline):
                 return Committed(log.kept.seq, ())
         raise Unavailable(
-            f"Team {log.address.team!r} changed {lost} times while a change to it was being made.",
+            f"Team {log.address.team!r} changed {lost} times during a change to it.",
             remedy="Try again.",
         )
 
     def _event(self, log: TeamLog, changes: Sequence[Change], actor: str, op: str) -> Event:
         return Event(log.kept.seq + 1, iso(self._clock()), actor, op, tuple(changes))
 
-    def _checked(self, kept: Kept, changes: Iterable[Change]) -> list[Change]:
-        header = kept.folded.team
-        checked: list[Change] = []
-        for change in changes:
-            check_change(change, self._limits)
-            if isinstance(change, PutTeam):
-                header = with_fields(header, change.fields).header
-            checked.append(change)
-        return checked
+    def _checked(self, kept: LogState, changes: Sequence[Change]) -> list[Change]:
+        return checked(changes, kept.folded.team, self._limits)
 
-    async def _effective(self, log: TeamLog, changes: Iterable[Change]) -> list[Change]:
-        """The changes without messages that were delivered before."""
-        delivered: set[tuple[str, str]] = set()
-        effective: list[Change] = []
-        for change in changes:
-            if isinstance(change, Deliver):
-                address = (change.to, change.message.id)
-                if address in delivered or await self._has(log, change):
-                    continue
-                delivered.add(address)
-            effective.append(change)
-        return effective
+    async def _effective(self, log: TeamLog, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes without messages that were delivered before."""
+        delivers = [change for change in changes if isinstance(change, Deliver)]
+        known = [deliver for deliver in delivers if await self._has(log, deliver)]
+        return without_repeats(changes, lambda deliver: deliver in known)
 
     async def _has(self, log: TeamLog, deliver: Deliver) -> bool:
         agent, key = deliver.to, deliver.message.id
@@ -329,7 +303,6 @@ class NatsStore(Store):
     async def append(
         self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
     ) -> Stored:
-        """Add a message to a mailbox."""
         names.check_component(to, kind="member name")
         change = Deliver(to, message, fresh)
         committed = await self.commit(team, lambda view: [change], actor=actor, op="message")
@@ -340,17 +313,10 @@ class NatsStore(Store):
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
     ) -> int:
-        """Record that messages were injected or seen."""
         names.check_component(agent, kind="member name")
 
-        def mark(kept: Kept) -> Sequence[Change]:
-            moved = forward(kept.box(agent), ids, state)
-            if not moved:
-                return []
-            changes: list[Change] = [MarkMail(agent, moved, state)]
-            kept_back = self._limits.seen_kept
-            old = too_old(kept.box(agent), moved, kept_back) if state == "seen" else ()
-            return [*changes, MarkMail(agent, old, "archived")] if old else changes
+        def mark(kept: LogState) -> Sequence[Change]:
+            return marks(agent, kept.box(agent), ids, state, self._limits.seen_kept)
 
         committed = await self._commit(team, mark, actor=actor, op=f"mail.{state}")
         first = committed.changes[0] if committed.changes else None
@@ -361,7 +327,6 @@ class NatsStore(Store):
     async def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
     ) -> AsyncGenerator[int, None]:
-        """Yield the number of the last event, and again when there is a newer one."""
         if agent is not None:
             names.check_component(agent, kind="member name")
         log = await self._open(team)
@@ -379,7 +344,6 @@ class NatsStore(Store):
         raise no_team(team)
 
     async def beat(self, team: str, presence: Presence) -> None:
-        """Record a heartbeat."""
         names.check_component(presence.agent, kind="member name")
         log = await self._known(team)
         if time.monotonic() - log.confirmed > _HEARTBEATS_BELIEVE_S:
@@ -387,23 +351,24 @@ class NatsStore(Store):
         await self._beats.put(log.address, presence)
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
-        """The last heartbeat of every agent; what is two minutes old is forgotten."""
+        """Return the last heartbeat of every agent. It is forgotten after two minutes."""
         return await self._beats.all((await self._open(team)).address)
 
     async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
-        """Look whether the log of a team is whole, and whether its history is that of the team."""
+        """Check that the log of a team is complete and that its history gives the team."""
         if team is None:
             return []
-        return await examining.examine(await self._open(team))
+        return await examine.examine(await self._open(team))
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._following.aclose()
         await self.link.aclose()
 
 
 def _lost(team: str, address: Address) -> Unavailable:
     return Unavailable(
-        f"The servers know team {team!r} and have nothing of it in {address.stream}: it was lost.",
+        f"The servers list team {team!r} but have none of its data in {address.stream}: it was "
+        "lost.",
         remedy="Restore a backup of the servers, or delete the team.",
     )

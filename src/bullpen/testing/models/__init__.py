@@ -1,4 +1,4 @@
-"""Model servers for tests: the wire of the vendors, played by a Python function."""
+"""Model servers for tests: the vendors' APIs, answered by a Python function."""
 
 from bullpen.testing.models.playbook import Playbook, Step
 from bullpen.testing.models.server import Brain, MockModels

@@ -1,4 +1,4 @@
-"""The wire of Anthropic's Messages API."""
+"""The wire format of Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _STOPS = {"length": "max_tokens", "filter": "refusal"}
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
-    """The system text and the conversation of a request."""
+    """Return the system text and the conversation of a request."""
     return _text(body.get("system") or ""), [_turn(message) for message in body["messages"]]
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tools that are offered, with their input schemas."""
+    """Return the offered tools, with their input schemas."""
     return {tool["name"]: tool.get("input_schema", {}) for tool in body.get("tools") or []}
 
 
 def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     return {
         "id": f"msg_{number:06d}",
         "type": "message",
@@ -37,7 +37,7 @@ def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
 
 
 def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
-    """The answer as the events of a stream."""
+    """Return the answer as the events of a stream."""
     message = whole(request, reply, number)
     inputs = {call.id: call.json for call in reply.calls}
     begun = {**message, "content": [], "stop_reason": None}
@@ -59,7 +59,7 @@ def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[s
 
 
 def error(fault: Fault) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     return {"type": "error", "error": {"type": fault.kind, "message": fault.message}}
 
 

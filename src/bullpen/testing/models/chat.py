@@ -1,4 +1,4 @@
-"""The wire of OpenAI's Chat Completions API."""
+"""The wire format of OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from bullpen.testing.models.responses import error
 from bullpen.testing.models.shapes import Call, ModelRequest, Reply, Result, Turn, tokens_of
-from bullpen.testing.models.wire import parsed, pieces
+from bullpen.testing.models.wire import parsed, pieces, text_of
 
 __all__ = ["error", "events", "read", "tools", "whole"]
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
-    """The system text and the conversation of a request."""
+    """Return the system text and the conversation of a request."""
     system: list[str] = []
     turns: list[Turn] = []
     for message in body["messages"]:
-        role, text = message["role"], _text(message.get("content"))
+        role, text = message["role"], text_of(message.get("content"))
         if role in {"system", "developer"}:
             system.append(text)
         elif role == "tool":
@@ -31,7 +31,7 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tools that are offered, with their input schemas."""
+    """Return the offered tools, with their input schemas."""
     return {
         tool["function"]["name"]: tool["function"].get("parameters") or {}
         for tool in body.get("tools") or []
@@ -39,7 +39,7 @@ def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.calls:
         message["tool_calls"] = _wire_calls(reply)
@@ -52,7 +52,7 @@ def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
 
 
 def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
-    """The answer as the chunks of a stream. They have no names; the last one is `[DONE]`."""
+    """Return the answer as the chunks of a stream. They have no names; the last is `[DONE]`."""
     head = _head(request, reply, number, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> tuple[str, Any]:
@@ -96,11 +96,7 @@ def _finish(reply: Reply) -> str:
 
 def _wire_calls(reply: Reply) -> list[dict[str, Any]]:
     return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.json},
-        }
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
         for call in reply.calls
     ]
 
@@ -110,9 +106,3 @@ def _calls(message: Mapping[str, Any]) -> tuple[Call, ...]:
         Call(call["function"]["name"], parsed(call["function"]["arguments"]), call["id"])
         for call in message.get("tool_calls") or []
     )
-
-
-def _text(content: Any) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "\n".join(part.get("text", "") for part in content)

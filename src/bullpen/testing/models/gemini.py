@@ -1,4 +1,4 @@
-"""The wire of Google's generateContent API."""
+"""The wire format of Google's generateContent API."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _STOPS = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
 def split(path: str) -> tuple[str, str] | None:
-    """The model and the method of a path; None if it is no path of this API."""
+    """Return the model and the method of a path; None if it is not a path of this API."""
     model, _, method = path.removeprefix(_PREFIX).partition(":")
     return (model, method) if path.startswith(_PREFIX) and method in METHODS else None
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
-    """The system text and the conversation of a request."""
+    """Return the system text and the conversation of a request."""
     system = _text((body.get("systemInstruction") or {}).get("parts") or [])
     return system, [_turn(content) for content in body.get("contents") or []]
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tools that are offered, with their input schemas."""
+    """Return the offered tools, with their input schemas."""
     return {
         declared["name"]: declared.get("parametersJsonSchema") or declared.get("parameters") or {}
         for tool in body.get("tools") or []
@@ -36,24 +36,24 @@ def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
     parts.extend(_called(call) for call in reply.calls)
     return _chunk(request, reply, number, parts, _STOPS.get(reply.stop, "STOP"))
 
 
 def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
-    """The answer as the chunks of a stream. They have no names, and a call comes in one piece."""
+    """Return the answer as the chunks of a stream. They have no names; a call is in one piece."""
     for piece in pieces(reply.text):
         yield "", _chunk(request, reply, number, [{"text": piece}])
     for call in reply.calls:
         yield "", _chunk(request, reply, number, [_called(call)])
-    # What ends the stream has no text: as the real one does, it only says why and at what cost.
+    # The last chunk has no text: like the real API, it only says why it ends and the usage.
     yield "", _chunk(request, reply, number, [{"text": ""}], _STOPS.get(reply.stop, "STOP"))
 
 
 def error(fault: Fault) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     return {"error": {"code": fault.status, "message": fault.message, "status": fault.kind.upper()}}
 
 
@@ -78,11 +78,7 @@ def _chunk(
 def _usage(request: ModelRequest, reply: Reply) -> dict[str, int]:
     sent = request.tokens if reply.input_tokens is None else reply.input_tokens
     said = tokens_of(reply.text + json.dumps([_called(call) for call in reply.calls]))
-    return {
-        "promptTokenCount": sent,
-        "candidatesTokenCount": said,
-        "totalTokenCount": sent + said,
-    }
+    return {"promptTokenCount": sent, "candidatesTokenCount": said, "totalTokenCount": sent + said}
 
 
 def _called(call: Call) -> dict[str, Any]:

@@ -13,9 +13,9 @@ Step: TypeAlias = Answer | Callable[[ModelRequest], Answer]
 
 
 class Playbook:
-    """One step for each request of an agent, which the "You are NAME" of its system text names.
+    """One step per request of an agent, found by the "You are NAME" in its system text.
 
-    A step is an answer or a function from the request to one. An agent's part may also be one
+    A step is an answer, or a function from the request to one. An agent's part may also be one
     function that answers all its requests. When the steps are used up, `otherwise` is played.
     """
 
@@ -37,7 +37,7 @@ class Playbook:
         return Reply(answer) if isinstance(answer, str) else answer
 
     def played(self, agent: str) -> int:
-        """How many requests the agent has made."""
+        """Return how many requests the agent has made."""
         with self._lock:
             return self._played[agent]
 

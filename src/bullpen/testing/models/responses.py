@@ -1,4 +1,4 @@
-"""The wire of OpenAI's Responses API."""
+"""The wire format of OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Result, Turn, tokens_of
-from bullpen.testing.models.wire import parsed, pieces, speaker
+from bullpen.testing.models.wire import parsed, pieces, speaker, text_of
 
 _CALLS = {"function_call", "custom_tool_call", "tool_search_call"}
 _OUTPUTS = {"function_call_output", "custom_tool_call_output", "tool_search_output"}
@@ -16,7 +16,7 @@ _STOPS = {"length": {"reason": "max_output_tokens"}, "filter": {"reason": "conte
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
-    """The system text and the conversation of a request."""
+    """Return the system text and the conversation of a request."""
     system, turns = [body.get("instructions") or ""], []
     given = body["input"]
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
@@ -26,17 +26,17 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
         elif kind in _OUTPUTS:
             turns.append(Turn("user", results=(Result(item["call_id"], _output(item)),)))
         elif role in {"system", "developer"}:
-            system.append(_text(item["content"]))
+            system.append(text_of(item["content"]))
         elif role is not None:
-            turns.append(Turn(speaker(role), _text(item["content"])))
+            turns.append(Turn(speaker(role), text_of(item["content"])))
     return "\n".join(text for text in system if text), turns
 
 
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The tools that are offered, with their input schemas.
+    """Return the offered tools, with their input schemas.
 
-    A tool in a namespace is NAMESPACE__TOOL; one that was found by a search is offered, too. A tool
-    of free form has no schema and takes its text as `input`.
+    A tool in a namespace is NAMESPACE__TOOL; a tool found by a search counts as offered. A
+    free-form tool has no schema and takes its text as `input`.
     """
     offered = {}
     for tool, namespace in _tools(body):
@@ -45,7 +45,7 @@ def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as one JSON object."""
     sent = request.tokens if reply.input_tokens is None else reply.input_tokens
     items = _items(request, reply, number)
     said = tokens_of(json.dumps(items))
@@ -65,13 +65,13 @@ def whole(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
 
 
 def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
-    """The answer as the events of a stream."""
+    """Return the answer as the events of a stream."""
     for sequence, (name, data) in enumerate(_events(request, reply, number)):
         yield name, {"type": name, "sequence_number": sequence, **data}
 
 
 def error(fault: Fault) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     told = {"message": fault.message, "type": fault.kind, "param": None, "code": fault.code}
     return {"error": told}
 
@@ -142,15 +142,8 @@ def _items(request: ModelRequest, reply: Reply, number: int) -> list[dict[str, A
     items: list[dict[str, Any]] = []
     if reply.text:
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
-        items.append(
-            {
-                "type": "message",
-                "id": f"out_{number:06d}",
-                "role": "assistant",
-                "status": "completed",
-                "content": [text],
-            }
-        )
+        said = {"type": "message", "id": f"out_{number:06d}", "role": "assistant"}
+        items.append({**said, "status": "completed", "content": [text]})
     items.extend(_call_item(request, call) for call in reply.calls)
     return items
 
@@ -172,7 +165,7 @@ def _call_item(request: ModelRequest, call: Call) -> dict[str, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Every tool of a request with its namespace, if it has one."""
+    """Return every tool of a request with its namespace, if it has one."""
     given = body["input"]
     found = [
         tool
@@ -200,10 +193,4 @@ def _call(item: Mapping[str, Any]) -> Call:
 
 
 def _output(item: Mapping[str, Any]) -> str:
-    return _text(item["output"]) if "output" in item else json.dumps(item.get("tools"))
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content)
+    return text_of(item["output"]) if "output" in item else json.dumps(item.get("tools"))

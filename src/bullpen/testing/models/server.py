@@ -1,4 +1,4 @@
-"""The server: four APIs on one port of this machine, answered by one function."""
+"""The mock server: four APIs on one port of this machine, answered by one function."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Brain: TypeAlias = Callable[[ModelRequest], Reply | Fault]
 class _Route:
     api: Api
     wire: ModuleType
-    # Under which key the answer says how many tokens a request has, if that is what is asked.
+    # The key of the token count in the answer, if that is what is asked.
     count: str | None = None
-    # What this API says in the path and the others in the body.
+    # What this API has in the path and the others in the body.
     in_path: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -37,6 +37,14 @@ _ROUTES = {
     "/v1/responses": _Route("responses", responses),
     "/v1/chat/completions": _Route("chat", chat),
 }
+
+
+# The counts in the usage of each API that add up to all its tokens.
+_TOKENS = (
+    *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    *("prompt_tokens", "completion_tokens"),
+    *("promptTokenCount", "candidatesTokenCount"),
+)
 
 
 def _route(path: str) -> _Route | None:
@@ -49,17 +57,17 @@ def _route(path: str) -> _Route | None:
 
 
 class MockModels:
-    """A model server on 127.0.0.1, from `with` to its end. Other processes may use it, too.
+    """A model server on 127.0.0.1 for the duration of a `with` block. Other processes can use it.
 
-    `requests` holds every request for an answer in the order of arrival. A brain that raises is
-    answered with a 400, and its error is raised when the `with` block ends.
+    `requests` has every request in order of arrival. If the brain raises, the answer is a 400, and
+    the error is raised when the `with` block ends.
     """
 
     def __init__(self, brain: Brain) -> None:
         self.brain = brain
         self._lock = threading.Lock()
         self._requests: list[ModelRequest] = []
-        self._billed: list[Mapping[str, Any]] = []
+        self._billed: list[tuple[ModelRequest, Mapping[str, Any]]] = []
         self._errors: list[Exception] = []
         self.numbers = itertools.count(1)
         self.closing = threading.Event()
@@ -68,27 +76,22 @@ class MockModels:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return where it listens."""
         if self._server is None:
-            raise RuntimeError("The mock does not run: use it in a with block.")
+            raise RuntimeError("The mock is not running. Use it in a with block.")
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
-    def anthropic_url(self) -> str:
-        """For ANTHROPIC_BASE_URL."""
-        return self.url
-
-    @property
     def openai_url(self) -> str:
-        """For OPENAI_BASE_URL."""
+        """Return the value for OPENAI_BASE_URL."""
         return f"{self.url}/v1"
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of an agent that is to use this server for every vendor."""
+        """Return the environment of an agent that uses this server for every vendor."""
         return {
             "ANTHROPIC_API_KEY": "mock-anthropic-key",
-            "ANTHROPIC_BASE_URL": self.anthropic_url,
+            "ANTHROPIC_BASE_URL": self.url,
             "OPENAI_API_KEY": "mock-openai-key",
             "OPENAI_BASE_URL": self.openai_url,
             "GEMINI_API_KEY": "mock-google-key",
@@ -97,27 +100,36 @@ class MockModels:
 
     @property
     def requests(self) -> list[ModelRequest]:
-        """A copy of what was asked so far."""
+        """Return a copy of the requests so far."""
         with self._lock:
             return list(self._requests)
 
     @property
     def billed(self) -> list[Mapping[str, Any]]:
-        """What the answers so far said that they used, in the words of their API."""
+        """Return the usage in the answers so far, in the words of their API."""
         with self._lock:
-            return list(self._billed)
+            return [usage for _, usage in self._billed]
 
-    def bill(self, usage: Mapping[str, Any]) -> None:
-        """Keep what an answer says that it used."""
+    def bill(self, request: ModelRequest, usage: Mapping[str, Any]) -> None:
+        """Record the usage of an answer."""
         with self._lock:
-            self._billed.append(usage)
+            self._billed.append((request, usage))
+
+    def tokens(self, counts: Callable[[ModelRequest], bool] = lambda _: True) -> int:
+        """Return the tokens of the answers so far, in both directions, cached or not.
+
+        With `counts`, only those of the requests that it accepts.
+        """
+        with self._lock:
+            billed = [usage for request, usage in self._billed if counts(request)]
+        return sum(usage.get(name, 0) for usage in billed for name in _TOKENS)
 
     def of(self, agent: str) -> list[ModelRequest]:
-        """What one agent asked so far."""
+        """Return the requests of one agent so far."""
         return [request for request in self.requests if request.agent == agent]
 
     def answer(self, request: ModelRequest) -> Reply | Fault:
-        """Keep the request and ask the brain."""
+        """Record the request and ask the brain."""
         with self._lock:
             self._requests.append(request)
         try:
@@ -161,7 +173,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients are killed in the middle of requests on purpose."""
+        """Print nothing: clients are killed in the middle of requests on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -169,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
+        """Print nothing."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -207,7 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
         number = next(self.server.mock.numbers)
         answer = wire.whole(request, reply, number)
-        self.server.mock.bill(answer["usageMetadata" if request.api == "gemini" else "usage"])
+        usage = answer["usageMetadata" if request.api == "gemini" else "usage"]
+        self.server.mock.bill(request, usage)
         if not request.stream:
             self._json(200, answer)
             return
@@ -228,13 +241,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._open_stream()
             for name, data in events[: max(len(events) * 2 // 3, 1)]:
                 self._event(name, data)
-            # The last chunk is missing, so nobody can take this for the end of the answer.
+            # The last chunk is missing, so that nobody takes this for the end of the answer.
             self.close_connection = True
             return
         self._break_off()
 
     def _pause(self, seconds: float) -> bool:
-        """Wait; true if the server closes meanwhile, and nothing is to be answered any more."""
+        """Wait. True if the server closes meanwhile and must not answer any more."""
         if seconds <= 0 or not self.server.mock.closing.wait(seconds):
             return False
         self._break_off()

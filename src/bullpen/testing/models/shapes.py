@@ -1,4 +1,4 @@
-"""What a mock model is asked and what it answers, the same for every vendor's API."""
+"""Requests to and answers of a mock model, the same for every vendor's API."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bullpen.protocol.names import LEAD
+
 Api = Literal["anthropic", "responses", "chat", "gemini"]
 """Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Google's generateContent."""
 
 Stop = Literal["end", "length", "filter"]
 
 _numbers = itertools.count(1)
-_WHO = re.compile(r"You are ([^\s,.]+)")
+_WHO = re.compile(r"You are (?:(the lead) of team|([^\s,.]+))")
 
 
 def tokens_of(text: str) -> int:
-    """The tokens that the mock counts for a text."""
+    """Return the number of tokens that the mock counts for a text."""
     return len(text) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call that the model makes or made. A `broken` one ends in the middle of its input."""
+    """A tool call of the model. A `broken` one ends in the middle of its input."""
 
     name: str
     input: Mapping[str, Any] = field(default_factory=dict)
@@ -34,14 +36,14 @@ class Call:
 
     @property
     def json(self) -> str:
-        """The input as it is streamed."""
+        """Return the input as it is streamed."""
         text = json.dumps(dict(self.input))
         return text[: len(text) // 2] if self.broken else text
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool answered. Only Anthropic's API says whether it was an error."""
+    """The result of a tool. Only Anthropic's API says whether it was an error."""
 
     id: str
     text: str
@@ -74,13 +76,13 @@ class ModelRequest:
 
     @property
     def agent(self) -> str | None:
-        """The name in the "You are NAME" of the system text."""
+        """Return the name in the "You are NAME" of the system text; the lead's by its role."""
         found = _WHO.search(self.system)
-        return found.group(1) if found else None
+        return (LEAD if found[1] else found[2]) if found else None
 
     @property
     def given(self) -> str:
-        """All that was said to the model since it last spoke: user text and tool results."""
+        """Return everything said to the model since it last spoke: user text and tool results."""
         new: list[str] = []
         for turn in reversed(self.turns):
             if turn.role == "assistant":
@@ -90,28 +92,28 @@ class ModelRequest:
 
     @property
     def text(self) -> str:
-        """Everything that was said by anybody, in order."""
+        """Return everything that was said by anybody, in order."""
         said = ((*(r.text for r in turn.results), turn.text) for turn in self.turns)
         return "\n".join(text for texts in said for text in texts if text)
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """Every tool result of the conversation, in order."""
+        """Return every tool result of the conversation, in order."""
         return tuple(result for turn in self.turns for result in turn.results)
 
     @property
     def tokens(self) -> int:
-        """What the request is billed as: everything that was sent, by length."""
+        """Return the billed tokens: everything that was sent, by length."""
         sent = {key: value for key, value in self.body.items() if key not in {"model", "stream"}}
         return tokens_of(json.dumps(sent, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model answers. `model` and `input_tokens` replace what would be told otherwise.
+    """What the model answers. `model` and `input_tokens` replace the defaults.
 
-    What a cache gave and got is told by Anthropic's API only, beside the input.
-    `stop` says that the answer was cut off at its greatest length, or held back by a filter.
+    Only Anthropic's API reports cache reads and writes, besides the input. `stop` says that the
+    answer was cut off at its maximum length, or held back by a filter.
     """
 
     text: str = ""
@@ -125,16 +127,16 @@ class Reply:
 
     @classmethod
     def call(cls, name: str, text: str = "", **given: Any) -> Reply:
-        """A reply with one tool call."""
+        """Return a reply with one tool call."""
         return cls(text, (Call(name, given),))
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A request that fails. The error body has the vendor's form unless `body` is given.
+    """A request that fails. The error body has the vendor's format unless `body` is given.
 
-    With `drop`, the answer begins with that reply, and the connection breaks off in the middle of
-    it. `hang_s` is how long nothing happens before.
+    With `drop`, the answer begins with that reply, and the connection breaks in the middle of it.
+    `hang_s` is how long nothing happens before.
     """
 
     status: int = 500
@@ -148,37 +150,37 @@ class Fault:
 
     @classmethod
     def rate_limited(cls, retry_after: float | None = None) -> Fault:
-        """429, with the seconds to wait if given."""
+        """Return a 429, with the seconds to wait if given."""
         headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
         return cls(429, "rate_limit_error", "Too many requests", "rate_limit_exceeded", headers)
 
     @classmethod
     def overloaded(cls) -> Fault:
-        """529, as Anthropic says that it is overloaded."""
+        """Return a 529, which Anthropic uses when it is overloaded."""
         return cls(529, "overloaded_error", "Overloaded", "server_is_overloaded")
 
     @classmethod
     def too_long(cls, tokens: int = 210_000, most: int = 200_000) -> Fault:
-        """400, with the words and the code that the vendors use for a prompt that is too long."""
+        """Return a 400 with the words and code that vendors use for a prompt that is too long."""
         message = f"prompt is too long: {tokens} tokens > {most} maximum"
         return cls(400, "invalid_request_error", message, "context_length_exceeded")
 
     @classmethod
     def refused(cls, message: str = "messages: bad request") -> Fault:
-        """400 for another reason."""
+        """Return a 400 for another reason."""
         return cls(400, "invalid_request_error", message)
 
     @classmethod
     def unauthorized(cls) -> Fault:
-        """401."""
+        """Return a 401."""
         return cls(401, "authentication_error", "invalid x-api-key", "invalid_api_key")
 
     @classmethod
     def dropped(cls, after: Reply | None = None) -> Fault:
-        """A connection that breaks off: in the middle of a reply, or before the first byte."""
+        """Return a connection that breaks: in the middle of a reply, or before the first byte."""
         return cls(status=0) if after is None else cls(status=0, drop=after)
 
     @classmethod
     def hanging(cls, seconds: float) -> Fault:
-        """Nothing for so long, then a connection that breaks off."""
+        """Return nothing for this long, then a connection that breaks."""
         return cls(status=0, hang_s=seconds)

@@ -1,4 +1,4 @@
-"""What the wires of the vendors have in common."""
+"""What the vendors' wire formats have in common."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 
-def pieces(text: str, size: int = 12) -> Iterator[str]:
-    """A text as a stream brings it: in small pieces."""
-    for start in range(0, len(text), size):
-        yield text[start : start + size]
+def pieces(text: str) -> Iterator[str]:
+    """Return a text as a stream brings it: in small pieces."""
+    for start in range(0, len(text), 12):
+        yield text[start : start + 12]
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message of OpenAI's APIs: a text, or parts with texts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(part.get("text", "") for part in content)
 
 
 def speaker(role: str) -> Literal["user", "assistant"]:
-    """Who speaks, by the word of the API."""
+    """Return who speaks, by the API's word."""
     return "assistant" if role == "assistant" else "user"
 
 
 def parsed(arguments: str) -> dict[str, Any]:
-    """The input of a tool call that comes back; what was broken is given as it is."""
+    """Return the input of a tool call that comes back; broken input is returned as it is."""
     try:
         return dict(json.loads(arguments or "{}"))
     except ValueError:

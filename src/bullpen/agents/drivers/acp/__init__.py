@@ -1,1 +1,1 @@
-"""Any program that speaks the Agent Client Protocol, as the one who takes an agent's turns."""
+"""The ACP driver: runs any program that speaks the Agent Client Protocol."""

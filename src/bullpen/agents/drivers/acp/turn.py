@@ -1,62 +1,67 @@
-"""One turn of a driven program: what it says and asks, and the mail that comes meanwhile."""
+"""One turn of a program: handle what it says and asks, and deliver mail meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 
 import anyio
 from anyio import to_thread
 
-from bullpen.agents.drivers.acp import calls, dialects, memory
-from bullpen.agents.drivers.acp.events import (
-    Asked,
-    Broke,
-    Event,
-    ModeTold,
-    ProgramError,
-    PromptEnd,
-    RunBegan,
-    Said,
-    Thought,
-    ToolUse,
-    UsageTold,
-)
-from bullpen.agents.drivers.acp.memory import Memory
-from bullpen.agents.drivers.acp.said import Spoken, Tally
-from bullpen.agents.drivers.acp.session import Session
-from bullpen.agents.drivers.base import Desk, Mail, TurnFailed, TurnInput, TurnResult
-from bullpen.agents.policy.call import Call
-from bullpen.agents.tools.serve import SERVER_NAME
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Desk, Mail
+from bullpen.agents.contracts.driver import TurnFailed, TurnInput, TurnResult
+from bullpen.agents.drivers.acp import calls, memory, vendor_fields
+from bullpen.agents.drivers.acp import program_events as events
+from bullpen.agents.drivers.acp.memory import AcpMemory
+from bullpen.agents.drivers.acp.outside_work import is_own_message
+from bullpen.agents.drivers.acp.program_session import AcpSession
+from bullpen.agents.drivers.acp.silence import SilenceLimits, watch_silence
+from bullpen.agents.drivers.acp.turn_text import Spoken, Tally
+from bullpen.agents.drivers.tool_server.mcp_server import SERVER_NAME
 from bullpen.errors import BullpenError, one_error
 
 _RESULT_CHARS_MAX = 4_000
-# A model that tries the same again and again must not get a prompt each time.
+# How much of each result is kept until the turn ends.
+_OUTPUT_CHARS_MAX = 200_000
+# A model that repeats the same call must not get a new prompt each time.
 _REASONS_TOLD_MAX = 5
-_CUT_OFF = "(The answer was cut off at the limit of its length.)"
+# How long a failed turn waits until what the program said before is stored, on a slow disk.
+_STORING_S = 10.0
+_CUT_OFF = "(The answer was cut off at its maximum length.)"
 
 
-class Turn:
-    """A turn, from the first prompt to the last. A program may need several prompts for one."""
+class AcpTurn:
+    """One turn, which may take several prompts."""
 
-    def __init__(self, session: Session, known: Memory, desk: Desk, *, cancel_s: float) -> None:
+    def __init__(
+        self,
+        session: AcpSession,
+        known: AcpMemory,
+        desk: Desk,
+        *,
+        cancel_s: float,
+        silence: SilenceLimits,
+    ) -> None:
         self._session = session
         self._preset = session.preset
         self._memory = known
         self._desk = desk
         self._cancel_s = cancel_s
+        self._silence = silence
         self._spoken = Spoken()
         self._tally = Tally(self._preset.usage_from, known.cost_usd, session.context)
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._uses: dict[str, ToolUse] = {}
+        self._events: asyncio.Queue[events.Event] = asyncio.Queue()
+        self._uses: dict[str, events.ToolUse] = {}
         self._recorded: set[str] = set()
         self._permitted: dict[str, Call] = {}
         self._scopes: set[anyio.CancelScope] = set()
-        self._prompts: set[asyncio.Task[PromptEnd]] = set()
+        self._prompts: set[asyncio.Task[events.PromptEnd]] = set()
+        # Work that the program began while no prompt ran.
+        self._late: list[events.Event] = []
         self._before: set[tuple[int, str]] = set()
         self._run: str | None = None
-        # Mail of the prompt until the model answers; mail and words that nobody has told yet.
+        # Mail in the prompt until the model answers; then mail and texts not delivered yet.
         self._given: tuple[str, ...] = ()
         self._waiting: list[Mail] = []
         self._untold: list[str] = []
@@ -65,18 +70,21 @@ class Turn:
         self._answered = anyio.Event()
         self._refused = False
         self._reasons_left = _REASONS_TOLD_MAX
-        # Whether the program said that the turn failed, and what it says itself.
+        # Whether the program reported a failed turn, and its own messages.
         self._broke = False
         self._own_words: list[str] = []
 
     async def take(self, given: TurnInput) -> TurnResult:
-        """Take the turn. Cancelling it, or an error of ours, ends the program's turn as well."""
+        """Take the turn. Cancelling it, or an error of ours, also ends the program's turn."""
         self._before = await self._session.program.started_by_it()
         self._session.turn = self
         try:
             with one_error():
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._listen)
+                    group.start_soon(
+                        watch_silence, self._session, self._desk, self._silence, self._is_busy
+                    )
                     if self._preset.steering in ("steering", "goose", "prompt"):
                         group.start_soon(self._hand_over)
                     await self._converse(given.text, given.ids)
@@ -94,17 +102,23 @@ class Turn:
         """Whether the model has answered a prompt of this turn."""
         return self._answered.is_set()
 
-    # What the session passes on
+    # Called by the session
 
-    def heard(self, event: Event) -> None:
-        """Hear something. What a question refers to is known at once; the rest waits its turn."""
-        if isinstance(event, ToolUse):
-            event = self._known(event)
-        self._events.put_nowait(event)
+    def heard(self, event: events.Event) -> None:
+        """Queue an event. What it says about a tool call is stored at once, for later questions."""
+        use = event if isinstance(event, events.ToolUse) else None
+        is_new = use.id not in self._uses if use else isinstance(event, events.WorkBegan)
+        if is_new and not self._is_prompted:
+            self._late.append(event)
+            return
+        self._events.put_nowait(self._known(use) if use else event)
 
-    async def asked(self, asked: Asked) -> str | None:
-        """Decide about a call. None if the turn is over before somebody has."""
-        use = self._known(asked.use)
+    async def asked(self, asked: events.PermissionAsked) -> str | None:
+        """Decide about a call. None if the turn ends before there is a decision."""
+        if not self._is_prompted:
+            self._late.append(asked.use)
+            return None
+        use = self._known(asked.use, begins=True)
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
@@ -113,16 +127,33 @@ class Turn:
                 self._scopes.discard(scope)
         return None
 
-    def _known(self, told: ToolUse) -> ToolUse:
-        """A call with all that was told about it until now."""
-        use = self._uses.get(told.id, ToolUse(told.id)).updated(told)
+    @property
+    def _is_prompted(self) -> bool:
+        """Whether the program works on a prompt of ours."""
+        return any(not each.done() for each in self._prompts)
+
+    def _is_busy(self) -> bool:
+        """Whether a question waits for an answer, or a command or a team tool runs."""
+        return bool(self._scopes) or any(
+            not use.over and (use.kind == "execute" or calls.is_of_team(use, SERVER_NAME))
+            for use in self._uses.values()
+        )
+
+    def _known(self, told: events.ToolUse, *, begins: bool = False) -> events.ToolUse:
+        """A call with everything known about it so far. `begins`: it has not been made yet."""
+        known = self._uses.get(told.id)
+        begins = begins or told.status in ("pending", "in_progress")
+        if known is None or (known.over and begins):
+            # An id that is used again is another call: it must not pass for the one before.
+            known = events.ToolUse(told.id)
+        use = known.updated(told.cut(_OUTPUT_CHARS_MAX))
         if self._preset.ids_name_tools:
-            use = dialects.named_by_id(use)
+            use = vendor_fields.named_by_id(use)
         self._uses[use.id] = use
         return use
 
     async def drained(self) -> tuple[str, ...]:
-        """The mail that came since, for a program that asks for it."""
+        """New mail, for a program that asks for it."""
         if self._preset.steering != "drain":
             return ()
         mail = await self._desk.take_mail()
@@ -134,15 +165,15 @@ class Turn:
     # The conversation
 
     async def _converse(self, text: str, ids: tuple[str, ...]) -> None:
-        """Prompt until there is nothing left to tell the program."""
+        """Send prompts until there is nothing left to tell the program."""
         while True:
             end = await self._prompt(text, ids)
-            # From here on nothing more is handed into the turn that has ended.
+            # From here on, nothing is delivered to the ended turn.
             await self._handing.acquire()
             mail, words = self._waiting, self._untold
             self._judge(end, goes_on=bool(mail or words))
             if words and self._reasons_left == 0:
-                self._spoken.add(f"(It went no further. {words[-1]})", "reason")
+                self._spoken.add(f"(The turn ended here. {words[-1]})", "reason")
                 self._record_texts(self._spoken.end())
                 words = []
             await self._saw(tuple(self._steered))
@@ -156,45 +187,49 @@ class Turn:
             ids = tuple(message for each in mail for message in each.ids)
             await self._desk.may_spend()
 
-    async def _prompt(self, text: str, ids: tuple[str, ...]) -> PromptEnd:
-        """One prompt, with everything that was said until its end."""
+    async def _prompt(self, text: str, ids: tuple[str, ...]) -> events.PromptEnd:
+        """Send one prompt and take everything until its end."""
         self._given = ids
         asking = self._session.begin(text)
         self._prompts.add(asking)
+        # The prompt joins what the program began by itself.
+        late, self._late = self._late, []
+        for event in late:
+            self.heard(event)
         await asyncio.wait({asking})
         while others := {each for each in self._prompts if not each.done()}:
             await asyncio.wait(others)
         ended, self._prompts = [asking, *(self._prompts - {asking})], set()
-        # All are looked at before one is judged: a prompt that joined the turn fails with it.
+        # Wait for all before judging one: a prompt that joined the turn fails with it.
         failures = [error for each in ended if (error := each.exception()) is not None]
         try:
             end = asking.result()
             for failure in failures:
                 raise failure
-        except ProgramError as error:
+        except events.ProgramError as error:
             raise await self._failed(error) from error
         await self._events.join()
         self._account(end)
         if self._broke:
-            raise await self._failed(ProgramError("\n".join(self._own_words[-1:])))
+            raise await self._failed(events.ProgramError("\n".join(self._own_words[-1:])))
         return end
 
-    def _judge(self, end: PromptEnd, *, goes_on: bool) -> None:
-        """What the way in which a prompt ended means for the turn."""
+    def _judge(self, end: events.PromptEnd, *, goes_on: bool) -> None:
+        """Decide what the end of a prompt means for the turn."""
         title = self._preset.title
         if end.stop == "cancelled":
             if not self._refused and not goes_on:
-                raise TurnFailed(f"{title} broke its turn off, and does not say why.")
+                raise TurnFailed(f"{title} aborted its turn without a reason.")
             return
         if end.stop == "refusal":
             raise TurnFailed(
                 f"The model of {title} refused to answer.",
-                remedy="Look at what the agent was given, and put it in other words.",
+                remedy="Reword what the agent was given.",
             )
         if end.stop == "max_turn_requests":
             raise TurnFailed(
-                f"{title} ended its turn at its own limit of requests.",
-                remedy="Raise the limit in its settings, or give it less at once.",
+                f"{title} ended its turn because it reached its own limit of requests.",
+                remedy="Raise the limit in its settings, or give the agent smaller tasks.",
             )
         if end.stop == "max_tokens":
             self._spoken.add(_CUT_OFF, "cut-off")
@@ -204,47 +239,47 @@ class Turn:
         for text in texts:
             self._desk.record("text", text=text)
 
-    async def _failed(self, error: ProgramError) -> TurnFailed:
-        """A turn that the program could not take: why, with all that it said before."""
+    async def _failed(self, error: events.ProgramError) -> TurnFailed:
+        """The error of a turn that the program could not take, with what it said before."""
         title, program = self._preset.title, self._session.program
-        with anyio.move_on_after(1.0):
+        with anyio.move_on_after(_STORING_S):
             await self._events.join()
         if not error.gone:
             return TurnFailed(f"{title} could not take the turn: {error.words}")
         await program.settled()
         return TurnFailed(
             f"{title} ended in the middle of a turn. {program.last_words()}",
-            remedy="It is started again for the next turn, with the same conversation.",
+            remedy="Wait: the next turn restarts it with the same conversation.",
         )
 
     async def _leave_in_order(self) -> None:
-        """Whatever happened: nothing waits for an answer, and the program has no turn any more."""
+        """Clean up after any end: cancel open questions and the program's turn."""
         for scope in list(self._scopes):
             scope.cancel()
         running = {each for each in self._prompts if not each.done()}
         if running:
             await self._break_off(running)
         for each in self._prompts:
-            # Nobody waits for it any more; how it ended must not be told as forgotten.
+            # Nobody waits for it; asyncio must not report its result as lost.
             with contextlib.suppress(Exception, asyncio.CancelledError):
                 each.result()
-        self._session.turn = None
+        self._session.leave_turn(self._uses, self._late)
         self._record_texts(self._spoken.next())
 
-    async def _break_off(self, running: set[asyncio.Task[PromptEnd]]) -> None:
+    async def _break_off(self, running: set[asyncio.Task[events.PromptEnd]]) -> None:
         session = self._session
-        with contextlib.suppress(ProgramError):
+        with contextlib.suppress(events.ProgramError):
             await session.wire.cancel(session.id)
         _, late = await asyncio.wait(running, timeout=self._cancel_s)
         if late:
-            # It does not listen. The next turn takes the conversation up in a new process.
-            session.program.note("It did not end its turn when it was told to, and was killed.")
+            # It does not react. The next turn resumes the conversation in a new process.
+            session.program.note("It did not end its turn when cancelled, and was killed.")
             await session.aclose(0.0)
             await asyncio.wait(late, timeout=1.0)
             return
         await session.program.end_since(self._before, patience_s=0.2)
 
-    # What it says
+    # What the program says
 
     async def _listen(self) -> None:
         while True:
@@ -254,36 +289,32 @@ class Turn:
             finally:
                 self._events.task_done()
 
-    async def _take_in(self, event: Event) -> None:
+    async def _take_in(self, event: events.Event) -> None:
         match event:
-            case Said(text, message):
-                if self._is_own(message):
+            case events.TextSaid(text, message):
+                if is_own_message(event, self._preset):
                     self._hear_program(text)
                     return
                 await self._model_spoke()
                 self._spoken.add(text, message)
-            case Thought():
+            case events.Thought():
                 await self._model_spoke()
-            case ToolUse():
+            case events.ToolUse():
                 await self._model_spoke()
                 await self._used_tool(event)
-            case RunBegan(run):
+            case events.RunBegan(run):
                 self._run = run
-            case Broke():
+            case events.Broke():
                 self._broke = True
-            case UsageTold():
+            case events.UsageTold():
                 self._tally.add(event)
                 if event.context and event.window:
                     self._desk.filled(event.context, window=event.window)
-            case ModeTold(mode):
+            case events.ModeTold(mode):
                 await self._hold_mode(mode)
 
-    def _is_own(self, message: str | None) -> bool:
-        pattern = self._preset.own_messages
-        return pattern is not None and re.fullmatch(pattern, message or "") is not None
-
     def _hear_program(self, text: str) -> None:
-        """Words that are not the model's: they are no answer, but may say why there is none."""
+        """Take the program's own text: it is not an answer, but may say why there is none."""
         words, failure = text.strip(), self._preset.failure
         self._own_words.append(words)
         self._desk.record("note", text=words)
@@ -291,21 +322,21 @@ class Turn:
             self._broke = True
 
     async def _model_spoke(self) -> None:
-        """The model has answered: what the prompt held was in a request that succeeded."""
+        """Note that the model answered: the prompt was in a successful request."""
         self._answered.set()
         ids, self._given = self._given, ()
         await self._saw(ids)
 
     async def _saw(self, ids: tuple[str, ...]) -> None:
-        """Remember first, then say so: what was said and not remembered would come twice."""
+        """Save the ids first, then report them as seen: otherwise mail could come twice."""
         if not ids:
             return
         self._memory.saw(ids)
         await to_thread.run_sync(memory.save, self._desk.folder, self._memory)
         await self._desk.seen(ids)
 
-    async def _used_tool(self, use: ToolUse) -> None:
-        """Record a call and its end. Those of our own server are recorded where they arrive."""
+    async def _used_tool(self, use: events.ToolUse) -> None:
+        """Record a call and its end. Our own server records its calls itself."""
         self._record_texts(self._spoken.next())
         if calls.is_of_team(use, SERVER_NAME):
             self._tally.tools.append(use.tool)
@@ -320,7 +351,7 @@ class Turn:
         if use.over:
             await self._over(use, name)
 
-    async def _over(self, use: ToolUse, name: str) -> None:
+    async def _over(self, use: events.ToolUse, name: str) -> None:
         text = use.output or "\n".join(use.texts)
         failed = use.status == "failed"
         self._desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
@@ -332,20 +363,22 @@ class Turn:
                 await self._tell(f"About {name}: {told.removeprefix(text).strip()}")
 
     async def _hold_mode(self, mode: str) -> None:
-        """A program does not leave the mode in which it asks, whoever tells it to."""
+        """Keep the program in the mode in which it asks."""
         wanted, self._session.mode = self._session.mode, mode
         if wanted is None or mode == wanted:
             return
-        self._desk.record("trouble", text=f"It left its mode {wanted} for {mode}; it is set back.")
+        self._desk.record(
+            "trouble", text=f"The program switched from mode {wanted} to {mode}; switching back."
+        )
         try:
             await self._session.enter(wanted)
-        except ProgramError as error:
+        except events.ProgramError as error:
             raise TurnFailed(
-                f"{self._preset.title} left the mode {wanted}, in which it asks before it changes"
-                f" something, and cannot be set back: {error.words}"
+                f"{self._preset.title} left the mode {wanted}, in which it asks for permission, and"
+                f" could not be switched back: {error.words}"
             ) from error
 
-    def _account(self, end: PromptEnd) -> None:
+    def _account(self, end: events.PromptEnd) -> None:
         used = self._tally.of(end)
         self._memory.cost_usd = self._tally.cost_usd
         self._session.context = self._tally.context
@@ -354,24 +387,31 @@ class Turn:
         self._tally.begin()
         self._check_model(end)
 
-    def _check_model(self, end: PromptEnd) -> None:
+    def _check_model(self, end: events.PromptEnd) -> None:
         asked, told = self._desk.spec.model, end.models
         if asked is None or not told or any(same_model(asked, model) for model in told):
             return
         raise TurnFailed(
-            f"The agent was to use the model {asked}, but {self._preset.title} used"
+            f"The agent asked for the model {asked}, but {self._preset.title} used"
             f" {', '.join(told)}.",
-            remedy="Ask for that model, or look at the program's own settings.",
+            remedy="Ask for that model, or check the program's own settings.",
             for_good=True,
         )
 
-    # What it asks
+    # What the program asks
 
-    async def _decide(self, asked: Asked, use: ToolUse) -> str | None:
+    async def _decide(self, asked: events.PermissionAsked, use: events.ToolUse) -> str | None:
         if calls.is_of_team(use, SERVER_NAME):
             return asked.option("allow_once")
         if calls.is_plan(use):
             return await self._refuse(asked, await self._plan(use))
+        name = calls.refused_tool(use, self._preset.refused_tools)
+        if name is not None and self._desk.mode != "bypassPermissions":
+            return await self._refuse(
+                asked,
+                f"{name} is not available: nobody would be asked about the calls that follow from"
+                " it. Give the work to a teammate, or do it yourself.",
+            )
         for call in calls.calls_of(use):
             try:
                 permitted = await self._desk.permit(call)
@@ -380,40 +420,40 @@ class Turn:
             if dict(permitted) != dict(call.input):
                 return await self._refuse(
                     asked,
-                    f"{call} was not allowed like that, but with this input:"
-                    f" {calls.in_words(permitted)}. Call it again with exactly that.",
+                    f"{call} was not allowed with this input. Call it again with exactly this:"
+                    f" {calls.in_words(permitted)}",
                 )
             self._permitted[use.id] = call
-        # Never for always: what a program keeps on its own disk nobody here could take back.
+        # Never "always": Bullpen could not revoke what a program stores itself.
         return asked.option("allow_once")
 
-    async def _refuse(self, asked: Asked, words: str) -> str | None:
-        """Say no, and see to it that the model reads why."""
+    async def _refuse(self, asked: events.PermissionAsked, words: str) -> str | None:
+        """Refuse a call and make sure that the model reads why."""
         self._permitted.pop(asked.use.id, None)
         await self._tell(words)
         self._refused = True
         return asked.option("reject_once")
 
-    async def _plan(self, use: ToolUse) -> str:
-        """Submit a plan; the approval comes later, and by another way than this answer."""
+    async def _plan(self, use: events.ToolUse) -> str:
+        """Submit a plan. The approval comes later, not with this answer."""
         if self._desk.mode != "plan":
-            return "There is no plan to be approved: you are not in plan mode. Go on."
+            return "You are not in plan mode, so no approval is needed. Continue."
         try:
             return await self._desk.submit_plan(calls.plan_of(use, self._spoken.last()))
         except BullpenError as error:
             return str(error)
 
     async def _tell(self, words: str) -> None:
-        """Tell the model: at once where the program goes on by itself, else with a prompt."""
+        """Tell the model something: at once if the program continues, else with a prompt."""
         words = self._desk.redacted(words)
         goes_on = self._preset.after_refusal == "goes on"
         if not (goes_on and await self._session.steer(words, self._run)):
             self._untold.append(words)
 
-    # Mail in mid-turn
+    # Mail during the turn
 
     async def _hand_over(self) -> None:
-        """Hand mail over as it comes, once the program surely works on the prompt."""
+        """Deliver mail as it comes, once the program is working on the prompt."""
         await self._answered.wait()
         while True:
             mail = await self._desk.wait_mail()
@@ -431,7 +471,7 @@ class Turn:
 
 
 def same_model(asked: str, told: str) -> bool:
-    """Whether a program means the model that was asked for: by its name, or a short one of it."""
+    """Whether the reported model is the one asked for, by its full or a short name."""
     plain = told.rsplit("/", 1)[-1]
     dated = plain.rsplit("-", 1)
     undated = dated[0] if len(dated) == 2 and dated[1].isdigit() and len(dated[1]) == 8 else plain

@@ -1,4 +1,4 @@
-"""What is answered to Claude Code's hooks: may this call be made, and what came in meanwhile."""
+"""Answer Claude Code's hooks: whether a call may be made, and the mail that came meanwhile."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from bullpen.agents.drivers.base import Desk
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.drivers.claude_code import calls
-from bullpen.agents.drivers.claude_code.mirror import Mirror
-from bullpen.agents.policy.call import Call
-from bullpen.agents.tools.box import call as call_tool
-from bullpen.agents.tools.box import toolbox
+from bullpen.agents.drivers.claude_code.team_copy import Mirror
+from bullpen.agents.tools.toolbox import call as call_tool
+from bullpen.agents.tools.toolbox import toolbox
 from bullpen.errors import BullpenError
 
 _CREATED = re.compile(r"Task #(\S+) created")
 _RECORDED_CHARS_MAX = 4_000
+# How long a program takes to be stopped, at most.
+_STOPPED_S = 60.0
 
 
 class HookGate:
-    """The answers for one agent. The program waits for each of them before it goes on.
+    """Answers the hooks of one agent. The program waits for each answer.
 
-    `catch_up` reports what the program's own record holds by now; `mail_given` is told which
-    messages were put beside a result.
+    `catch_up` reports what is in the program's transcript by now; `mail_given` gets the messages
+    that were added to a result. Without a turn (`in_turn`), nothing is permitted, and
+    `outside_turn` is told.
     """
 
     def __init__(
@@ -38,22 +41,33 @@ class HookGate:
         *,
         catch_up: Callable[[], Awaitable[None]],
         mail_given: Callable[[tuple[str, ...]], None],
+        in_turn: Callable[[], bool],
+        outside_turn: Callable[[Call | None], None],
     ) -> None:
         self._desk = desk
         self._mirror = mirror
         self._catch_up = catch_up
         self._mail_given = mail_given
-        # Calls that may be made and whose results are not known yet, by the model's ids.
+        self._in_turn = in_turn
+        self._outside_turn = outside_turn
+        # Allowed calls without a result yet, by the model's ids.
         self.permitted: dict[str, Call] = {}
-        # Why no more may be spent, once that is so.
+        # The reason, once the budget is used up.
         self.over: BullpenError | None = None
         self.has_started = False
-        # Whether it agreed to end: its process then ends by itself.
+        # Whether it agreed to shut down: its process then ends by itself.
         self.leaves = False
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer one hook. What cannot be decided is denied."""
+        """Answer one hook. If there is no decision, deny."""
         event = asked.get("hook_event_name")
+        if event != "SessionStart" and not self._in_turn():
+            self._outside_turn(_call(asked) if event == "PreToolUse" else None)
+            if event != "PreToolUse":
+                return {}
+            # Any answer would lead to another request; the program is stopped instead.
+            await anyio.sleep(_STOPPED_S)
+            return calls.deny("You have no turn.")
         try:
             if event == "PreToolUse":
                 return await self._before(_call(asked))
@@ -69,11 +83,11 @@ class HookGate:
         desk = self._desk
         await self._catch_up()
         try:
-            # After every call there is a request, so none is made without having been here.
+            # A model request follows every tool call, so each request passes here first.
             await desk.may_spend()
         except BullpenError as error:
             self.over = error
-            # Any answer would lead to another request; the turn breaks the program off instead.
+            # Any answer would lead to another request; the turn interrupts the program instead.
             await anyio.sleep_forever()
         if calls.is_ours(call.tool) or self._is_plan_file(call):
             return calls.allow()
@@ -81,7 +95,7 @@ class HookGate:
             return await self._by_our_tool(call)
         desk.record("tool", name=call.tool, input=dict(call.input))
         if call.tool in calls.DISALLOWED:
-            return self._denied(call, f"{call.tool} is not for members of this team.")
+            return self._denied(call, f"{call.tool} is not available in this team.")
         desk.doing(call.tool, call.detail)
         try:
             permitted = await desk.permit(call)
@@ -96,19 +110,19 @@ class HookGate:
         return calls.deny(why)
 
     def _is_plan_file(self, call: Call) -> bool:
-        """Whether it writes its plan down, which the program wants in a file of its own."""
+        """Whether the call writes the program's own plan file."""
         path = call.input.get("file_path")
         if self._desk.mode != "plan" or not isinstance(path, str):
             return False
         return Path(path).resolve().parent == self._mirror.plans.resolve()
 
     async def _by_our_tool(self, call: Call) -> dict[str, Any]:
-        """Do it with our tool first. What that refuses, the program does not do either."""
+        """Call our tool first. If it refuses, the program does not make the call."""
         desk, mirror = self._desk, self._mirror
         tools = toolbox(desk)
         ours = next((tool for tool in tools if tool.name == call.tool), None)
         if ours is None:
-            return self._denied(call, f"{call.tool} was not given to you.")
+            return self._denied(call, f"You do not have the tool {call.tool}.")
         await self.show_team()
         given = calls.understood(ours, call.input)
         text, failed = await call_tool(tools, call.tool, given, desk, use_id=call.use_id)
@@ -119,8 +133,8 @@ class HookGate:
         self.leaves = self.leaves or _agrees_to_end(call.input)
         if call.tool != "TaskUpdate" or call.input.get("status") == "deleted":
             return calls.allow()
-        # What is on its list already it does not announce: a task that it takes would give it
-        # another turn.
+        # Show the change first: the program announces only what is not on its list yet, and a
+        # message to itself about a task it took would give it another turn.
         await self.show_team()
         return calls.allow({key: call.input[key] for key in call.input if key != "owner"})
 
@@ -141,7 +155,7 @@ class HookGate:
         return calls.tell("\n\n".join(told))
 
     async def ended(self, call: Call, text: str, *, failed: bool) -> list[str]:
-        """Record what came of a call; returns what hooks add for the model."""
+        """Record the result of a call; returns what hooks add for the model."""
         desk = self._desk
         desk.doing(None)
         desk.record("result", name=call.tool, text=text[:_RECORDED_CHARS_MAX], error=failed)
@@ -149,7 +163,7 @@ class HookGate:
         return [answer.removeprefix(text).strip()] if answer != text else []
 
     async def show_team(self) -> None:
-        """Bring the members and tasks that the program sees up to date."""
+        """Update the members and tasks that the program sees."""
         desk = self._desk
         members = await desk.team.roster.list()
         tasks = (await desk.team.tasks.list()).tasks
@@ -162,14 +176,10 @@ class HookGate:
 
 
 def _call(asked: Mapping[str, Any]) -> Call:
-    tool, given = str(asked.get("tool_name")), asked.get("tool_input")
-    use_id = asked.get("tool_use_id")
-    return Call(
-        tool,
-        given if isinstance(given, dict) else {},
-        calls.kind_of(tool),
-        None if use_id is None else str(use_id),
-    )
+    tool, given, use_id = map(asked.get, ("tool_name", "tool_input", "tool_use_id"))
+    given = given if isinstance(given, dict) else {}
+    kind = calls.kind_of(str(tool))
+    return Call(str(tool), given, kind, None if use_id is None else str(use_id))
 
 
 def _agrees_to_end(given: Mapping[str, Any]) -> bool:

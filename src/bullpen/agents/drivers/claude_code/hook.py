@@ -1,7 +1,7 @@
-"""The hook that Claude Code runs: it asks its agent's runner, and prints what that answers.
+"""The hook command that Claude Code runs: it asks the agent's runner and prints the answer.
 
-It is run by its path, once for every tool call, so it imports nothing but the standard library.
-Without a runner nothing may be done: it then blocks the call.
+It runs as a file, once for every tool call, so it imports only the standard library. Without a
+runner, it blocks the call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BLOCK = 2
 
 
 def main() -> int:
-    """Send what stands on stdin to the socket of the first argument; print the answer."""
+    """Send stdin to the socket in the first argument, and print the answer."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     answer = b""
     try:
@@ -24,7 +24,7 @@ def main() -> int:
         while data := line.recv(_CHUNK):
             answer += data
     except OSError as error:
-        print(f"The runner of this agent cannot be asked: {error}.", file=sys.stderr)
+        print(f"Cannot reach the runner of this agent: {error}.", file=sys.stderr)
         return _BLOCK
     if not answer:
         print("The runner of this agent has ended.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What Claude Code asks its lead: the runner answers in the lead's place, by the agent's policy."""
+"""Answer what Claude Code asks its lead, by the agent's policy."""
 
 from __future__ import annotations
 
@@ -6,48 +6,42 @@ import uuid
 
 from anyio import to_thread
 
-from bullpen.agents.drivers.base import Desk
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.drivers.claude_code.calls import kind_of
 from bullpen.agents.drivers.claude_code.gate import HookGate
-from bullpen.agents.drivers.claude_code.mirror import Mirror
-from bullpen.agents.policy.call import Call
+from bullpen.agents.drivers.claude_code.team_copy import Mirror
 from bullpen.errors import BullpenError
+from bullpen.protocol import payloads
+from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import (
-    PermissionRequest,
-    PermissionResponse,
-    PlanApprovalRequest,
-    PlanApprovalResponse,
-)
-from bullpen.protocol.times import iso
-from bullpen.store.clock import now_ms
 
 _REJECTED = "[Plan Rejected]"
 
 
 class Lead:
-    """The lead as one program knows it."""
+    """Acts as the lead for one Claude Code process."""
 
     def __init__(self, desk: Desk, mirror: Mirror, gate: HookGate) -> None:
         self._desk = desk
         self._mirror = mirror
         self._gate = gate
-        # Whether the program itself is in plan mode, and its name for the plan that waits.
+        # Whether the program itself is in plan mode, and its id of the open plan request.
         self.plans = False
         self._plan: str | None = None
 
     def begin(self) -> None:
-        """A new process begins in the mode that the agent is in."""
+        """Start over for a new process, which starts in the agent's mode."""
         self.plans, self._plan = self._desk.mode == "plan", None
 
     @property
     def is_out_of_step(self) -> bool:
-        """Whether only a new process can leave plan mode: no plan of this one was approved."""
+        """Whether only a new process can leave plan mode: none of its own plans was approved."""
         return self.plans and self._desk.mode != "plan" and self._plan is None
 
-    async def permit(self, asked: PermissionRequest) -> None:
-        """Answer for a call that it asks its lead about, although its hook did not deny it."""
+    async def permit(self, asked: payloads.PermissionRequest) -> None:
+        """Answer a permission request to the lead, for a call that the hook did not deny."""
         use_id = asked.tool_use_id or ""
         call = self._gate.permitted.get(use_id)
         try:
@@ -57,20 +51,20 @@ class Lead:
                 permitted = await self._desk.permit(call)
             else:
                 permitted = call.input
-            answer = PermissionResponse.new(
+            answer = payloads.PermissionResponse.new(
                 request_id=asked.request_id,
                 subtype="success",
                 tool_use_id=use_id,
                 response={"updated_input": dict(permitted), "permission_updates": []},
             )
         except BullpenError as error:
-            answer = PermissionResponse.new(
+            answer = payloads.PermissionResponse.new(
                 request_id=asked.request_id, subtype="error", tool_use_id=use_id, error=str(error)
             )
         await to_thread.run_sync(self._mirror.put, [message_of_lead(answer.text())])
 
-    async def submit(self, asked: PlanApprovalRequest) -> None:
-        """Pass a plan on. The answer comes with a later turn."""
+    async def submit(self, asked: payloads.PlanApprovalRequest) -> None:
+        """Submit a plan. The answer comes with a later turn."""
         desk = self._desk
         self._plan = asked.request_id
         try:
@@ -79,18 +73,18 @@ class Lead:
             told, failed = str(error), True
         desk.record("result", name="ExitPlanMode", text=told, error=failed)
         if desk.mode != "plan":
-            # It was answered at once, and nobody else would tell the model.
+            # It was answered at once, so this has to tell the model.
             desk.wake(told)
 
     def plan_answers(self, text: str) -> list[Message]:
-        """What the turn with this text has to begin with, if it answers a plan."""
+        """The messages to put before the text of a turn that answers a plan."""
         approved = self._desk.mode != "plan"
         if self._plan is None or not (approved or _REJECTED in text):
             return []
-        answer = PlanApprovalResponse.new(
+        answer = payloads.PlanApprovalResponse.new(
             request_id=self._plan,
             approved=approved,
-            feedback=None if approved else "Why is said in the next message.",
+            feedback=None if approved else "The next message says why.",
             timestamp=iso(now_ms()),
             permission_mode="default" if approved else None,
         )
@@ -99,7 +93,7 @@ class Lead:
 
 
 def message_of_lead(text: str, *, summary: str | None = None) -> Message:
-    """A message of the lead, as the program reads it."""
+    """A message from the lead, in the program's form."""
     return Message.new(
         sender=LEAD,
         text=text,

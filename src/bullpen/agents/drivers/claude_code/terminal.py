@@ -1,4 +1,4 @@
-"""Claude Code in a terminal of its own: its start, the key that interrupts it, its end."""
+"""Run Claude Code in its own terminal: start it, interrupt it, stop it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from bullpen.agents import processes
-from bullpen.agents.drivers.programs import found_at
-from bullpen.errors import Unavailable
+from bullpen.agents.system import processes
+from bullpen.agents.system.program_sandbox import ProgramSandbox
+from bullpen.agents.system.spawn_program import append_to_log, spawn_program
 
 LOG = "screen.log"
-"""Where in the agent's folder everything is that the program drew."""
+"""The file in the agent's folder for everything the program drew on its terminal."""
 
 _ROWS, _COLUMNS = 40, 120
 _ESCAPE = b"\x1b"
@@ -30,7 +30,7 @@ _DRAWING = re.compile(rb"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\
 
 
 class Terminal:
-    """A program that was started in a terminal, as the leader of a process group of its own."""
+    """A program in a terminal, the leader of its own process group."""
 
     def __init__(
         self,
@@ -38,8 +38,10 @@ class Terminal:
         master: int,
         log: Path,
         redact: Callable[[str], str],
+        sandbox: ProgramSandbox | None = None,
     ) -> None:
         self._process = process
+        self._sandbox = sandbox
         self._start = processes.start_of(process.pid)
         self._master = master
         self._log = log
@@ -57,58 +59,47 @@ class Terminal:
         cwd: str,
         log: Path,
         redact: Callable[[str], str],
+        sandbox: ProgramSandbox | None = None,
     ) -> Terminal:
-        """Start it. Raises Unavailable if there is no such program, or it cannot be started."""
-        path = found_at(tuple(command), env.get("PATH", ""), cwd)
-        if path is None:
-            raise Unavailable(
-                f"There is no program {command[0]!r} on the agent's PATH.",
-                remedy="Install it: npm install -g @anthropic-ai/claude-code",
-            )
+        """Start the program. Raises Unavailable if it does not exist or cannot be started."""
         master, slave = os.openpty()
         try:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0))
-            process = await asyncio.create_subprocess_exec(
-                path,
-                *command[1:],
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
-                env=dict(env),
+            process = await spawn_program(
+                command,
+                env=env,
                 cwd=cwd,
-                start_new_session=True,
+                streams=(slave, slave, slave),
+                remedy="Install it: npm install -g @anthropic-ai/claude-code",
+                sandbox=sandbox,
             )
-        except OSError as error:
+        except BaseException:
             os.close(master)
-            raise Unavailable(f"{path} cannot be started: {error.strerror}.") from error
+            raise
         finally:
             os.close(slave)
-        return cls(process, master, log, redact)
+        return cls(process, master, log, redact, sandbox)
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is still running."""
         return self._process.returncode is None
 
     def interrupt(self) -> None:
-        """Press the key that breaks off what it does."""
+        """Press the key that interrupts it."""
         with suppress(OSError):
             os.write(self._master, _ESCAPE)
 
     def last_words(self) -> str:
-        """How it ended if it did, and the end of what it drew, without the drawing."""
+        """How it ended, if it did, and the last text on its screen."""
         code = self._process.returncode
-        ended = "" if code is None else f"It ended with status {code}. "
+        ended = "" if code is None else f"It exited with code {code}. "
         plain = _DRAWING.sub(b" ", self._last).decode("utf-8", "replace")
         words = " ".join(self._redact(plain).split())[-_WORDS_CHARS:]
-        return f"{ended}Its screen ended with: {words}" if words else f"{ended}It drew nothing."
+        return f"{ended}Its last output: {words}" if words else f"{ended}It printed nothing."
 
     async def end(self, grace_s: float) -> None:
-        """End it, with all that it started: its commands have groups of their own.
-
-        Raises:
-            Unavailable: something of it still runs; the text names it.
-        """
+        """Stop it and all it started: its commands have their own groups. Raises Unavailable."""
         started = await to_thread.run_sync(processes.descendants, self._process.pid)
         try:
             pid = self._process.pid
@@ -117,25 +108,24 @@ class Terminal:
             await self._process.wait()
         finally:
             self._close()
+            if self._sandbox is not None:
+                await self._sandbox.aclose()
 
     def _drain(self) -> None:
-        """Take what it drew: a program whose terminal nobody reads stands still."""
+        """Read what it drew: a program whose terminal nobody reads blocks."""
         try:
             data = os.read(self._master, 65_536)
         except BlockingIOError:
             return
         except OSError:
-            # The other end is closed: the program has ended.
+            # The other end is closed: the program ended.
             data = b""
         if not data:
             asyncio.get_running_loop().remove_reader(self._master)
             return
         self._last = (self._last + data)[-_WORDS_BYTES:]
-        # A full disk must not end a turn: the last words are still known.
-        with suppress(OSError):
-            too_long = self._log.exists() and self._log.stat().st_size > _LOG_BYTES_MAX
-            with self._log.open("w" if too_long else "a", encoding="utf-8") as file:
-                file.write(self._redact(data.decode("utf-8", "replace")))
+        text = self._redact(data.decode("utf-8", "replace"))
+        append_to_log(self._log, text, bytes_max=_LOG_BYTES_MAX)
 
     def _close(self) -> None:
         if self._master >= 0:

@@ -1,4 +1,4 @@
-"""The native driver: our own agent on a model library. It needs the extra `native`."""
+"""The native driver: Bullpen's own agent. It needs the extra `native`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ _EXTRA = {"anthropic", "genai_prices", "openai", "pydantic_ai"}
 
 
 def make(spec: AgentSpec, env: Mapping[str, str], *, limits: Path | None = None) -> Native:
-    """A native driver for one agent, with keys and addresses from this environment only.
+    """Create a native driver. Raises Unavailable if the model library is not installed.
 
-    `limits` is where the limiters of all agents of this machine live; without it, they live in the
-    home that the environment names.
-
-    Raises:
-        Unavailable: the model library is not installed.
+    `limits` is the folder in which all agents of this machine share their rate limits; by default
+    it is in the home that the environment names.
     """
     try:
         from bullpen.agents.drivers.native.driver import Native
     except ImportError as error:
-        # The model library reports what it lacks in words, with the real error behind them.
+        # The model library raises its own error for a missing package; the cause names it.
         missing = error.name or getattr(error.__cause__, "name", None) or ""
         if missing.partition(".")[0] not in _EXTRA:
             raise
         raise Unavailable(
-            f"The native driver needs the package {missing}, which is not installed.",
+            f"The driver 'native' needs the package {missing}, which is not installed.",
             remedy="Run: pip install 'bullpen[native]'",
         ) from error
     return Native(spec, env, limits=limits)

@@ -1,7 +1,7 @@
-"""The native driver: the turns of an agent whose model we ask ourselves.
+"""The native driver: takes an agent's turns by calling the model's API.
 
-The loop is ours and not the model library's, because its steps are promises: what is in a request,
-when it is on disk, when mail counts as seen, and what is left when it is cancelled in between.
+It does not use the model library's agent loop, because Bullpen guarantees what is in a request,
+when it is on disk, when mail counts as seen, and what remains if it is cancelled in between.
 """
 
 from __future__ import annotations
@@ -15,38 +15,27 @@ from typing import Any
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
-from bullpen.agents.drivers.base import (
-    EVERYTHING,
-    Desk,
-    Mail,
-    TurnFailed,
-    TurnInput,
-    TurnResult,
-)
-from bullpen.agents.drivers.native import history as histories
-from bullpen.agents.drivers.native.choice import choose, same_model
-from bullpen.agents.drivers.native.compaction import (
-    ASK_FOR_SUMMARY,
-    COMPACT_AT,
-    forgotten,
-    newer_half,
-    summed_up,
-)
-from bullpen.agents.drivers.native.history import History
+from bullpen.agents.contracts.desk import Desk, Mail
+from bullpen.agents.contracts.driver import EVERYTHING, TurnFailed, TurnInput, TurnResult
+from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.drivers.native import compaction
+from bullpen.agents.drivers.native import conversation as histories
+from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
-from bullpen.agents.drivers.native.model import Ask, Connection, effort_of, usage_of
-from bullpen.agents.limiter import Limiter, RequestFailed
-from bullpen.agents.tools.base import Tool
-from bullpen.agents.tools.box import call as call_tool
-from bullpen.agents.tools.box import toolbox
+from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, effort_of, usage_of
+from bullpen.agents.drivers.native.model_choice import choose, same_model
+from bullpen.agents.tools.prompt_files import PromptFiles
+from bullpen.agents.tools.toolbox import call as call_tool
+from bullpen.agents.tools.toolbox import toolbox
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
-_CUT_OFF = "(The answer was cut off at the limit of its length.)"
+_CUT_OFF = "(The answer was cut off at its maximum length.)"
 
 
 class Native:
-    """An agent of our own on a model of Anthropic or OpenAI."""
+    """Bullpen's own agent, on an Anthropic or OpenAI model."""
 
     name = "native"
     capabilities = EVERYTHING
@@ -57,7 +46,7 @@ class Native:
         env: Mapping[str, str],
         *,
         limits: Path | None = None,
-        tools: Callable[[Desk], list[Tool]] = toolbox,
+        tools: Callable[[Desk], list[Tool[Desk]]] = toolbox,
     ) -> None:
         self._spec = spec
         self._env = env
@@ -65,13 +54,13 @@ class Native:
         self._tools = tools
         self._history = History()
         self._model_checked = False
-        self._connection: Connection | None = None
+        self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
         self._ask = Ask(system="", tools=())
         self._window = 0
 
     async def start(self, desk: Desk) -> None:
-        """Load the history, check the model and its key."""
+        """Load the history and check the model and its key."""
         env = {**desk.env, **self._env}
         choice = choose(self._spec.model, env)
         effort = effort_of(self._spec.options.get("effort"))
@@ -79,29 +68,33 @@ class Native:
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         if damage is not None:
             desk.record("trouble", text=damage)
+        files = PromptFiles(self._spec, user_home=env.get("HOME"), redact=desk.redacted)
         system = await anyio.to_thread.run_sync(
-            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec
+            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
         )
+        _record_files(files, desk)
         self._ask = Ask(system=system, tools=(), effort=effort)
         self._limiter = Limiter(self._limits or _limits_in(env, desk), choice.key)
-        self._connection = Connection(choice)
+        self._connection = ModelConnection(choice)
         self._window = _window(self._spec, self._connection)
         await self._connection.open()
-        desk.record("note", text=f"The model is {choice}, with room for {self._window} tokens.")
+        desk.record(
+            "note", text=f"The model is {choice}, with a context window of {self._window} tokens."
+        )
 
     def remembers(self, message_id: str) -> bool:
         """Whether a message is in the history."""
         return message_id in self._history.ids
 
     async def turn(self, given: TurnInput, desk: Desk) -> TurnResult:
-        """Ask the model and run its tools until it has nothing more to do and there is no mail."""
+        """Call the model and run its tools until it ends its turn and there is no mail."""
         said = _Said()
         mail: Mail | None = Mail(given.text, given.ids)
-        # What the turn began with, once it is in the conversation.
+        # The text that started the turn, once it is in the conversation.
         begun = ""
         try:
             while True:
-                if self._history.tokens > COMPACT_AT * self._window:
+                if self._history.tokens > compaction.COMPACT_AT * self._window:
                     await self._compact(begun, desk, why=f"{self._history.tokens} tokens")
                 response = await self._ask_model(mail, begun, desk)
                 begun = given.text
@@ -125,14 +118,14 @@ class Native:
             self._leave_in_order(desk)
 
     def _leave_in_order(self, desk: Desk) -> None:
-        """Leave a history that the next turn can go on from. Waits for nothing: also for cancel."""
+        """Leave a history that the next turn can continue. Does not wait, so cancelling is safe."""
         self._history.settle(histories.CANCELLED)
         if not self._history.unsaved:
             return
         try:
             histories.save(desk.folder, self._history, desk.redacted)
         except Unavailable as error:
-            # How the turn itself ended is what must be told; it is under way already.
+            # The turn's own error matters more and is already being raised.
             desk.record("trouble", text=str(error))
 
     async def aclose(self) -> None:
@@ -142,7 +135,7 @@ class Native:
             await connection.aclose()
 
     async def _ask_model(self, mail: Mail | None, begun: str, desk: Desk) -> ModelResponse:
-        """One step: send what is new, keep the answer, and only then say that mail was seen."""
+        """One step: send what is new, save the answer, and only then mark mail as seen."""
         prompts = [] if mail is None else [mail.text]
         ids = () if mail is None else mail.ids
         try:
@@ -153,8 +146,8 @@ class Native:
                 response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
             except RequestFailed as again:
                 raise TurnFailed(
-                    f"The prompt is too long even without any history: {again.words}",
-                    remedy="Give the agent less at once, or a model with a larger context.",
+                    f"The prompt is too long even without history: {again.words}",
+                    remedy="Give the agent less text, or a model with a larger context window.",
                 ) from again
         self._history.commit(prompts, ids, response)
         await self._save(desk)
@@ -170,9 +163,9 @@ class Native:
         ids: Sequence[str] = (),
         words_only: bool = False,
     ) -> ModelResponse:
-        """Send a request through the limiter, and account for it."""
+        """Send a request through the rate limiter and report its usage."""
         if self._connection is None or self._limiter is None:
-            raise Unavailable("The driver was not started.", remedy="Start it before its turns.")
+            raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         await desk.may_spend()
         connection, begun = self._connection, time.monotonic()
         ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
@@ -180,7 +173,7 @@ class Native:
             lambda: connection.request(messages, ask), waiting=desk.waiting
         )
         desk.used(usage_of(response), calls=[call.tool_name for call in response.tool_calls])
-        # Here cached tokens are part of the input: they fill the window as well.
+        # Cached tokens count here too: they fill the context window.
         desk.filled(response.usage.input_tokens, window=self._window)
         desk.record(
             "request",
@@ -200,8 +193,8 @@ class Native:
             return
         if not same_model(asked, told):
             raise TurnFailed(
-                f"The agent was to use the model {asked}, but the API answered with {told}.",
-                remedy="Ask for that model, or look at what the base URL leads to.",
+                f"The agent asked for the model {asked}, but the API answered with {told}.",
+                remedy=f"Ask for {told}, or check the base URL.",
                 for_good=True,
             )
         self._model_checked = True
@@ -210,7 +203,7 @@ class Native:
         try:
             given: Any = call.args_as_dict(raise_if_invalid=True)
         except (ValueError, AssertionError) as error:
-            self._history.answer(call, f"The input is no JSON object: {error}", error=True)
+            self._history.answer(call, f"The input is not a JSON object: {error}", error=True)
             return
         text, failed = await call_tool(
             self._tools(desk), call.tool_name, given, desk, use_id=call.tool_call_id
@@ -218,25 +211,27 @@ class Native:
         self._history.answer(call, text, error=failed)
 
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> None:
-        """Put a summary in the place of the conversation; drop what is too long to be summed up."""
+        """Replace the conversation with a summary; drop what is too long to summarize."""
         before, dropped, summary = len(self._history.messages), False, ""
         while self._history.messages:
             try:
-                asked = self._history.with_prompts([ASK_FOR_SUMMARY])
+                asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
                 summary = (await self._send(asked, desk, words_only=True)).text or ""
             except RequestFailed:
                 summary = ""
             if summary:
-                self._history.replace([], summed_up(summary, current=begun, dropped=dropped))
+                self._history.replace(
+                    [], compaction.summed_up(summary, current=begun, dropped=dropped)
+                )
                 break
             dropped = True
-            kept = newer_half(self._history.messages)
-            owed = self._history.owed if kept else forgotten(current=begun)
+            kept = compaction.newer_half(self._history.messages)
+            owed = self._history.owed if kept else compaction.forgotten(current=begun)
             self._history.replace(kept, owed)
         lost = " Its older part was dropped." if dropped else ""
         desk.record(
             "note",
-            text=f"The conversation of {before} messages was too long ({why}).{lost}\n{summary}",
+            text=f"Compacted a conversation of {before} messages ({why}).{lost}\n{summary}",
         )
         await self._save(desk)
 
@@ -245,37 +240,45 @@ class Native:
 
 
 class _Said:
-    """What the model said in a turn. Its last word counts, and each word it meant as its last."""
+    """What the model said in a turn: its last text, and each text that would have ended it."""
 
     def __init__(self) -> None:
         self._last = ""
         self._endings: list[str] = []
 
     def add(self, response: ModelResponse) -> None:
-        """Keep what an answer says."""
+        """Add the text of a response."""
         text = response.text or ""
         if response.finish_reason == "content_filter" and not text:
             raise TurnFailed(
-                "The model's API held the answer back (content filter).",
-                remedy="Look at what the agent was given, and put it in other words.",
+                "The model's API blocked the answer (content filter).",
+                remedy="Reword what the agent was given.",
             )
         if response.finish_reason == "length" and not response.tool_calls:
             text = f"{text}\n{_CUT_OFF}".lstrip()
         self._last = text or self._last
 
     def end(self) -> None:
-        """The model would end its turn here."""
+        """Note that the model wants to end its turn here."""
         if self._last:
             self._endings.append(self._last)
         self._last = ""
 
     def endings(self) -> str:
-        """Everything that it meant as its last word; mail may have made it go on."""
+        """All texts that would have ended the turn; mail may have continued it."""
         return "\n\n".join(self._endings)
 
     def with_partial(self, partial: str) -> str:
-        """All of it, and what it was saying when it broke off."""
+        """All texts, and the partial one that was interrupted."""
         return "\n\n".join(text for text in (*self._endings, self._last, partial) if text)
+
+
+def _record_files(files: PromptFiles, desk: Desk) -> None:
+    """Record which of the project's files the model is told, and which it is not."""
+    for file in files.taken.values():
+        desk.record("read", path=file.path, real=file.real, bytes=file.size, sha256=file.digest)
+    for path, why in files.left_out.items():
+        desk.record("note", text=f"Left {path} out of the system text: {why}.")
 
 
 def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
@@ -286,12 +289,13 @@ def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
     return desk.folder.parent / "limits"
 
 
-def _window(spec: AgentSpec, connection: Connection) -> int:
+def _window(spec: AgentSpec, connection: ModelConnection) -> int:
     asked = spec.options.get("context_window")
     if asked is None:
         return connection.context_window
     if not isinstance(asked, int) or asked <= 0:
         raise Invalid(
-            f"The context window {asked!r} is no number of tokens.", remedy="Give a whole number."
+            f"The context window {asked!r} is not a number of tokens.",
+            remedy="Give a whole number.",
         )
     return asked

@@ -1,108 +1,109 @@
-"""The system text of a native agent: who it is, how a team works, and the project's own rules."""
+"""The system text of a native agent: who it is, how the team works, and the project's rules."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from bullpen.agents.drivers import teamwork
-from bullpen.agents.project import up_to_git_root
+from bullpen.agents.drivers import team_instructions
+from bullpen.agents.system.project_files import up_to_git_root
+from bullpen.agents.tools.prompt_files import FILE_BYTES_MAX, PromptFile, PromptFiles
 from bullpen.protocol.agent import AgentSpec
 
 FILE_CHARS_MAX = 40_000
-"""What is taken of one file of the project."""
+"""The most characters taken from one file of the project."""
 
 ALL_CHARS_MAX = 120_000
-"""What is taken of all of them."""
+"""The most characters taken from all of them together."""
 
 _NAMES = ("AGENTS.md", "CLAUDE.md")
-_IMPORT = re.compile(r"(?<![\w`@])@((?:\.{0,2}/)?[\w.\-/]+\.\w+)")
+_IMPORT = re.compile(r"(?<![\w`@])@((?:\.{0,2}/|~/)?[\w.\-/]+\.\w+)")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 
 _HERE = """\
-You work in {cwd}. You have tools for files, searching, commands and the team; what a tool does, \
-it does for real. Look before you change something, change no more than your task needs, and run \
-what proves that it works before you call it done."""
+You work in {cwd}. You have tools for files, searching, commands and the team. Tool calls have \
+real effects. Look before you change something. Change only what your task needs. Before you call \
+a task done, run something that proves it works."""
 
 _PLAN = """\
-You start in plan mode: you can look at everything and change nothing. Find out what you need, \
-then submit a plan with ExitPlanMode: what you will change, how, and what will prove it. You can \
-work when it is approved; if it is rejected, revise it."""
+You start in plan mode: you can read but not change anything. Find out what you need to know, then \
+submit a plan with ExitPlanMode: what you will change, how, and how you will prove that it works. \
+Start work when the plan is approved. If it is rejected, revise it."""
 
 _ONLY_LEADS = """\
-You only lead: you have no tools for files or commands. Whatever is to be looked at, changed or \
-run, a teammate does."""
+You only lead: you have no tools for files or commands. Have teammates read, change and run \
+everything."""
 
 
-def system_text(agent: str, team: str, is_lead: bool, spec: AgentSpec) -> str:
-    """The system text, with the project's files from the git root down to the directory."""
+def system_text(
+    agent: str, team: str, is_lead: bool, spec: AgentSpec, files: PromptFiles | None = None
+) -> str:
+    """The system text, with the project's rule files from the git root down to `cwd`.
+
+    `files` tells which files were read for it, and which were left out.
+    """
     texts = [
-        teamwork.who(agent, team, is_lead),
+        team_instructions.who(agent, team, is_lead),
         _HERE.format(cwd=spec.cwd),
-        teamwork.HOW_IT_WORKS,
-        teamwork.part(is_lead),
+        team_instructions.HOW_IT_WORKS,
+        team_instructions.part(is_lead),
         *_bounds(spec, is_lead),
-        *teamwork.role(spec),
-        *_project(Path(spec.cwd)),
+        *team_instructions.role(spec),
+        *_project(Path(spec.cwd), files or PromptFiles(spec)),
     ]
     return "\n\n".join(texts)
 
 
 def _bounds(spec: AgentSpec, is_lead: bool) -> list[str]:
-    """What its mode means for it."""
+    """What the agent's mode means for it."""
     mode = spec.start_mode
-    if mode == "bypassPermissions" and not spec.rights.deny and not spec.rights.ask:
+    if mode == "bypassPermissions" and not spec.policy.deny and not spec.policy.ask:
         return []
     if mode == "plan":
-        return [_PLAN, teamwork.BOUNDS]
-    return [_ONLY_LEADS, teamwork.BOUNDS] if mode == "delegate" and is_lead else [teamwork.BOUNDS]
+        return [_PLAN, team_instructions.BOUNDS]
+    leads = [_ONLY_LEADS] if mode == "delegate" and is_lead else []
+    return [*leads, team_instructions.BOUNDS]
 
 
-def _project(cwd: Path) -> list[str]:
-    """The project's own rules, the general ones first."""
+def _project(cwd: Path, files: PromptFiles) -> list[str]:
+    """The project's rules, the most general first."""
     texts: list[str] = []
     left = ALL_CHARS_MAX
-    taken: set[Path] = set()
     for folder in reversed(up_to_git_root(cwd)):
         for name in _NAMES:
             path = folder / name
-            if not path.is_file() or path.resolve() in taken:
+            file = files.read(path)
+            if file is None:
+                if (why := files.left_out.get(str(path))) is not None:
+                    texts.append(f"The rules in {path} are left out: {why}.")
                 continue
-            taken.add(path.resolve())
-            text = _read(path)
+            text = _cut(file)
             if name == "CLAUDE.md":
-                text = _with_imports(text, folder)
+                text = _with_imports(text, folder, files)
             if len(text) > left:
-                text = f"{text[:left]}\n(The rest is left out: read {path}.)"
+                text = f"{text[:left]}\n(Cut here. Read {file.path} for the rest.)"
             left = max(left - len(text), 0)
-            texts.append(f"From {path}, the rules of this project:\n\n{text.strip()}")
+            texts.append(f"Rules of this project, from {file.path}:\n\n{text.strip()}")
     return texts
 
 
-def _read(path: Path) -> str:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(FILE_CHARS_MAX + 1)
-    except OSError as error:
-        return f"(This file could not be read: {error.strerror}.)"
-    if len(text) > FILE_CHARS_MAX:
-        return f"{text[:FILE_CHARS_MAX]}\n(The rest is left out: read {path}.)"
-    return text
+def _cut(file: PromptFile) -> str:
+    if len(file.text) <= FILE_CHARS_MAX and file.size < FILE_BYTES_MAX:
+        return file.text
+    return f"{file.text[:FILE_CHARS_MAX]}\n(Cut here. Read {file.path} for the rest.)"
 
 
-def _with_imports(text: str, folder: Path) -> str:
+def _with_imports(text: str, folder: Path, files: PromptFiles) -> str:
     """The text with each `@path` replaced by that file, one level deep, not inside code."""
+
+    def imported(found: re.Match[str]) -> str:
+        file = files.read(files.expand(found.group(1), folder))
+        return found.group(0) if file is None else f"{found.group(0)}:\n{_cut(file).strip()}\n"
+
     lines: list[str] = []
     in_code = False
     for line in text.splitlines():
         if _FENCE.match(line):
             in_code = not in_code
-        lines.append(line if in_code else _IMPORT.sub(lambda found: _one(found, folder), line))
+        lines.append(line if in_code else _IMPORT.sub(imported, line))
     return "\n".join(lines)
-
-
-def _one(found: re.Match[str], folder: Path) -> str:
-    path = folder / found.group(1)
-    if not path.is_file():
-        return found.group(0)
-    return f"{found.group(0)}:\n{_read(path).strip()}\n"

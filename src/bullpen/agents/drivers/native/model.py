@@ -1,4 +1,4 @@
-"""One request to a model: the vendors' differences, errors and prices end here."""
+"""Send one request to a model, hiding the differences between vendors."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.exceptions import (
-    AgentRunError,
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelConnectionError,
-    ModelContextWindowExceededError,
-    ModelHTTPError,
-    ModelNotFoundError,
-    ModelQuotaExceededError,
-    ModelRateLimitError,
-    ModelRequestTimeout,
-    ModelServerError,
-    ModelUnavailableError,
-    UnexpectedModelBehavior,
-)
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -32,14 +18,15 @@ from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from bullpen.agents.drivers.native.choice import Choice
-from bullpen.agents.limiter import Kind, RequestFailed
-from bullpen.agents.tools.base import Tool
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.drivers.native.limiter import Kind, RequestFailed
+from bullpen.agents.drivers.native.model_choice import ModelChoice
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import Usage
 
 CONTEXT_WINDOW = 200_000
-"""Taken for models whose window is not known."""
+"""The context window of models whose window is not known."""
 
 _FIRST_EVENT_S = 300.0
 _REQUEST_S = 1_800.0
@@ -47,52 +34,48 @@ _WORDS_MAX = 1_000
 
 
 def effort_of(asked: object) -> ThinkingEffort | None:
-    """How hard the model is to think, as it was asked for at spawn; None leaves it to the model."""
+    """The thinking effort asked for at spawn; None leaves it to the model."""
     match asked:
         case None | "minimal" | "low" | "medium" | "high" | "xhigh" | "max":
             return asked
     raise Invalid(
-        f"There is no effort {asked!r}.", remedy="Say minimal, low, medium, high, xhigh or max."
+        f"There is no effort {asked!r}.", remedy="Use minimal, low, medium, high, xhigh or max."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a request holds beside the conversation."""
+    """What a request contains in addition to the conversation."""
 
     system: str
-    tools: Sequence[Tool]
-    # A request for a summary offers the tools, as the API wants it, but must not use them.
+    tools: Sequence[Tool[Desk]]
+    # A request for a summary lists the tools, as the API requires, but must not use them.
     words_only: bool = False
     effort: ThinkingEffort | None = None
 
 
-class Connection:
-    """An open connection to the model that was chosen."""
+class ModelConnection:
+    """An open connection to the chosen model."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: ModelChoice) -> None:
         self.choice = choice
         self._model = _model(choice)
 
     async def open(self) -> None:
-        """Get ready for requests."""
+        """Prepare for requests."""
         await self._model.__aenter__()
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._model.__aexit__(None, None, None)
 
     @property
     def context_window(self) -> int:
-        """How many tokens a request may hold."""
+        """How many tokens a request may have."""
         return self._model.context_window or CONTEXT_WINDOW
 
     async def request(self, messages: Sequence[ModelMessage], ask: Ask) -> ModelResponse:
-        """Send one request and read the answer to its end. The library's retries are off.
-
-        Raises:
-            RequestFailed: with the API's words, and what had been said before it broke off.
-        """
+        """Send one request, without the library's retries. Raises RequestFailed."""
         said = ""
         try:
             async with model_request_stream(
@@ -107,12 +90,12 @@ class Connection:
                 finally:
                     said = stream.get().text or ""
                 return stream.get()
-        except AgentRunError as error:
+        except errors.AgentRunError as error:
             raise _failure(error, said) from error
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """What a request used. Tokens from and to the cache are not counted as input again."""
+    """The usage of a request. Cached tokens are not also counted as input."""
     used = response.usage
     cached = used.cache_read_tokens + used.cache_write_tokens
     cost, unpriced = _cost(response)
@@ -127,14 +110,10 @@ def usage_of(response: ModelResponse) -> Usage:
     )
 
 
-def check_price(choice: Choice) -> None:
-    """Refuse a model of which nobody can say what a request costs.
-
-    Raises:
-        Invalid: its price is not known.
-    """
+def check_price(choice: ModelChoice) -> None:
+    """Refuse a model whose price is not known. Raises Invalid."""
     model = _model(choice)
-    # Priced as a real answer of it would be.
+    # Priced like a real response.
     sample = ModelResponse(
         parts=[],
         usage=RequestUsage(input_tokens=1, output_tokens=1),
@@ -144,7 +123,7 @@ def check_price(choice: Choice) -> None:
     )
     if _cost(sample)[1]:
         raise Invalid(
-            f"A budget in money cannot be kept with the model {choice}: its price is not known.",
+            f"A budget in money cannot be enforced for the model {choice}: its price is not known.",
             remedy="Give a budget in tokens instead, or choose another model.",
         )
 
@@ -156,7 +135,7 @@ def _cost(response: ModelResponse) -> tuple[float, int]:
         return 0.0, 1
 
 
-def _model(choice: Choice) -> Model[Any]:
+def _model(choice: ModelChoice) -> Model[Any]:
     if choice.api == "anthropic":
         anthropic = AnthropicProvider(api_key=choice.key, base_url=choice.base_url)
         return AnthropicModel(choice.model, provider=anthropic)
@@ -194,42 +173,47 @@ def _parameters(ask: Ask) -> ModelRequestParameters:
     )
 
 
-def _failure(error: AgentRunError, said: str) -> RequestFailed:
+def _failure(error: errors.AgentRunError, said: str) -> RequestFailed:
     kind, remedy = _judged(error)
-    retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
+    retry_after = error.retry_after if isinstance(error, errors.ModelAPIError) else None
     return RequestFailed(
         kind, _words(error), remedy=remedy, retry_after_s=retry_after, partial=said
     )
 
 
-def _judged(error: AgentRunError) -> tuple[Kind, str]:
+def _judged(error: errors.AgentRunError) -> tuple[Kind, str]:
     match error:
-        case ModelContextWindowExceededError():
+        case errors.ModelContextWindowExceededError():
             return "too_long", ""
-        case ModelQuotaExceededError():
-            return "refused", "The account is out of credit or over its quota: look at its billing."
-        case ModelAuthenticationError():
-            return "refused", "Look at the API key and what it may do."
-        case ModelNotFoundError():
-            return "refused", "Look at the name of the model and at the base URL."
-        case ModelRateLimitError() | ModelUnavailableError():
+        case errors.ModelQuotaExceededError():
+            return (
+                "refused",
+                "Check the billing of the account: it is out of credit or over its quota.",
+            )
+        case errors.ModelAuthenticationError():
+            return "refused", "Check the API key and its permissions."
+        case errors.ModelNotFoundError():
+            return "refused", "Check the name of the model and the base URL."
+        case errors.ModelRateLimitError() | errors.ModelUnavailableError():
             return "limited", ""
-        case ModelServerError() | ModelConnectionError() | ModelRequestTimeout():
-            return "broken", "Look whether the API is reachable, then give the agent another turn."
-        case ModelHTTPError(status_code=413):
+        case (
+            errors.ModelServerError() | errors.ModelConnectionError() | errors.ModelRequestTimeout()
+        ):
+            return "broken", "Check that the API is reachable, then try again."
+        case errors.ModelHTTPError(status_code=413):
             return "too_long", ""
-        case ModelHTTPError(status_code=408 | 409):
+        case errors.ModelHTTPError(status_code=408 | 409):
             return "broken", ""
-        case UnexpectedModelBehavior() | ModelAPIError(in_stream=True):
+        case errors.UnexpectedModelBehavior() | errors.ModelAPIError(in_stream=True):
             return "broken", ""
-    return "refused", "The request itself was not accepted: the transcript has it."
+    return "refused", "See the transcript for the request."
 
 
-def _words(error: AgentRunError) -> str:
-    """What the API said: the message in its body if there is one."""
-    body = error.body if isinstance(error, ModelAPIError) else None
+def _words(error: errors.AgentRunError) -> str:
+    """The API's error message, from the body if there is one."""
+    body = error.body if isinstance(error, errors.ModelAPIError) else None
     told = body.get("error", body) if isinstance(body, dict) else None
     message = told.get("message") if isinstance(told, dict) else None
     words = message if isinstance(message, str) and message else str(error)
-    status = f" (HTTP {error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    status = f" (HTTP {error.status_code})" if isinstance(error, errors.ModelHTTPError) else ""
     return f"{words[:_WORDS_MAX]}{status}"

@@ -1,16 +1,16 @@
-"""What a model takes for so many tokens. The library of prices alone: it is quick to import."""
+"""The price of a request. Imports only the price library, which loads quickly."""
 
 from __future__ import annotations
 
 import genai_prices
 
-from bullpen.agents.drivers.native.choice import Api, Choice
+from bullpen.agents.drivers.native.model_choice import Api, ModelChoice
 from bullpen.protocol.agent import Usage
 
 _PROVIDERS: dict[Api, str] = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
 
 
-def price(choice: Choice, used: Usage) -> float | None:
+def price(choice: ModelChoice, used: Usage) -> float | None:
     """The price in dollars; None if it is not known."""
     tokens = genai_prices.Usage(
         input_tokens=used.input_tokens + used.cache_read_tokens + used.cache_write_tokens,

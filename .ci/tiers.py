@@ -1,0 +1,131 @@
+"""Run the tiers of tests one after another, say how long each took, and sum them up.
+
+The last line is that of one pytest over all of them. `programs` runs where there is no network.
+
+The tests of a tier run beside each other, so that one with real processes can come too late on a
+busy machine. The few that failed play again at the end, alone, and must pass each time. What passes
+then is counted as passed and as rerun, and named. What proves that nothing is lost has one try: a
+second would hide the one loss in a hundred.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+PYTEST = ["uv", "run", "--no-sync", "pytest", "-ra", "--durations=15", "--color=no"]
+OFFLINE = ["bash", ".ci/offline", "uv", "run", "--no-sync", "--offline", *PYTEST[3:]]
+# Units use the cores; the others mostly wait for processes, so that several at a time take little
+# more of the machine. Files stay together until a worker has nothing left to do: what the tests of
+# one share is set up once.
+WAITING = ["-n", "4", "--dist", "worksteal"]
+TIERS = {
+    "unit": [*PYTEST, "-n", "2"],
+    "contract": [*PYTEST, *WAITING],
+    "system": [*PYTEST, *WAITING],
+    "chaos": [*PYTEST, *WAITING],
+    "docs": [*PYTEST, "-n", "4"],
+    "programs": [*OFFLINE, "-n", "4"],
+}
+SECOND_TRY = ("tests/system/", "tests/docs/", "tests/programs/", "tests/chaos/fuzz/")
+MOST_AGAIN = 8
+"""More failures than these in all tiers are no accident."""
+TIMES_AGAIN = 2
+LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
+_SUMMARY = re.compile(r"^=+ (.*) in [\d.]+s\b.*=+$")
+_COUNT = re.compile(r"(\d+) (\w+)")
+_ORDER = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warnings", "errors")
+
+
+def run(words: list[str]) -> tuple[int, Counter[str]]:
+    """Run a pytest; its exit code and its counts."""
+    found: Counter[str] = Counter()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if summary := _SUMMARY.match(line.strip()):
+                counts = _COUNT.findall(summary[1])
+                found = Counter({_plural(word): int(count) for count, word in counts})
+    return process.returncode, found
+
+
+def failed_in(tier: str) -> list[str]:
+    """The tests of a tier that failed, as pytest remembers them."""
+    if not LAST_FAILED.exists():
+        return []
+    tests: dict[str, bool] = json.loads(LAST_FAILED.read_text("utf-8"))
+    return [test for test in tests if test.startswith(f"tests/{tier}/")]
+
+
+def may_be_accidents(failed: dict[str, list[str]], codes: dict[str, int]) -> bool:
+    """Whether what failed is a few tests that may have a second try, and nothing else."""
+    tests = [test for tier in failed for test in failed[tier]]
+    only_tests = all(code == 0 or (code == 1 and failed[tier]) for tier, code in codes.items())
+    return only_tests and len(tests) <= MOST_AGAIN and all(map(_has_second_try, tests))
+
+
+def _has_second_try(test: str) -> bool:
+    return test.startswith(SECOND_TRY)
+
+
+def passes_alone(tier: str, tests: list[str]) -> bool:
+    """Play the tests one after another, with nothing beside them."""
+    words = [*TIERS[tier], "-n", "0", *tests]
+    return all(run(words)[0] == 0 for _ in range(TIMES_AGAIN))
+
+
+def _processor_s() -> float:
+    """Processor time of all processes that ended as ours so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _plural(word: str) -> str:
+    return f"{word}s" if word in {"error", "warning"} else word
+
+
+def main(tiers: list[str]) -> int:
+    """Run these tiers; 0 if all of them passed."""
+    total: Counter[str] = Counter()
+    codes: dict[str, int] = {}
+    failed: dict[str, list[str]] = {}
+    took, computed = {}, {}
+    LAST_FAILED.unlink(missing_ok=True)
+    for tier in tiers:
+        print(f"\n== tests: {tier}", flush=True)
+        began, before = time.monotonic(), _processor_s()
+        codes[tier], found = run([*TIERS[tier], f"tests/{tier}"])
+        failed[tier] = failed_in(tier) if codes[tier] else []
+        took[tier], computed[tier] = time.monotonic() - began, _processor_s() - before
+        total += found
+    if any(codes.values()) and may_be_accidents(failed, codes):
+        began = time.monotonic()
+        for tier in [tier for tier in tiers if codes[tier]]:
+            print(f"\n== tests: {tier}, {len(failed[tier])} again", flush=True)
+            if passes_alone(tier, failed[tier]):
+                codes[tier] = 0
+                total["failed"] -= len(failed[tier])
+                total["passed"] += len(failed[tier])
+                total["rerun"] += len(failed[tier])
+        took["again"] = time.monotonic() - began
+    print("\n== time of each tier")
+    for tier in tiers:
+        verdict = "  FAILED" if codes[tier] else ""
+        print(f"{tier:10} {took[tier]:7.0f} s, processor {computed[tier]:7.0f} s{verdict}")
+        for test in failed[tier]:
+            print(f"           {'failed' if codes[tier] else 'passed only alone'}: {test}")
+    words = [*_ORDER, *sorted(set(total) - set(_ORDER))]
+    counts = ", ".join(f"{total[word]} {word}" for word in words if total[word])
+    print(f"{f' {counts} in {sum(took.values()):.2f}s ':=^80}", flush=True)
+    return max(codes.values(), default=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

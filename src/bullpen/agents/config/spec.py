@@ -1,0 +1,237 @@
+"""Turn a spawn request from a person, a team file or an agent into a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+
+from bullpen.agents.config.definitions import (
+    COORDINATION,
+    apply,
+    find,
+    refuse_unreadable,
+    role_file,
+)
+from bullpen.agents.config.inherit import under
+from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
+from bullpen.agents.config.trust import refuse_untrusted
+from bullpen.agents.contracts.machines import ON, RESPAWN
+from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.registry import reads_unasked
+from bullpen.agents.permissions.rule_language.rule import check_rules
+from bullpen.agents.system import environment
+from bullpen.agents.system.secrets import Redactor
+from bullpen.agents.system.vendors.obeyed_files import APPROVED_FILES, obeyed_files
+from bullpen.agents.system.vendors.programs import COMMAND
+from bullpen.agents.tools.toolbox import check_tools
+from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, beside, placed
+from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Policy
+from bullpen.team.budget.rules import budget
+
+# The option of an agent that ignores the project's settings, as do its teammates.
+NO_PROJECT_SETTINGS = "no_project_settings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnRequest:
+    """An agent that someone wants. Missing values come from files, its parent or defaults."""
+
+    cwd: str
+    driver: str = "native"
+    backend: str = "subprocess"
+    # The name of an agent definition, or the path of its file if a person names one.
+    role: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    # The scripted driver's script; the command that starts another vendor's program.
+    script: str | None = None
+    command: Sequence[str] | None = None
+    mode: str | None = None
+    policy: Policy | None = None
+    # Whether to use the project's settings, and not only the user's own.
+    project_settings: bool = True
+    claims: bool = True
+    turns_max: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
+    budget_wall_s: float | None = None
+    # Names of environment variables that it gets besides those of its driver.
+    env: Sequence[str] = ()
+    # Any host with these labels may run it; with `respawn`, another one after a loss.
+    on: Mapping[str, str] | None = None
+    respawn: bool = False
+    # Its own worktree; the settings in `cwd` apply to it as they are now.
+    workspace: WorkspaceRequest | None = None
+    skills: Sequence[str] = ()
+    # Only these tools, besides the team tools.
+    tools: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFiles:
+    """Where requests are resolved: a home, with the user's files and the environment."""
+
+    home: Path
+    environ: Mapping[str, str]
+
+    @property
+    def user_home(self) -> Path:
+        """The home directory of the user."""
+        return Path(self.environ.get("HOME") or "/")
+
+    def settings(self, cwd: str, *, project: bool = True) -> FileSettings:
+        """The settings for work in a directory. Raises Unreadable and Invalid."""
+        return read_settings(Path(cwd), user_home=self.user_home, home=self.home, project=project)
+
+
+async def resolve(
+    request: SpawnRequest, files: SpawnFiles, parent: tuple[str, AgentFacts] | None = None
+) -> AgentSpec:
+    """The spec for a request, with its definition and the settings applied.
+
+    The model is the requested one, else the definition's, else that of a parent with the same
+    driver, else a default. The mode is the requested one, else the definition's, the settings', the
+    parent's or the default. Rules and hooks add up. `parent` is the agent that spawns it, if no
+    person does.
+
+    Raises:
+        NotFound: there is no such definition.
+        Invalid: a part of it cannot be applied; the text names it.
+        Unreadable: a settings file cannot be read.
+        Refused: wider_than_parent; not_trusted, if the project has settings and is not trusted;
+            mode_disabled, if they forbid its mode; or a reason of its workspace.
+    """
+    if request.workspace is not None and parent is not None:
+        cwd, workspace, parent = beside(request.cwd, request.workspace, parent)
+        request = replace(request, cwd=cwd, workspace=workspace)
+    spec = _stated(request, files)
+    check_tools(spec.tools or ())
+    # Everything is decided now: later changes of the files have no effect.
+    spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent))
+    spec = spec.evolve(model=_model(spec, files, parent))
+    if request.workspace is None:
+        return spec
+    return await to_thread.run_sync(
+        partial(placed, spec, request.workspace, elsewhere=request.on is not None)
+    )
+
+
+def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
+    """The spec with only what the request sets."""
+    elsewhere, tools = request.on is not None, request.tools
+    # The variables of an agent on another machine are set there.
+    env = list(request.env) if elsewhere else environment.check_names(request.env, files.environ)
+    options: dict[str, Any] = {} if request.project_settings else {NO_PROJECT_SETTINGS: True}
+    if request.command is not None:
+        options[COMMAND] = list(request.command)
+    if request.on is not None:
+        options |= {ON: dict(request.on), RESPAWN: request.respawn}
+    most = budget(
+        tokens=request.budget_tokens, usd=request.budget_usd, wall_s=request.budget_wall_s
+    )
+    return AgentSpec.new(
+        driver=request.driver,
+        backend=request.backend,
+        cwd=request.cwd,
+        prompt=request.prompt,
+        model=request.model,
+        script=request.script,
+        mode=request.mode,
+        policy=None if request.policy is None else request.policy.raw,
+        claims=request.claims,
+        turns_max=request.turns_max,
+        budget=most.raw or None,
+        env=environment.names_for(request.driver, env),
+        env_asked=env,
+        options=options,
+        skills=list(dict.fromkeys(request.skills)) or None,
+        tools=None if tools is None else list(dict.fromkeys([*tools, *COORDINATION])),
+    )
+
+
+def _by_files(
+    spec: AgentSpec,
+    request: SpawnRequest,
+    files: SpawnFiles,
+    parent: tuple[str, AgentFacts] | None,
+) -> AgentSpec:
+    """The spec with its definition, the settings and its parent's limits applied."""
+    role, policy, user = request.role, request.policy, files.user_home
+    stated: frozenset[str] = frozenset()
+    if policy is not None:
+        check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
+        stated = frozenset(policy.model_fields_set)
+    found = files.settings(spec.cwd, project=request.project_settings)
+    of_project, definition = found.of_project, None
+    if role is not None:
+        # Only a person may name a file: an agent may not read every file.
+        by_path = parent is None and role.endswith(".md")
+        definition = role_file(Path(role)) if by_path else find(role, Path(spec.cwd), user)
+        definition = definition.redacted(Redactor(files.environ).text)
+        spec = apply(definition, spec)
+        if definition.governs and definition.folder != user.resolve():
+            of_project.append((definition.path, definition.folder, definition.digest))
+    refuse_untrusted(of_project, files.home, Path(spec.cwd))
+    spec = _with_obeyed_files(spec, files.home)
+    spec = found.applied(spec, stated=stated, child=parent is not None)
+    if definition is not None:
+        refuse_unreadable(definition, spec, user)
+    if parent is not None:
+        name, facts = parent
+        spec = under(
+            spec,
+            facts,
+            of=name,
+            parent_leads=name == LEAD,
+            reads_freely=reads_unasked(spec.driver) and not reads_unasked(facts.spec.driver),
+        )
+        # Its mode may come from a parent that was spawned before the files forbade it.
+        found.refuse_mode(spec.mode)
+    return spec
+
+
+def _with_obeyed_files(spec: AgentSpec, home: Path) -> AgentSpec:
+    """The spec with the files of the repository that its program may obey. Raises Refused."""
+    found = obeyed_files(spec.driver, Path(spec.cwd))
+    if not found:
+        return spec
+    # Bullpen's own settings can be left out; these the program reads by itself.
+    instead = "remove them, or choose the driver native"
+    try:
+        refuse_untrusted(found, home, Path(spec.cwd), otherwise=instead)
+    except Refused as error:
+        raise Refused(
+            f"The driver {spec.driver!r} runs a program that would obey them. {error.message}",
+            reason=error.reason,
+            remedy=error.remedy,
+        ) from error
+    approved = sorted({digest for _, _, digest in found})
+    return spec.evolve(options={**spec.options, APPROVED_FILES: approved})
+
+
+def _model(spec: AgentSpec, files: SpawnFiles, parent: tuple[str, AgentFacts] | None) -> str | None:
+    model = spec.model
+    if model is None and parent is not None and parent[1].spec.driver == spec.driver:
+        model = parent[1].spec.model
+    return str(choose(model, files.environ)) if spec.driver == "native" else model
+
+
+def unattended(spec: AgentSpec, *, plans: bool = True) -> AgentSpec:
+    """The spec for an agent without a person: a policy answers its requests instead.
+
+    Without `plans`, its plans still wait for a person, because someone asked for that.
+    """
+    policy = spec.policy
+    if policy.approver == "human":
+        policy = policy.evolve(approver="policy")
+    if plans and policy.plan_approver == "human":
+        policy = policy.evolve(plan_approver="rule")
+    return spec.evolve(policy=policy.raw)

@@ -1,0 +1,68 @@
+"""Public: what an author of a driver, backend, tool or machine needs.
+
+- A driver takes an agent's turns: `Driver` declares its `Capabilities` (`EVERYTHING` is all of
+  them), gets a `TurnInput`, and returns a `TurnResult` or raises `TurnFailed`. It also gets a
+  `Desk`, whose parts are `Identity`, `Mailroom`, `TaskWork`, `Permissions`, `Reporting` and
+  `Runtime`. `Mail` is what it reads, `Call` is a tool call that needs permission, and `Colleagues`
+  starts teammates.
+- A backend runs agents somewhere: `Backend` starts a `Launch`, marked by `NONCE`.
+- A tool is something a model can call: `Tool` with a `ToolInput`. It names the part of the desk
+  that it needs; every member has a `TeamDesk`.
+- Machines: `Hosts` starts and stops agents on other machines; `OneMachine` has none.
+
+`bullpen.testing` has the suites that drivers and backends must pass.
+"""
+
+from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import (
+    Colleagues,
+    Desk,
+    Identity,
+    Mail,
+    Mailroom,
+    Permissions,
+    Reporting,
+    Runtime,
+    TaskWork,
+    TeamDesk,
+    Wanted,
+)
+from bullpen.agents.contracts.driver import (
+    EVERYTHING,
+    Capabilities,
+    Driver,
+    TurnFailed,
+    TurnInput,
+    TurnResult,
+)
+from bullpen.agents.contracts.machines import Hosts, OneMachine
+from bullpen.agents.contracts.tool import Tool, ToolInput
+
+__all__ = [
+    "EVERYTHING",
+    "NONCE",
+    "Backend",
+    "Call",
+    "Capabilities",
+    "Colleagues",
+    "Desk",
+    "Driver",
+    "Hosts",
+    "Identity",
+    "Launch",
+    "Mail",
+    "Mailroom",
+    "OneMachine",
+    "Permissions",
+    "Reporting",
+    "Runtime",
+    "TaskWork",
+    "TeamDesk",
+    "Tool",
+    "ToolInput",
+    "TurnFailed",
+    "TurnInput",
+    "TurnResult",
+    "Wanted",
+]

@@ -1,0 +1,93 @@
+"""A tool call before it is made, and the decision about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bullpen.protocol import json_text, names
+from bullpen.protocol.policy import Mode
+from bullpen.team.requests.mode_rules import Effect, Kind
+
+_DETAIL_FIELDS = (
+    "command",
+    "file_path",
+    "pattern",
+    "subject",
+    "summary",
+    "taskId",
+    "name",
+    "bash_id",
+    "shell_id",
+    "to",
+    "recipient",
+    "reason",
+)
+_DETAIL_CHARS_MAX = 79
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that a model wants to make. `use_id` is the model's id for it.
+
+    `real` is the real path of its file, for a tool that will open exactly that file.
+    """
+
+    tool: str
+    input: Mapping[str, Any]
+    kind: Kind
+    use_id: str | None = None
+    real: str | None = None
+
+    @property
+    def detail(self) -> str:
+        """What the call is about, on one short line."""
+        for name in _DETAIL_FIELDS:
+            value = self.input.get(name)
+            if isinstance(value, str) and value.strip():
+                line = " ".join(value.split())
+                return line if len(line) <= _DETAIL_CHARS_MAX else f"{line[:_DETAIL_CHARS_MAX]}…"
+        return ""
+
+    @property
+    def digest(self) -> str:
+        """A hash that identifies the call: an answer is valid only for this call."""
+        return names.input_digest(self.tool, json_text.dumps_line(dict(self.input)))
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Everything that decides about the calls of one agent at the moment.
+
+    `tools` are the tools it was given by name, perhaps only in part: `Bash(git:*)`. `readable`
+    directories may be read besides those it works in. No file tool may change `private`
+    directories, in any mode: they hold the teams.
+    """
+
+    mode: Mode
+    cwd: str
+    user_home: str
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision about a call: the effect, the reason, and the rule that decided.
+
+    `suggestions` are what "always" would allow, in Claude Code's format.
+    """
+
+    effect: Effect
+    why: str
+    rule: str | None = None
+    suggestions: tuple[dict[str, Any], ...] = field(default=())

@@ -1,0 +1,117 @@
+"""The driver contract: which program takes an agent's turns, and what the runner gives it.
+
+A driver takes one turn at a time. It checks for mail between two tool calls if it can, reports
+which mail a successful model request contained, and records what it does and uses. It decides
+nothing about the team. Every driver must pass `bullpen.testing.driver_contract`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from bullpen.agents.contracts.desk import Desk
+from bullpen.errors import BullpenError
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a driver can do. A spawn that needs more is refused.
+
+    The contract suite checks every capability, declared or not.
+    """
+
+    # Mail that arrives during a turn reaches the model in that turn.
+    mid_turn: bool = False
+    # It asks `desk.permit` before every call that changes something.
+    permissions: bool = False
+    # It also asks before calls that only read, so rules about reading apply.
+    asks_to_read: bool = False
+    # It also asks before commands that only read, so rules about such commands apply.
+    asks_to_run: bool = False
+    # It makes a call as the answer changed it. Without this, a changed call is not made.
+    edits: bool = False
+    # After a refusal the model is told why and continues in the same turn.
+    goes_on: bool = False
+    plan_mode: bool = False
+    resume: bool = False
+    # It reports its usage, at the latest when a turn ends.
+    usage: bool = False
+    # It calls `desk.may_spend` before every model request, not only before a turn.
+    brakes: bool = False
+
+
+EVERYTHING = Capabilities(
+    mid_turn=True,
+    permissions=True,
+    asks_to_read=True,
+    asks_to_run=True,
+    edits=True,
+    goes_on=True,
+    plan_mode=True,
+    resume=True,
+    usage=True,
+    brakes=True,
+)
+"""All capabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInput:
+    """The input of a turn: the briefing, mail, and why there is a turn."""
+
+    text: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """How a turn ended: the complete last words of the model."""
+
+    text: str
+
+
+class TurnFailed(BullpenError):
+    """A failed turn. `partial` is the text before the failure; its mail may be unseen.
+
+    With `for_good`, no other turn could succeed, and the agent fails.
+    """
+
+    def __init__(
+        self, message: str, *, remedy: str = "", partial: str = "", for_good: bool = False
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.partial = partial
+        self.for_good = for_good
+
+
+class Driver(Protocol):
+    """A program that takes turns for one agent, from `start` to `aclose`."""
+
+    @property
+    def name(self) -> str:
+        """The name that people use: native, scripted."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    async def start(self, desk: Desk) -> None:
+        """Get ready to take turns: load the history, check model and credentials.
+
+        Raises:
+            Unavailable: it cannot work; the text says what is missing.
+        """
+
+    def remembers(self, message_id: str) -> bool:
+        """Whether the driver's history already contains a message, from before a restart."""
+
+    async def turn(self, given: TurnInput, desk: Desk) -> TurnResult:
+        """Take one turn. Cancelling it stops everything it started, and keeps the history.
+
+        Raises:
+            TurnFailed: the model or its API failed; the text says why.
+        """
+
+    async def aclose(self) -> None:
+        """Release everything."""

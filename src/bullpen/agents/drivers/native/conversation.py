@@ -1,0 +1,168 @@
+"""The conversation of an agent, saved on disk so that it outlives the process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from bullpen.agents.drivers.conversation_file import write_whole
+from bullpen.agents.system.secrets import with_texts
+from bullpen.errors import Unavailable
+
+FILE = "history.json"
+FORMAT = 1
+
+INTERRUPTED = (
+    "No result: the agent's process ended while the tool was running. The call may have been"
+    " carried out, partly or completely. Check before you repeat it."
+)
+CANCELLED = (
+    "Cancelled: the turn was stopped while the tool was running. The call may have been carried out"
+    " partly. Check before you repeat it."
+)
+
+
+@dataclass(slots=True)
+class History:
+    """The conversation up to the model's last response, and what the next request must contain.
+
+    `owed` are the parts that the next request must contain: tool results or a summary. `ids` are
+    the team messages that are in the conversation, or were before it was compacted.
+    """
+
+    messages: list[ModelMessage] = field(default_factory=list)
+    owed: list[ModelRequestPart] = field(default_factory=list)
+    ids: dict[str, None] = field(default_factory=dict)
+    # The size of the conversation in tokens, as the API counted it.
+    tokens: int = 0
+    # Whether there are changes that are not saved yet.
+    unsaved: bool = False
+
+    def with_prompts(self, prompts: Sequence[str]) -> list[ModelMessage]:
+        """The messages of a request: the conversation, what is owed, then these prompts."""
+        return [*self.messages, ModelRequest(parts=self._parts(prompts))]
+
+    def commit(self, prompts: Sequence[str], ids: Iterable[str], response: ModelResponse) -> None:
+        """Add a request that succeeded and its response."""
+        self.messages.append(ModelRequest(parts=self._parts(prompts)))
+        self.messages.append(response)
+        self.owed = []
+        self.ids.update(dict.fromkeys(ids))
+        self.tokens = response.usage.input_tokens + response.usage.output_tokens
+        self.unsaved = True
+
+    def answer(self, call: ToolCallPart, text: str, *, error: bool) -> None:
+        """Add the result of a tool call."""
+        outcome: Literal["failed", "success"] = "failed" if error else "success"
+        result = ToolReturnPart(call.tool_name, text, call.tool_call_id, outcome=outcome)
+        self.owed.append(result)
+        self.unsaved = True
+
+    def replace(self, messages: list[ModelMessage], owed: list[ModelRequestPart]) -> None:
+        """Replace the conversation; the ids stay."""
+        self.messages = messages
+        self.owed = owed
+        self.tokens = 0
+        self.unsaved = True
+
+    def settle(self, why: str) -> None:
+        """Answer every open tool call: no API accepts a call without a result."""
+        for call in self.open_calls():
+            self.answer(call, why, error=True)
+
+    def open_calls(self) -> list[ToolCallPart]:
+        """The tool calls without a result, in order."""
+        if not self.messages or not isinstance(last := self.messages[-1], ModelResponse):
+            return []
+        answered = {part.tool_call_id for part in self.owed if isinstance(part, ToolReturnPart)}
+        return [call for call in last.tool_calls if call.tool_call_id not in answered]
+
+    def _parts(self, prompts: Sequence[str]) -> list[ModelRequestPart]:
+        return [*self.owed, *(UserPromptPart(content=prompt) for prompt in prompts)]
+
+
+def load(folder: Path) -> tuple[History, str | None]:
+    """The history in this folder, and what was wrong with a file that was moved aside."""
+    path = folder / FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return History(), None
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+    try:
+        history = _parse(json.loads(raw))
+    except (ValueError, KeyError, TypeError) as error:
+        return History(), _move_aside(path, error)
+    history.settle(INTERRUPTED)
+    return history, None
+
+
+def save(folder: Path, history: History, redacted: Callable[[str], str]) -> None:
+    """Write the history atomically and without the secrets that the model may have written."""
+    path = folder / FILE
+    try:
+        write_whole(path, _dump(history, redacted))
+    except OSError as error:
+        raise _cannot("write", path, error) from error
+    history.unsaved = False
+
+
+def _dump(history: History, redacted: Callable[[str], str]) -> bytes:
+    owed = [ModelRequest(parts=history.owed)] if history.owed else []
+    # The library serializes the messages; they are large, so they are not parsed again.
+    messages = ModelMessagesTypeAdapter.dump_json([*history.messages, *owed])
+    text = messages.decode("utf-8")
+    if redacted(text) != text:
+        # Redact values, not the JSON text, where a secret could match by accident.
+        messages = json.dumps(with_texts(json.loads(text), redacted)).encode()
+    kept = {"format": FORMAT, "ids": list(history.ids), "tokens": history.tokens}
+    head = json.dumps({**kept, "owed": bool(owed)})
+    return head[:-1].encode() + b', "messages": ' + messages + b"}\n"
+
+
+def _parse(kept: Any) -> History:
+    if kept["format"] != FORMAT:
+        raise ValueError(f"its format is {kept['format']!r}, not {FORMAT}")
+    messages = ModelMessagesTypeAdapter.validate_python(kept["messages"])
+    owed: list[ModelRequestPart] = []
+    if kept["owed"]:
+        last = messages.pop()
+        if not isinstance(last, ModelRequest):
+            raise ValueError("the owed parts are not a request")
+        owed = list(last.parts)
+    ids = dict.fromkeys(map(str, kept["ids"]))
+    return History(messages, owed, ids, int(kept["tokens"]))
+
+
+def _move_aside(path: Path, error: Exception) -> str:
+    number = 1
+    while (aside := path.with_name(f"history.damaged-{number}.json")).exists():
+        number += 1
+    try:
+        os.rename(path, aside)
+    except OSError as failed:
+        raise _cannot("move aside", path, failed) from failed
+    return f"Could not read the history; moved it to {aside}: {error}"
+
+
+def _cannot(what: str, path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"Cannot {what} the agent's history {path}: {error.strerror}.",
+        remedy="Check the disk and the permissions of the directory.",
+    )

@@ -1,0 +1,150 @@
+"""List the drivers, create one, and check a spec against one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bullpen.agents.contracts.driver import EVERYTHING, Capabilities, Driver
+from bullpen.agents.drivers.native import model_choice as native_choice
+from bullpen.agents.drivers.scripted.driver import Scripted
+from bullpen.agents.drivers.unsupported import unkept
+from bullpen.agents.system.vendors import programs
+from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
+from bullpen.agents.tools.toolbox import check_tools
+from bullpen.errors import Invalid, NotFound
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import MODES
+from bullpen.sandbox.command import check_sandbox
+
+DRIVERS = ("native", "scripted", *programs.PROGRAMS)
+"""Every driver: Bullpen's own, the scripted one, and those for other vendors' programs."""
+
+
+def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Driver:
+    """The driver that a spec asks for. All agents of a machine share the folder `limits`."""
+    # A driver that needs an extra is imported when it is used.
+    if spec.driver == "native":
+        from bullpen.agents.drivers import native
+
+        return native.make(spec, env, limits=limits)
+    if spec.driver == "scripted":
+        return Scripted(spec)
+    if spec.driver in PRESETS or spec.driver == GENERIC.name:
+        programs.check_libraries(spec.driver)
+        from bullpen.agents.drivers.acp import driver as acp
+
+        return acp.make(spec)
+    if spec.driver == programs.CLAUDE_CODE:
+        programs.check_libraries(spec.driver)
+        from bullpen.agents.drivers.claude_code.driver import ClaudeCodeDriver
+
+        return ClaudeCodeDriver(spec, env)
+    raise Invalid(
+        f"There is no driver {spec.driver!r}.",
+        remedy=f"Choose one of these: {', '.join(DRIVERS)}.",
+    )
+
+
+def capabilities_of(driver: str) -> Capabilities:
+    """The capabilities that a driver declares. Needs no model library and no program."""
+    if driver in PRESETS:
+        return PRESETS[driver].capabilities
+    if driver == GENERIC.name:
+        return GENERIC.capabilities
+    if driver == "native":
+        return EVERYTHING
+    bare = AgentSpec.new(driver=driver, backend="subprocess", cwd="/")
+    return make_driver(bare, {}, limits=Path()).capabilities
+
+
+def reads_unasked(driver: str) -> bool:
+    """Whether the driver is a program that reads files without asking, in every mode."""
+    return programs.is_foreign(driver) and not capabilities_of(driver).asks_to_read
+
+
+def runs_unasked(driver: str) -> bool:
+    """Whether the driver is a program that runs commands that only read without asking."""
+    return programs.is_foreign(driver) and not capabilities_of(driver).asks_to_run
+
+
+def check_spec(
+    spec: AgentSpec, in_money: bool = False, *, environ: Mapping[str, str] | None = None
+) -> None:
+    """Refuse at spawn everything that could not be enforced or run later.
+
+    `in_money` says that there is a budget in money. The environment names the model's address.
+    """
+    check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    if spec.mode is not None and spec.mode not in MODES:
+        raise Invalid(
+            f"There is no mode {spec.mode!r}.",
+            remedy=f"Choose one of these: {', '.join(MODES)}.",
+        )
+    # Its own worktree is made when it starts.
+    if spec.workspace is None and not Path(spec.cwd).is_dir():
+        raise NotFound(
+            f"There is no directory {spec.cwd}.", remedy="Name an existing one with --cwd."
+        )
+    can = capabilities_of(spec.driver)
+    _refuse_unkept(spec, can)
+    if programs.is_foreign(spec.driver):
+        programs.check_program(spec, os.environ if environ is None else environ)
+    else:
+        if programs.COMMAND in spec.options:
+            programs.command_of(spec)
+        # Refuses what is not installed.
+        make_driver(spec, {}, limits=Path())
+    if spec.policy.sandbox is not None:
+        check_sandbox()
+    if spec.driver == "scripted" and spec.script is None:
+        raise Invalid(
+            "The driver 'scripted' needs a script.", remedy="Name one with --script FILE."
+        )
+    _refuse_budget(spec, can, in_money, environ or {})
+
+
+def _refuse_unkept(spec: AgentSpec, can: Capabilities) -> None:
+    """Refuse modes and rules that the driver cannot enforce."""
+    if spec.start_mode != "bypassPermissions" and not can.permissions:
+        raise Invalid(
+            f"The driver {spec.driver!r} never asks for permission, so the mode"
+            f" {spec.start_mode!r} cannot be enforced.",
+            remedy="Choose another driver, or the mode bypassPermissions.",
+        )
+    if spec.mode == "plan" and not can.plan_mode:
+        raise Invalid(
+            f"The driver {spec.driver!r} has no plan mode.", remedy="Choose another driver or mode."
+        )
+    if found := unkept(spec, can):
+        raise Invalid(
+            f"The driver {spec.driver!r} cannot do everything that was asked for: "
+            + "; ".join(f"{field}: {why}" for field, why in found)
+            + ".",
+            remedy="Leave these out, or choose the driver native.",
+        )
+
+
+def _refuse_budget(
+    spec: AgentSpec, can: Capabilities, in_money: bool, environ: Mapping[str, str]
+) -> None:
+    if (in_money or spec.budget_with_turns.tokens is not None) and not can.usage:
+        raise Invalid(
+            f"The driver {spec.driver!r} does not report usage, so a budget cannot be enforced.",
+            remedy="Choose another driver, or a budget in turns or seconds.",
+        )
+    if (
+        in_money
+        and programs.is_foreign(spec.driver)
+        and not programs.PROGRAMS[spec.driver].tells_cost
+    ):
+        raise Invalid(
+            f"The driver {spec.driver!r} does not report what its requests cost, so a budget in"
+            " money cannot be enforced.",
+            remedy="Give a budget in tokens, turns or seconds, or choose the driver native.",
+        )
+    if in_money and spec.driver == "native":
+        from bullpen.agents.drivers.native.model import check_price
+
+        check_price(native_choice.choose(spec.model, environ))

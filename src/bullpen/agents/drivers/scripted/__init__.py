@@ -1,0 +1,1 @@
+"""The scripted driver: an agent that follows a script."""

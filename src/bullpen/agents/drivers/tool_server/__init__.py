@@ -1,0 +1,1 @@
+"""The team tools for another vendor's program, served over MCP by the runner."""

@@ -1,0 +1,1 @@
+"""Hooks: the user's commands, and when each of them runs."""

@@ -1,0 +1,1 @@
+"""Mail as a model reads it: sorted, framed, and introduced by a briefing."""

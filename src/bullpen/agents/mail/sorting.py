@@ -1,0 +1,93 @@
+"""Sort unread mail: orders for the runner, mail that starts a turn, mail that can wait. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bullpen.protocol import json_text
+from bullpen.protocol.payloads import (
+    Control,
+    IdleNotification,
+    PermissionResponse,
+    PlanApprovalResponse,
+    payload_of,
+)
+from bullpen.protocol.team import TeamConfig
+from bullpen.store.contract import Entry
+from bullpen.team.lookup import leads
+
+_POLITE = re.compile(
+    r"(ok(ay)?|thanks|thank you|thx|ack|acknowledged|got it|understood|noted|will do|roger|"
+    r"sounds good|great|perfect|received)",
+)
+_POLITE_CHARACTERS_MAX = 60
+
+
+Order = Control | PermissionResponse | PlanApprovalResponse
+"""Messages that the runner handles itself. Answers are among them, so that no model fakes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedMail:
+    """Unread mail, sorted.
+
+    The runner obeys `orders`; they never reach a model. Everything else is `mail`, in the order it
+    came. If some of it is `urgent`, it starts a turn at once. If there are only `reports`, it
+    starts a turn once their senders are idle. Other mail waits for the next turn.
+    """
+
+    orders: tuple[tuple[Entry, Order], ...]
+    mail: tuple[Entry, ...]
+    urgent: bool
+    reports: bool
+
+
+def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> SortedMail:
+    """Sort the unread mail of an agent."""
+    orders: list[tuple[Entry, Order]] = []
+    mail: list[Entry] = []
+    urgent = reports = False
+    for entry in entries:
+        payload = payload_of(entry.message.text)
+        if isinstance(payload, PermissionResponse | PlanApprovalResponse) or (
+            isinstance(payload, Control) and _may_order(team, entry.message.sender, agent)
+        ):
+            orders.append((entry, payload))
+            continue
+        mail.append(entry)
+        if isinstance(payload, IdleNotification):
+            reports = reports or bool(payload.result or payload.failure_reason)
+        elif payload is not None or not is_acknowledgement(entry.message.text):
+            urgent = True
+    return SortedMail(tuple(orders), tuple(mail), urgent, reports)
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a message only says that another one was received."""
+    if len(text) > _POLITE_CHARACTERS_MAX:
+        return False
+    rest = _POLITE.sub("", text.lower())
+    return bool(text.strip()) and not re.search(r"\w", rest)
+
+
+def _may_order(team: TeamConfig, sender: str, agent: str) -> bool:
+    """Whether the sender is the lead, or the member that spawned this agent."""
+    member = team.member(agent)
+    facts = member.agent if member is not None else None
+    return leads(team, sender) or (facts is not None and facts.parent == sender)
+
+
+def without_repeats(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries, with only the last of several identical idle notices from one sender."""
+    kept: dict[object, Entry] = {}
+    for entry in entries:
+        payload = payload_of(entry.message.text)
+        key: object = entry.id
+        if isinstance(payload, IdleNotification):
+            said = {field: value for field, value in payload.raw.items() if field != "timestamp"}
+            key = (entry.message.sender, json_text.dumps_line(said))
+            kept.pop(key, None)
+        kept[key] = entry
+    return tuple(kept.values())

@@ -1,0 +1,500 @@
+"""Decide on a tool call: deny rules first, then plan mode, ask rules, allow rules, the mode."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from bullpen.agents.contracts.call import Call, Rights, Ruling
+from bullpen.agents.permissions.protected_files import names_it, protected
+from bullpen.agents.permissions.rule_language import paths
+from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, rule_of
+from bullpen.agents.permissions.shell import match
+from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
+from bullpen.agents.permissions.shell.path_words import named_paths
+from bullpen.agents.permissions.suggest import suggestions
+from bullpen.protocol.agent import AgentFacts
+from bullpen.team.requests.mode_rules import Kind, effect_of_mode
+
+# More files than a person names in one line. Looking them up takes time.
+_FILES_MAX = 300
+_SHOWN_CHARS_MAX = 60
+
+_PRIVATE = "only the team tools may change the files of a team"
+_ASKED = {
+    "read": "reading files outside the project",
+    "write": "changing files",
+    "run": "running commands",
+    "team": "using this tool",
+}
+
+
+def rights_of(
+    agent: AgentFacts,
+    *,
+    user_home: str,
+    readable: tuple[str, ...] = (),
+    private: tuple[str, ...] = (),
+) -> Rights:
+    """The present rights of an agent: those it was spawned with, and those that were added."""
+    spec, stands = agent.spec, agent.standing
+    given = spec.policy
+    return Rights(
+        mode=agent.mode,
+        cwd=spec.cwd,
+        user_home=user_home,
+        allow=(*given.allow, *stands.allow),
+        deny=(*given.deny, *(spec.disallowed_tools or ())),
+        ask=tuple(given.ask),
+        directories=(*given.directories, *stands.directories),
+        readable=readable,
+        private=private,
+        tools=None if spec.tools is None else tuple(spec.tools),
+    )
+
+
+def decide(call: Call, rights: Rights) -> Ruling:
+    """Decide on a call: allow, ask or deny."""
+    ruling = _verdict(_Case.of(call, rights))
+    if ruling.effect != "ask":
+        return ruling
+    if rights.mode == "dontAsk":
+        return Ruling("deny", f"{ruling.why}, and the mode dontAsk never asks", ruling.rule)
+    case = _Case.of(call, rights)
+    files = _Files(rights, moved=case.line is not None and match.moves(case.line))
+    offered = suggestions(
+        case.call, case.rights, case.places, case.line, files=files, allows=_would_allow
+    )
+    return replace(ruling, suggestions=offered)
+
+
+def hidden(path: str, rights: Rights) -> bool:
+    """Whether a rule denies reading this file, which a search has found."""
+    found = paths.place(path, rights.cwd, rights.user_home)
+    bases = _bases(rights)
+    for rule in map(rule_of, rights.deny):
+        if rule.tool not in ("Read", "Glob", "Grep"):
+            continue
+        # Rules of other tools without a specifier are about the tool, not about files.
+        if rule.specifier is None and rule.tool == "Read":
+            return True
+        if rule.specifier is not None and paths.forbids(rule.specifier, found, bases):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A call with everything known about it. `places` is None if it is not about files."""
+
+    call: Call
+    rights: Rights
+    kind: Kind
+    places: tuple[paths.RealPath, ...] | None = None
+    line: CommandLine | None = None
+
+    @classmethod
+    def of(cls, call: Call, rights: Rights) -> _Case:
+        kind: Kind = "run" if call.tool.startswith("mcp__") else call.kind
+        line = split(_command(call)) if call.tool == "Bash" else None
+        return cls(call, rights, kind, _places(call, kind, rights), line)
+
+    @property
+    def command(self) -> str:
+        return _command(self.call)
+
+    @property
+    def inside(self) -> bool:
+        roots = _roots(self.rights)
+        if self.kind == "read":
+            roots = (*roots, *self.rights.readable)
+        return self.places is None or all(paths.lies_in(each, roots) for each in self.places)
+
+
+def _command(call: Call) -> str:
+    command = call.input.get("command")
+    return command if isinstance(command, str) else ""
+
+
+def _places(call: Call, kind: Kind, rights: Rights) -> tuple[paths.RealPath, ...] | None:
+    if call.tool not in PATH_TOOLS and kind != "write":
+        return None
+    named = _named(call)
+    if named is None:
+        return (paths.NOWHERE,)
+    found = tuple(paths.place(each, rights.cwd, rights.user_home) for each in named)
+    # Not resolved again: this path will be opened, wherever links lead by now.
+    return found if call.real is None else (*found, paths.RealPath((call.real,), (call.real,)))
+
+
+def _named(call: Call) -> Iterable[str] | None:
+    """The paths that a call names; None if they are unknown."""
+    given = call.input
+    if call.tool == "Glob":
+        pattern, path = given.get("pattern"), given.get("path")
+        if not isinstance(pattern, str) or not isinstance(path, str | None):
+            return None
+        return paths.glob_paths(pattern, path)
+    if call.tool in ("Grep", "LS"):
+        path = given.get("path") or "."
+        return [path] if isinstance(path, str) else None
+    for key in ("file_path", "notebook_path", "path"):
+        if key in given:
+            return [given[key]] if isinstance(given[key], str) else None
+    return None
+
+
+def _bases(rights: Rights) -> paths.Bases:
+    return paths.Bases(rights.cwd, rights.user_home, _roots(rights)[1:])
+
+
+def _verdict(case: _Case) -> Ruling:
+    for step in (_not_given, _denied, _planning, _asked, _allowed):
+        ruling = step(case)
+        if ruling is not None:
+            return ruling
+    return _by_mode(case)
+
+
+def _not_given(case: _Case) -> Ruling | None:
+    """Deny tools that are not in the agent's list, or not in this form."""
+    if case.rights.tools is None:
+        return None
+    tool = case.call.tool
+    mcp = tool.startswith("mcp__")
+    given = [
+        rule
+        for rule in map(rule_of, case.rights.tools)
+        if rule.tool == tool or (mcp and about(rule, tool, strict=False))
+    ]
+    if not given:
+        return Ruling("deny", f"{tool} is not in the agent's list of tools")
+    if any(rule.blanket for rule in given) or _covering(case, given) is not None:
+        return None
+    forms = ", ".join(rule.text for rule in given)
+    return Ruling("deny", f"the agent's list of tools has only {forms}")
+
+
+def _denied(case: _Case) -> Ruling | None:
+    places = case.places or ()
+    if case.kind == "write" and any(paths.may_lie_in(each, case.rights.private) for each in places):
+        return Ruling("deny", _PRIVATE)
+    rules = [rule_of(text) for text in case.rights.deny]
+    if case.line is not None:
+        return _line_denied(case, case.line, rules)
+    by = _forbidding(case, rules)
+    return None if by is None else _deny_by(by)
+
+
+def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
+    """The first rule that matches a call that is not a command."""
+    bases = _bases(case.rights)
+    for rule in rules:
+        if not about(rule, case.call.tool, strict=True):
+            continue
+        if rule.specifier is None or rule.broken is not None or case.places is None:
+            return rule
+        if any(paths.forbids(rule.specifier, each, bases) for each in case.places):
+            return rule
+    return None
+
+
+def _line_denied(case: _Case, line: CommandLine, rules: list[Rule]) -> Ruling | None:
+    found = match.forbidden(case.command, line, _of_bash(rules))
+    if found is not None and found.certainty == "sure":
+        return _deny_by(found.rule)
+    opened = list(match.redirects(line))
+    by = _for_redirections(line, rules)
+    if by is not None:
+        return _deny_by(by)
+    if any(each.writes and _is_private(each.target.text, case.rights) for each in opened):
+        return Ruling("deny", _PRIVATE)
+    touched = _touched(line, rules, case.rights)
+    return _deny_by(touched.rule) if touched is not None and touched.certain else None
+
+
+def _deny_by(rule: Rule) -> Ruling:
+    return Ruling("deny", f"the rule {rule.text} denies it", rule.text)
+
+
+def _of_bash(rules: Iterable[Rule]) -> list[Rule]:
+    return [rule for rule in rules if about(rule, "Bash", strict=True)]
+
+
+def _for_redirections(line: CommandLine, rules: list[Rule]) -> Rule | None:
+    """The first rule that denies a whole tool, where a redirection does what the tool does."""
+    tools = {"Write" if each.writes else "Read" for each in match.redirects(line)}
+    for rule in rules:
+        whole = rule.specifier is None or rule.broken is not None
+        if whole and any(about(rule, tool, strict=True) for tool in tools):
+            return rule
+    return None
+
+
+def _is_private(path: str, rights: Rights) -> bool:
+    found = paths.place(path, rights.cwd, rights.user_home)
+    return paths.may_lie_in(found, rights.private)
+
+
+def _file_case(path: str, kind: Kind, rights: Rights) -> _Case:
+    """The file of a redirection, as if a tool opened it."""
+    tool = "Write" if kind == "write" else "Read"
+    return _Case.of(Call(tool, {"file_path": path}, kind), replace(rights, tools=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """A rule for files that a line matches, certainly or perhaps; then `doubt` says why."""
+
+    rule: Rule
+    doubt: str | None = None
+
+    @property
+    def certain(self) -> bool:
+        return self.doubt is None
+
+
+def _touched(line: CommandLine, rules: list[Rule], rights: Rights) -> _Touched | None:
+    """The first rule for files that the words of a line match; certain matches come first."""
+    of_files = [rule for rule in rules if rule.tool in PATH_TOOLS and rule.specifier is not None]
+    if not of_files:
+        return None
+    bases = _bases(rights)
+    patterns = [(rule, paths.DenyPattern(rule.specifier or "", bases)) for rule in of_files]
+    named = named_paths(line, cwd=rights.cwd, user_home=rights.user_home)
+    perhaps = None if named.doubt is None else _Touched(of_files[0], named.doubt)
+    looked_up = 0
+    for text, exact in named.texts.items():
+        for base in named.bases:
+            for each in _meant(text, base, rights.user_home):
+                looked_up += 1
+                if looked_up > _FILES_MAX:
+                    return _Touched(of_files[0], "it names too many files")
+                by = next((rule for rule, pattern in patterns if pattern.matches(each)), None)
+                if by is not None and exact:
+                    return _Touched(by)
+                if by is not None:
+                    perhaps = perhaps or _Touched(by, "a pattern may match the file")
+                elif not each.sure:
+                    perhaps = perhaps or _Touched(
+                        of_files[0], f"the real path of {text} is unknown"
+                    )
+    return perhaps
+
+
+def _meant(text: str, base: str, user_home: str) -> Iterator[paths.RealPath]:
+    """The paths that a text means in a directory: its own, and those that it matches."""
+    yield paths.place(text, base, user_home)
+    if any(char in text for char in "*?["):
+        found = paths.globbed(paths.absolute(text, base, user_home))
+        if found is None:
+            yield paths.NOWHERE
+        for each in found or ():
+            yield paths.place(each, base, user_home)
+
+
+def _planning(case: _Case) -> Ruling | None:
+    if case.rights.mode != "plan" or case.kind not in ("write", "run"):
+        return None
+    return Ruling("deny", "plan mode allows no changes and no commands until the plan is approved")
+
+
+def _asked(case: _Case) -> Ruling | None:
+    rules = [rule_of(text) for text in case.rights.ask]
+    if case.line is None:
+        by = _forbidding(case, rules)
+        return None if by is None else _ask_by(by)
+    for given in (map(rule_of, case.rights.deny), rules):
+        found = match.forbidden(case.command, case.line, _of_bash(given))
+        if found is not None and found.certainty == "sure":
+            return _ask_by(found.rule)
+        if found is not None:
+            return _ask_in_doubt(found.rule, case.line.opaque)
+    by = _for_redirections(case.line, rules)
+    if by is not None:
+        return _ask_by(by)
+    for lists in (case.rights.deny, case.rights.ask):
+        touched = _touched(case.line, [rule_of(text) for text in lists], case.rights)
+        if touched is not None and touched.certain:
+            return _ask_by(touched.rule)
+        # Whoever has a worktree has a rule that asks about the user's: only denials ask in doubt.
+        if touched is not None and lists is case.rights.deny:
+            return _ask_in_doubt(touched.rule, touched.doubt)
+    return None
+
+
+def _ask_in_doubt(rule: Rule, doubt: str | None) -> Ruling:
+    doubt = doubt or "a part is known only when it runs"
+    why = f"Bullpen cannot tell whether the rule {rule.text} matches: {doubt}"
+    return Ruling("ask", why, rule.text)
+
+
+def _ask_by(rule: Rule) -> Ruling:
+    return Ruling("ask", f"the rule {rule.text} asks for approval", rule.text)
+
+
+def _allowed(case: _Case) -> Ruling | None:
+    by = _covering(case, [rule_of(text) for text in case.rights.allow])
+    return None if by is None else Ruling("allow", f"the rule {by.text} allows it", by.text)
+
+
+def _covering(case: _Case, rules: list[Rule]) -> Rule | None:
+    """A rule that allows a call, alone or together with others."""
+    tool = case.call.tool
+    rules = [rule for rule in rules if rule.broken is None and about(rule, tool, strict=False)]
+    if case.line is not None:
+        return _covering_line(case, case.line, rules)
+    return next((rule for rule in rules if _permits(rule, case)), None)
+
+
+def _permits(rule: Rule, case: _Case) -> bool:
+    places = case.places or ()
+    if case.kind == "write":
+        guarded = [each for each in places if protected(each, _roots(case.rights))]
+        if guarded and not names_it(rule):
+            return False
+    if rule.specifier is None:
+        return True
+    bases = _bases(case.rights)
+    return bool(places) and all(paths.permits(rule.specifier, each, bases) for each in places)
+
+
+def _roots(rights: Rights) -> tuple[str, ...]:
+    """The agent's working directories, its own first."""
+    given = (rights.cwd, *rights.directories)
+    return tuple(paths.absolute(each, rights.cwd, rights.user_home) for each in given)
+
+
+def _covering_line(case: _Case, line: CommandLine, rules: list[Rule]) -> Rule | None:
+    blanket = next((rule for rule in rules if rule.blanket), None)
+    if blanket is not None:
+        return blanket
+    if line.opaque is not None:
+        return None
+    harmless = _harmless_parts(line, case.rights)
+    files = _Files(case.rights, moved=match.moves(line))
+    missing, used = match.uncovered(case.command, line, rules, stays=harmless, files=files)
+    if missing or not used:
+        return None
+    whole = any(rule.words is not None and rule.words.line is not None for rule in used)
+    if not whole and not all(_may_open(each, line, case.rights) for each in match.redirects(line)):
+        return None
+    return used[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What is known about the paths in the words of a command. Relative ones move with a cd."""
+
+    rights: Rights
+    moved: bool
+
+    def inside(self, text: str, *, glob: bool) -> bool:
+        """Whether a path is certainly in the agent's directories."""
+        if self.moved and not text.startswith("/"):
+            return not glob and ".." not in text.split("/") and not text.startswith("~")
+        return all(self._case(each, "read").inside for each in self._paths(text, glob=glob))
+
+    def writable(self, text: str, *, glob: bool) -> bool:
+        """Whether it is inside, no guarded file, and no rule denies writing it."""
+        if self.moved and not text.startswith("/"):
+            return False
+        return all(self._may_change(each) for each in self._paths(text, glob=glob))
+
+    def exists(self, text: str) -> bool:
+        """Whether there is something at this path."""
+        return self.moved or os.path.lexists(os.path.join(self.rights.cwd, text))
+
+    def _case(self, path: str, kind: Kind) -> _Case:
+        return _file_case(path, kind, replace(self.rights, readable=()))
+
+    def _may_change(self, path: str) -> bool:
+        case = self._case(path, "write")
+        if not case.inside or any(
+            protected(each, _roots(self.rights)) for each in case.places or ()
+        ):
+            return False
+        # The rules that deny were asked about every word of the line.
+        return not _is_private(path, self.rights)
+
+    def _paths(self, text: str, *, glob: bool) -> list[str]:
+        """The path, or what a pattern matches; one that leads outside if that is unknown."""
+        if not glob:
+            return [text]
+        if any(sign in text for sign in "$`{}<>()~") or ".." in text.split("/"):
+            return ["/"]
+        start = paths.absolute(text, self.rights.cwd, self.rights.user_home)
+        found = paths.globbed(start)
+        return found if found is not None and len(found) <= _FILES_MAX else ["/"]
+
+
+def _harmless_parts(line: CommandLine, rights: Rights) -> list[LinePart]:
+    """The parts that only change to an inner directory, or only open files."""
+    found: list[LinePart] = []
+    moved = False
+    given = replace(rights, readable=())
+    for part in line.parts:
+        to = match.goes_to(part)
+        if not part.words and not part.assigns:
+            found.append(part)
+        elif to is not None:
+            if to.startswith("/") or not moved:
+                inside = _Case.of(Call("Grep", {"path": to}, "read"), given).inside
+                found += [part] if inside else []
+            moved = True
+    return found
+
+
+def _may_open(each: Redirect, line: CommandLine, rights: Rights) -> bool:
+    """Whether the file of a redirection may be opened without asking."""
+    if not each.target.literal:
+        return False
+    if match.moves(line) and not each.target.text.startswith("/"):
+        return False
+    kind: Kind = "write" if each.writes else "read"
+    case = _file_case(each.target.text, kind, rights)
+    # The rules that deny and ask were asked about the whole line.
+    ruling = _planning(case) or _allowed(case) or _by_mode(case)
+    return ruling.effect == "allow"
+
+
+def _by_mode(case: _Case) -> Ruling:
+    mode, inside = case.rights.mode, case.inside
+    effect = effect_of_mode(mode, case.kind, inside=inside)
+    if effect == "allow":
+        guarded = case.kind == "write" and mode != "bypassPermissions"
+        if guarded and any(protected(each, _roots(case.rights)) for each in case.places or ()):
+            return Ruling("ask", "the file is guarded: other programs run or obey it")
+        return Ruling("allow", f"the mode {mode} allows it")
+    if not inside:
+        sure = all(each.sure for each in case.places or ())
+        where = "the file is outside the project" if sure else "the real path is unknown"
+        return Ruling(effect, where)
+    if effect == "deny":
+        why = _gap(case) or "no rule allows it"
+        return Ruling("deny", f"{why}, and the mode {mode} allows nothing else")
+    why = f"the mode {mode} asks before {_ASKED[case.kind]}"
+    gap = _gap(case)
+    return Ruling("ask", why if gap is None else f"{gap}, and {why}")
+
+
+def _gap(case: _Case) -> str | None:
+    """What the allow rules for commands do not cover here, if there are such rules."""
+    rules = [rule for rule in map(rule_of, case.rights.allow) if rule.tool == "Bash"]
+    if case.line is None or not rules:
+        return None
+    if case.line.opaque is not None:
+        return f"Bullpen cannot tell what the command runs ({case.line.opaque})"
+    harmless = _harmless_parts(case.line, case.rights)
+    files = _Files(case.rights, moved=match.moves(case.line))
+    missing, _ = match.uncovered(case.command, case.line, rules, stays=harmless, files=files)
+    if not missing:
+        return "no rule allows a file that the command opens"
+    shown = " ".join(word.text[:_SHOWN_CHARS_MAX] for word in missing[0].words[:_SHOWN_CHARS_MAX])
+    return f"no rule allows {textwrap.shorten(shown, _SHOWN_CHARS_MAX, placeholder=' …')!r}"
+
+
+def _would_allow(call: Call, rights: Rights) -> bool:
+    return _verdict(_Case.of(call, rights)).effect == "allow"

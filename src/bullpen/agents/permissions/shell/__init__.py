@@ -1,0 +1,1 @@
+"""Parse shell command lines as bash does."""

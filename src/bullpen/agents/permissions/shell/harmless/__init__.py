@@ -1,0 +1,1 @@
+"""What is harmless on a command line, for each program that Bullpen knows."""

@@ -1,0 +1,94 @@
+"""Read the tables of harmless words.
+
+An entry is `PROGRAM [SUBCOMMAND ...]: TOKENS`. Several names share an entry if commas separate
+them. The tokens are what may follow the name:
+
+| token | meaning |
+| --- | --- |
+| `any` | every word is harmless |
+| `-abc` | the short options a, b and c, alone or combined |
+| `-abn=KIND` | the same; n has a value of this kind, attached or in the next word |
+| `-abU?` | the same; U may have a value attached |
+| `-#` | a number as an option: `-5` |
+| `--name` | a long option, also with `=` and any value |
+| `--name=KIND` | a long option with a value of this kind, attached or in the next word |
+| `/REGEX/` | a word that starts with a dash and matches as a whole |
+| `*KIND`, `*KIND,KIND` | operands: the kind of each, the last one for all that follow |
+| `one-dash` | this program's long options have one dash or two, and its letters do not combine |
+| `at` | a word may start with `@` (most programs read a file of options then) |
+| `needs:X,Y` | harmless only with one of these words |
+| `-- TOKENS` | what may follow the word `--` (without it: operands; with `one-dash` nothing) |
+| `@GROUP` | the tokens of the entry `@GROUP` |
+
+The kinds of values and operands are in `judge.py`; an empty KIND is any value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+_DASHES = "--"
+
+
+@dataclass(slots=True)
+class Harmless:
+    """The harmless words behind one program or subcommand. A kind of None takes no word."""
+
+    anything: bool = False
+    shorts: dict[str, str | None] = field(default_factory=dict)
+    longs: dict[str, str | None] = field(default_factory=dict)
+    patterns: list[re.Pattern[str]] = field(default_factory=list)
+    operands: tuple[str, ...] = ()
+    one_dash: bool = False
+    at: bool = False
+    needs: frozenset[str] = frozenset()
+    tail: Harmless | None = None
+
+
+def read_tables(texts: Iterable[str]) -> dict[str, Harmless]:
+    """The entries of these tables by program and subcommand."""
+    tokens: dict[str, list[str]] = {}
+    for text in texts:
+        for entry in re.split(r"\n(?=\S)", text.strip()):
+            names, _, rest = " ".join(entry.split()).partition(": ")
+            for name in names.split(", "):
+                tokens[name] = rest.split()
+    return {
+        name: _entry(given, tokens) for name, given in tokens.items() if not name.startswith("@")
+    }
+
+
+def _entry(tokens: list[str], groups: dict[str, list[str]]) -> Harmless:
+    found = Harmless()
+    for at, token in enumerate(tokens):
+        if token == _DASHES:
+            found.tail = _entry(tokens[at + 1 :], groups)
+            break
+        _add(found, token, groups)
+    return found
+
+
+def _add(found: Harmless, token: str, groups: dict[str, list[str]]) -> None:
+    if token.startswith("@"):
+        for each in groups[token]:
+            _add(found, each, groups)
+    elif token in {"any", "one-dash", "at"}:
+        setattr(found, {"any": "anything", "one-dash": "one_dash"}.get(token, token), True)
+    elif token.startswith("needs:"):
+        found.needs = frozenset(token.removeprefix("needs:").split(","))
+    elif token.startswith("*"):
+        found.operands = tuple(kind or "any" for kind in token[1:].split(","))
+    elif token.startswith("/"):
+        found.patterns.append(re.compile(token[1:-1]))
+    elif token.startswith("--") or found.one_dash:
+        name, has_value, kind = token.partition("=")
+        found.longs[name.lstrip("-")] = (kind or "any") if has_value else None
+    else:
+        letters, has_value, kind = token[1:].partition("=")
+        if token.endswith("?"):
+            letters, has_value, kind = token[1:-1], "?", "attached"
+        found.shorts.update(dict.fromkeys(letters, None))
+        if has_value:
+            found.shorts[letters[-1]] = kind or "any"

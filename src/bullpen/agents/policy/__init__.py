@@ -1,1 +1,0 @@
-"""What an agent may do: rules, paths, shell commands, and the verdict on one tool call."""

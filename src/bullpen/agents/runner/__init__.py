@@ -1,0 +1,1 @@
+"""The runner: the loop that gives one agent its turns, and its parts."""

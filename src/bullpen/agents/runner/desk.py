@@ -1,0 +1,296 @@
+"""The desk that a runner gives its driver: the implementation of `Desk`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Colleagues, Mail
+from bullpen.agents.hooks.lifecycle import AgentHooks
+from bullpen.agents.mail.message_frame import mail_text
+from bullpen.agents.mail.sorting import triage, without_repeats
+from bullpen.agents.permissions.decide import hidden
+from bullpen.agents.runner.control import RunnerControl
+from bullpen.agents.runner.gate import Gate
+from bullpen.agents.runner.plan_mode import PlanMode
+from bullpen.agents.runner.spending import Spending
+from bullpen.agents.system.secrets import Redactor
+from bullpen.agents.system.transcript import Transcript
+from bullpen.agents.work.complete import complete, refuse_added
+from bullpen.agents.work.tree_of_task import TreeWork
+from bullpen.errors import BullpenError
+from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.protocol.clock import ms_of
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Mode
+from bullpen.protocol.presence import AgentState
+from bullpen.protocol.task import Task
+from bullpen.store.contract import Entry
+from bullpen.team.tasks.rules import Done
+from bullpen.team.team import Team
+
+_ACTIONS_KEPT = 3
+
+
+@dataclass(slots=True)
+class Activity:
+    """What an agent is doing, for its heartbeat."""
+
+    state: AgentState
+    since_ms: int
+    detail: str | None = None
+    tool: str | None = None
+    actions: list[str] = field(default_factory=list)
+    # How full its model's context window was at the last request, from 0 to 1.
+    context: float | None = None
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def show(self) -> None:
+        """Send a heartbeat soon: something changed."""
+        self._changed.set()
+
+    def next_change(self) -> anyio.Event:
+        """An event that is set at the next change."""
+        self._changed = anyio.Event()
+        return self._changed
+
+
+class RunnerDesk:
+    """The desk of one agent, in whose name alone it acts. `Desk` documents its methods."""
+
+    def __init__(
+        self,
+        team: Team,
+        agent: str,
+        spec: AgentSpec,
+        *,
+        nonce: str,
+        folder: Path,
+        env: Mapping[str, str],
+        transcript: Transcript,
+        colleagues: Colleagues | None,
+        now: Callable[[], int],
+        remembers: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`remembers` says whether the driver's history contains a message."""
+        self.nonce = nonce
+        self.control = RunnerControl()
+        self.team = team
+        self.agent = agent
+        self.is_lead = agent == LEAD
+        self.spec = spec
+        self.folder = folder
+        self.env = env
+        self.colleagues = colleagues
+        self.attempts: dict[str, int] = {}
+        self.activity = Activity("starting", now())
+        self.notes: list[str] = []
+        self.timers: list[tuple[float, str]] = []
+        self.wrote_to: dict[str, str] = {}
+        self.leaving: str | None = None
+        # Tasks that it gave back and must not take again.
+        self.given_back: set[str] = set()
+        self.hooks = AgentHooks(self, end_agent=self._end, give_back=self.give_back)
+        self.planning = PlanMode(self, nonce=nonce)
+        self.spending = Spending(self, nonce=nonce, cut_turn=self.control.cut)
+        self._work = TreeWork(team, agent, spec)
+        self._redactor = Redactor(env, spec.env_asked)
+        self._changed = anyio.Event()
+        self._gate = Gate(self, self.hooks, change=lambda: self._changed)
+        self._transcript = transcript
+        self._now = now
+        # Messages that were already given to the driver in this turn.
+        self._given: set[str] = set()
+        self._remembers = remembers
+
+    def _end(self, why: str) -> None:
+        self.control.stop("stopped", why)
+
+    @property
+    def mode(self) -> Mode:
+        """Its current mode."""
+        return self.planning.mode
+
+    def notify_waiting(self) -> None:
+        """Wake everything that waits for an answer: the team changed."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def permit(self, call: Call) -> Mapping[str, Any]:
+        return await self._gate.permit(call)
+
+    async def called(self, call: Call, text: str, *, failed: bool) -> str:
+        """Add to the result of a call what the hooks say about it."""
+        told = await self.hooks.after_tool(call, text, failed=failed)
+        return text if told is None else f"{text}\n\n{told}"
+
+    def hides(self, path: str) -> bool:
+        rights = self._gate.current
+        return rights is not None and hidden(path, rights)
+
+    def redacted(self, text: str) -> str:
+        return self._redactor.text(text)
+
+    async def may_spend(self) -> None:
+        await self.spending.check()
+
+    async def enter_plan_mode(self) -> None:
+        await self.planning.enter()
+
+    async def submit_plan(self, plan: str) -> str:
+        return await self.planning.submit(self.redacted(plan))
+
+    async def begin_task(self, task: Task) -> str | None:
+        self.attempts[task.id] = task.facts.attempt
+        try:
+            return await self._work.begin(task)
+        except BullpenError as error:
+            self.attempts.pop(task.id, None)
+            self.record("trouble", text=f"The worktree is not ready for task #{task.id}: {error}")
+            raise
+
+    async def complete(self, task_id: str, *, report: str | None) -> Done:
+        return await complete(self, self.hooks, self._work, task_id, report=report)
+
+    async def give_back(self, task_id: str, reason: str) -> None:
+        """Give a task back and never take it again."""
+        await self.team.tasks.release(task_id, by=self.agent, reason=reason)
+        self.attempts.pop(task_id, None)
+        self.given_back.add(task_id)
+
+    async def tell_lead(self, text: str, summary: str) -> None:
+        """Send a message to the lead, unless this agent is the lead."""
+        if not self.is_lead:
+            await self.team.mailbox.send(LEAD, text, sender=self.agent, summary=summary)
+
+    async def created(self, task: Task) -> None:
+        why = await self.hooks.task_created(task)
+        if why is not None:
+            await refuse_added(self.team, task, why, by=self.agent, voice="agent")
+
+    async def unread(self) -> tuple[Entry, ...]:
+        """The mail that this agent was not given yet.
+
+        Messages that its driver remembers from before a restart are marked as seen.
+        """
+        box = await self.team.mailbox.read(self.agent)
+        fresh = tuple(entry for entry in box.unread if entry.id not in self._given)
+        known = [entry.id for entry in fresh if self._remembers(entry.id)]
+        if known:
+            await self.seen(known)
+        return tuple(entry for entry in fresh if entry.id not in known)
+
+    async def inject(self, entries: Sequence[Entry]) -> Mail | None:
+        """Frame messages and record that they were added to a turn; None if there are none."""
+        if not entries:
+            return None
+        ids = tuple(entry.id for entry in entries)
+        config = await self.team.agents.config()
+        messages = [entry.message for entry in without_repeats(entries)]
+        for message in messages:
+            # Another program's lead asks only by message; the reader must be able to answer it.
+            await self.team.approvals.hear(message, to=self.agent)
+        text = mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
+        await self.team.mailbox.mark(self.agent, ids, "injected")
+        self._given.update(ids)
+        now = self._now()
+        waited = [now - sent for each in messages if (sent := ms_of(each.timestamp)) is not None]
+        self.record("mail", ids=list(ids), text=text, waited_ms=waited)
+        return Mail(text, ids)
+
+    async def take_mail(self) -> Mail | None:
+        entries = await self.unread()
+        if not entries:
+            return None
+        config = await self.team.agents.config()
+        mail = triage(entries, config, agent=self.agent)
+        if not (mail.urgent or mail.reports):
+            return None
+        return await self.inject(mail.mail)
+
+    async def wait_mail(self) -> Mail:
+        while True:
+            changed = self._changed
+            mail = await self.take_mail()
+            if mail is not None:
+                return mail
+            await changed.wait()
+
+    async def seen(self, ids: Sequence[str]) -> None:
+        if ids:
+            await self.team.mailbox.mark(self.agent, list(ids), "seen")
+
+    def turn_over(self) -> None:
+        """End a turn: from now on, unseen mail is given again."""
+        self._given.clear()
+        self._gate.turn_over()
+
+    def doing(self, tool: str | None, detail: str = "") -> None:
+        activity, detail = self.activity, self.redacted(detail)
+        activity.tool, activity.detail, activity.since_ms = tool, detail or None, self._now()
+        if tool is not None:
+            action = f"{tool} {detail}".strip()
+            activity.actions = [*activity.actions, action][-_ACTIONS_KEPT:]
+        self.activity.show()
+
+    @contextmanager
+    def waiting(self, on: str) -> Iterator[None]:
+        before = self.activity.state, self.activity.detail
+        self.enter("waiting", on)
+        try:
+            yield
+        finally:
+            self.enter(*before)
+
+    def enter(self, state: AgentState, detail: str | None = None) -> None:
+        """Report another state."""
+        activity = self.activity
+        activity.detail = None if detail is None else self.redacted(detail)
+        activity.state, activity.since_ms, activity.tool = state, self._now(), None
+        activity.show()
+
+    def record(self, kind: str, **data: Any) -> None:
+        self._transcript.record(kind, **self._redactor.value(data))
+
+    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
+        self.spending.used(usage, calls)
+        self.activity.show()
+
+    def filled(self, tokens: int, *, window: int) -> None:
+        if window > 0 and tokens >= 0:
+            self.activity.context = round(min(tokens / window, 1.0), 4)
+            self.activity.show()
+
+    def wrote(self, to: str, summary: str) -> None:
+        self.wrote_to[to] = self.redacted(summary)
+
+    def wake_later(self, seconds: float, note: str) -> None:
+        self.timers.append((self._now() / 1000 + seconds, note))
+        self.control.wake()
+
+    def wake(self, note: str) -> None:
+        self.notes.append(note)
+        self.control.wake()
+
+    def leave(self, reason: str) -> None:
+        self.leaving = reason
+
+    def due_notes(self) -> list[str]:
+        """The notes that are due; each is returned once."""
+        now = self._now() / 1000
+        due = [note for at, note in self.timers if at <= now]
+        self.timers = [timer for timer in self.timers if timer[0] > now]
+        notes, self.notes = [*self.notes, *due], []
+        return notes
+
+    def next_timer_s(self) -> float | None:
+        """Seconds until the next timer, if there is one."""
+        if not self.timers:
+            return None
+        return max(0.0, min(at for at, _ in self.timers) - self._now() / 1000)

@@ -1,0 +1,305 @@
+"""What an agent does between turns: claim, renew and finish tasks; for a lead, end the run."""
+
+from __future__ import annotations
+
+from bullpen.agents.mail.message_frame import harmless
+from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.tools.task_tools import LEASE_S
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+from bullpen.protocol.clock import Clock
+from bullpen.protocol.task import Task
+from bullpen.protocol.team import Member, TeamConfig
+from bullpen.team.agents import rules as agent_rules
+from bullpen.team.budget.rules import OverBudget
+from bullpen.team.lookup import owner_of
+from bullpen.team.snapshot import MemberView, Snapshot
+from bullpen.team.tasks.check_rules import is_done, is_queued
+from bullpen.team.tasks.dispatch_rules import in_order
+from bullpen.team.tasks.stall_rules import NOT_READY
+
+_RENEW_S = 40.0
+_REMINDERS_MAX = 2
+# How long all must be idle before a lead is told so; longer if there is unread mail.
+_REST_S = 3.0
+_UNREAD_REST_S = 30.0
+_BUSY_LOOK_S = 10.0
+# When to try again to prepare a worktree for a task; the delay doubles each time.
+_PUT_OFF_S = 15.0
+_PUT_OFF_MAX_S = 600.0
+
+UNTIL_DONE = "until_done"
+"""The option of a lead that works until the goal is reached, and is reminded of it."""
+
+
+class Duties:
+    """The tasks of one agent, and for a lead those of the team."""
+
+    def __init__(self, desk: RunnerDesk, *, reply_s: float, clock: Clock) -> None:
+        self._desk = desk
+        self._tasks = desk.team.tasks
+        self._reply_s = reply_s
+        self._clock = clock
+        self._renewed = 0.0
+        self._announced: set[tuple[str, int]] = set()
+        self._reminded = 0
+        self._remind_at: float | None = None
+        # Tasks whose worktree could not be prepared: when to try again, and the tries so far.
+        self._put_off: dict[str, tuple[float, int]] = {}
+        self._asides: list[str] = []
+        self._progress: object = None
+        self._rest_since: float | None = None
+        self._look_at: float | None = None
+        self.stalled = False
+
+    async def adopt(self) -> None:
+        """Resume the tasks that this agent had in progress before a restart."""
+        for task in self._owned((await self._tasks.list()).tasks):
+            if task.status == "in_progress":
+                self._desk.attempts[task.id] = task.facts.attempt
+                # What it waited for may have ended with the earlier process.
+                self._remind_at = self._clock() / 1000
+                self._asides += await self._begin(task) or []
+
+    async def notes(self) -> list[str]:
+        """Why this agent should have a turn although it has no mail."""
+        desk = self._desk
+        tasks = (await self._tasks.list()).tasks
+        own = self._owned(tasks)
+        working = [task for task in own if task.status == "in_progress"]
+        if working:
+            return await self._remind(working)
+        # Its tasks are done or have other owners by now, so there is no reminder.
+        self._remind_at = None
+        if desk.spec.claims:
+            return await self._claim(tasks)
+        unblocked = self._unblocked(tasks, own)
+        if unblocked:
+            return unblocked
+        if self.until_done:
+            return await self._lead_on()
+        return []
+
+    @property
+    def until_done(self) -> bool:
+        """Whether this is a lead that works until the goal is reached."""
+        return self._desk.is_lead and bool(self._desk.spec.options.get(UNTIL_DONE))
+
+    async def _claim(self, tasks: list[Task]) -> list[str]:
+        """Claim the next task for the agent: in code, so that no two agents get the same one."""
+        desk = self._desk
+        by_id = {task.id: task for task in tasks}
+        config = await desk.team.agents.config()
+        for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
+            if task.id in self._desk.given_back or self._is_put_off(task):
+                continue
+            try:
+                claimed = await self._tasks.claim(task.id, by=desk.agent, lease_s=LEASE_S)
+            except Refused:
+                # Another member was faster.
+                continue
+            self._reminded = 0
+            self._remind_at = None
+            ready = await self._begin(claimed)
+            if ready is not None:
+                return ["\n\n".join([_told("You have claimed task", claimed), *ready])]
+        return []
+
+    async def _begin(self, task: Task) -> list[str] | None:
+        """Prepare the worktree; returns what to tell the agent, None if it could not be done."""
+        try:
+            ready = await self._desk.begin_task(task)
+        except (Conflict, NotFound):
+            raise
+        except BullpenError as error:
+            await self._not_begun(task, error)
+            return None
+        return [] if ready is None else [ready]
+
+    def _is_put_off(self, task: Task) -> bool:
+        return self._clock() / 1000 < self._put_off.get(task.id, (0.0, 0))[0]
+
+    async def _not_begun(self, task: Task, error: BullpenError) -> None:
+        """Leave a task whose worktree could not be prepared: forever, or for some time."""
+        _, times = self._put_off.get(task.id, (0.0, 0))
+        if isinstance(error, Unavailable):
+            # It may work later, for example after a full disk was cleaned up.
+            delay = min(_PUT_OFF_S * 2**times, _PUT_OFF_MAX_S)
+            self._put_off[task.id] = self._clock() / 1000 + delay, times + 1
+        else:
+            self._desk.given_back.add(task.id)
+        if times == 0:
+            text = f"I gave task #{task.id} back: my worktree {NOT_READY}. {error}"
+            await self._desk.tell_lead(text, f"Gave task #{task.id} back: {error.message[:60]}")
+
+    def _unblocked(self, tasks: list[Task], own: list[Task]) -> list[str]:
+        """Assigned tasks that are no longer blocked; each is told once."""
+        done = {task.id for task in tasks if is_done(task)}
+        notes = []
+        for task in own:
+            mark = (task.id, task.facts.attempt)
+            free = task.status == "pending" and set(task.blocked_by) <= done
+            if free and mark not in self._announced:
+                self._announced.add(mark)
+                # An assignment without blockers came by mail.
+                if task.blocked_by:
+                    notes.append(_told("Your task is no longer blocked", task))
+        return notes
+
+    async def _remind(self, working: list[Task]) -> list[str]:
+        """Remind the agent of its tasks in progress; finally give them back."""
+        now = self._clock() / 1000
+        if self._remind_at is None or now < self._remind_at:
+            return []
+        self._remind_at = None
+        self._reminded += 1
+        named = ", ".join(f"#{task.id}" for task in working)
+        if self._reminded <= _REMINDERS_MAX:
+            words = (
+                f"Task {named} is still yours and in progress. Finish it and set it to completed."
+                " If you cannot, set it to pending, or ask the member you are waiting for."
+            )
+            return [words]
+        reason = f"{self._desk.agent} ended its turns without finishing"
+        for task in working:
+            await self._desk.give_back(task.id, reason)
+        if self._desk.is_lead:
+            # A message from the lead to itself would count as its user's words.
+            return [f"Task {named} is no longer yours: you did not finish it."]
+        text = f"I gave task {named} back: I did not finish it after {_REMINDERS_MAX} reminders."
+        await self._desk.tell_lead(text, f"Gave task {named} back")
+        return []
+
+    async def give_back_over_budget(self, over: OverBudget) -> None:
+        """Give back a task whose budget is used up, and say so."""
+        task_id = over.reached.name
+        await self._desk.give_back(task_id, over.message)
+        self._asides.append(f"{over.message} You gave task #{task_id} back. Do not work on it.")
+        summary = f"Gave task #{task_id} back: its budget is used up"
+        await self._desk.tell_lead(f"I gave task #{task_id} back. {over}", summary)
+
+    def asides(self) -> list[str]:
+        """Texts for the next turn that do not start one; each is returned once."""
+        told, self._asides = self._asides, []
+        return told
+
+    async def _lead_on(self) -> list[str]:
+        """Remind a lead that everyone is idle and the goal is not reached, but not forever."""
+        snapshot = await self._desk.team.snapshot()
+        now = self._clock() / 1000
+        if self._busy(snapshot) or any(map(is_queued, snapshot.tasks)):
+            self._rest_since = None
+            # The end of a turn comes by mail, but a stop during one does not.
+            self._look_at = now + _BUSY_LOOK_S
+            return []
+        if self._rest_since is None:
+            self._rest_since = now
+        waits = any(view.unread for view in self._others(snapshot))
+        self._look_at = self._rest_since + (_UNREAD_REST_S if waits else _REST_S)
+        if now < self._look_at:
+            return []
+        moved = _progress(snapshot)
+        if self._progress != moved:
+            self._progress, self._reminded = moved, 0
+        if self._reminded >= _REMINDERS_MAX:
+            self.stalled = True
+            return []
+        self._reminded += 1
+        self._rest_since = self._look_at = None
+        left = [task for task in snapshot.tasks if task.status != "completed"]
+        if left:
+            named = ", ".join(f"#{task.id}" for task in left[:20])
+            what_to_do = "Assign, do or delete them. Then finish."
+            return [f"Everyone is idle, but these tasks are open: {named}. {what_to_do}"]
+        return ["Everyone is idle and no task is open. If the goal is reached, finish."]
+
+    def _others(self, snapshot: Snapshot) -> list[MemberView]:
+        """The other agents of ours that have not ended."""
+        return [
+            view
+            for view in snapshot.members
+            if view.member.name != self._desk.agent
+            and (agent := view.member.agent) is not None
+            and agent.phase != "ended"
+        ]
+
+    def _busy(self, snapshot: Snapshot) -> bool:
+        """Whether any other agent has a turn or a task, or is starting."""
+        return any(
+            view.member.is_active or view.tasks or _starting(view.member)
+            for view in self._others(snapshot)
+        )
+
+    async def others_at_work(self) -> bool:
+        """Whether another agent of ours has a turn at the moment."""
+        config = await self._desk.team.agents.config()
+        return any(
+            member.is_active
+            for member in agent_rules.living(config)
+            if member.name != self._desk.agent
+        )
+
+    async def renew(self) -> None:
+        """Renew the leases of its tasks in progress."""
+        now = self._clock() / 1000
+        if not self._desk.attempts or now - self._renewed < _RENEW_S:
+            return
+        self._renewed = now
+        for task_id, attempt in list(self._desk.attempts.items()):
+            try:
+                await self._tasks.renew(
+                    task_id, by=self._desk.agent, attempt=attempt, lease_s=LEASE_S
+                )
+            except Refused:
+                # It was completed or given back, or has another owner by now.
+                self._desk.attempts.pop(task_id, None)
+
+    def turn_begins(self) -> None:
+        """Cancel reminders: the agent has a turn now."""
+        self._remind_at = self._look_at = self._rest_since = None
+
+    def turn_ended(self, *, interrupted: bool) -> None:
+        """Schedule the next reminder, later if the agent waits for someone."""
+        now = self._clock() / 1000
+        desk = self._desk
+        asked = desk.wrote_to or desk.timers or desk.planning.waits_for
+        waits = bool(asked or interrupted)
+        self._remind_at = now + (self._reply_s if waits else 0.0)
+
+    def owes(self) -> str | None:
+        """What an idle agent still has to do, for people to see."""
+        tasks = ", ".join(f"#{task_id}" for task_id in self._desk.attempts)
+        return f"owes task {tasks}" if tasks else None
+
+    def next_look_s(self) -> float | None:
+        """Seconds until a reminder may be due."""
+        times = [self._look_at, self._remind_at if self._desk.attempts else None]
+        if self._desk.spec.claims and not self._desk.attempts:
+            now = self._clock() / 1000
+            times += [at for at, _ in self._put_off.values() if at > now]
+        due = [time for time in times if time is not None]
+        return max(0.0, min(due) - self._clock() / 1000) if due else None
+
+    def _owned(self, tasks: list[Task]) -> list[Task]:
+        team = self._desk.team.name
+        return [task for task in tasks if owner_of(task, team) == self._desk.agent]
+
+
+def _progress(snapshot: Snapshot) -> object:
+    """A value that changes whenever a task does."""
+    return tuple((task.id, task.status, task.owner) for task in snapshot.tasks)
+
+
+def _idle(config: TeamConfig, tasks: list[Task]) -> list[str]:
+    """The agents that have neither a turn nor a task."""
+    busy = {owner_of(task, config.name) for task in tasks if task.status == "in_progress"}
+    living = agent_rules.living(config)
+    return [each.name for each in living if not each.is_active and each.name not in busy]
+
+
+def _starting(member: Member) -> bool:
+    return member.agent is not None and member.agent.phase == "starting"
+
+
+def _told(what: str, task: Task) -> str:
+    words = f"{what}: #{task.id} {harmless(' '.join(task.subject.split()))}"
+    return f"{words}\n\n{harmless(task.description)}" if task.description else words

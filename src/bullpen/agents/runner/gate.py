@@ -1,0 +1,240 @@
+"""The gate: decide about every tool call with hooks, the policy, and a request if one is needed.
+
+An agent's rights are read from the store at each call, so an answer counts from the moment it is
+stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from bullpen.agents.config.trust import refuse_answers
+from bullpen.agents.contracts.call import Call, Rights, Ruling
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.hooks.commands import HookVerdict
+from bullpen.agents.hooks.lifecycle import AgentHooks
+from bullpen.agents.permissions.decide import decide, rights_of
+from bullpen.agents.permissions.policy_file import answer_of
+from bullpen.agents.runner.shared_tree import SharedTree
+from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.safe_open import keep, look_up
+from bullpen.errors import Invalid, Refused
+from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Approver
+from bullpen.protocol.request import Answerer, Request
+from bullpen.team.requests import rules as request_rules
+from bullpen.team.requests.mode_rules import approver_of
+
+_LOOK_EVERY_S = 2.0
+
+_WORDS = {"human": "a person", "lead": "the lead", "policy": "the policy file"}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The folders that an agent's rights depend on."""
+
+    user_home: str
+    folder: str
+    # The folder of the teams: an agent that can write there could approve its own requests.
+    home: str
+
+
+class Gate:
+    """The gate of one agent. It only asks those who decide, in order."""
+
+    def __init__(self, desk: Desk, hooks: AgentHooks, *, change: Callable[[], anyio.Event]) -> None:
+        """`change` returns the event of the next change in the team."""
+        self._desk = desk
+        self._team = desk.team
+        self._agent = desk.agent
+        self._hooks = hooks
+        self._around = surroundings(desk.folder, desk.env)
+        self._change = change
+        self._tree = SharedTree(desk)
+        # The rights at the last call.
+        self.current: Rights | None = None
+
+    async def permit(self, call: Call) -> Mapping[str, Any]:
+        """The input with which the call may be made. Raises Refused."""
+        _, agent = await self._team.agents.get(self._agent)
+        if self._agent == LEAD and agent.mode == "delegate" and call.kind != "team":
+            raise self._denied(call, "you only lead; give this work to a teammate")
+        hooked = await self._hooks.before_tool(call)
+        if hooked.input is not None:
+            call = replace(call, input=hooked.input)
+        rights = self.current = self.rights(agent)
+        call, ruling = await to_thread.run_sync(_judged, call, rights)
+        ruling = await self._not_relayed(call, _with_hooks(ruling, hooked), rights)
+        if ruling.effect == "deny":
+            raise self._denied(call, ruling.why)
+        await self._tree.check(call, agent, claim=ruling.effect == "allow")
+        if ruling.effect == "ask":
+            call = await self._asked(call, ruling, agent, rights)
+            await self._tree.check(call, agent, claim=True)
+        if call.real is not None:
+            keep(call.input["file_path"], call.real)
+        return call.input
+
+    def turn_over(self) -> None:
+        """End a turn: files that it wrote for no task are no longer its own."""
+        self._tree.turn_over()
+
+    def rights(self, agent: AgentFacts) -> Rights:
+        """The agent's current rights."""
+        around = self._around
+        return rights_of(
+            agent, user_home=around.user_home, readable=(around.folder,), private=(around.home,)
+        )
+
+    def _redacted(self, value: Any) -> Any:
+        return with_texts(value, self._desk.redacted)
+
+    def _denied(self, call: Call, why: str, *, reason: str = "denied") -> Refused:
+        self._desk.record("denied", tool=call.tool, detail=call.detail, why=why)
+        return Refused(
+            f"You may not do this ({call}): {why}.",
+            reason=reason,
+            remedy="Do not work around this. Find an allowed way, or report what you could not do.",
+        )
+
+    async def _not_relayed(self, call: Call, ruling: Ruling, rights: Rights) -> Ruling:
+        """Ask first if another member was denied exactly this call."""
+        if ruling.effect != "allow" or call.kind not in ("write", "run"):
+            return ruling
+        requests = (await self._team.approvals.all()).values()
+        no = request_rules.denied_before(requests, digest=call.digest, by=self._agent)
+        if no is None:
+            return ruling
+        why = f"{no.answered_by} denied exactly this to {no.sender} before"
+        return Ruling("deny" if rights.mode == "dontAsk" else "ask", why)
+
+    async def _asked(self, call: Call, ruling: Ruling, agent: AgentFacts, rights: Rights) -> Call:
+        """Send a request, wait, and use the answer once. Returns the call as it was approved."""
+        policy = agent.spec.policy
+        approver = approver_of(policy, leads=self._agent == LEAD)
+        request = await self._request(call, ruling, approver, policy.deadline_s)
+        if approver == "policy" and request.state == "pending":
+            refuse = partial(refuse_answers, Path(self._around.home))
+            verdict = await to_thread.run_sync(answer_of, call, rights, policy.answers, refuse)
+            request = await self._team.approvals.answer(
+                request.id,
+                approve=verdict.effect == "allow",
+                by=LEAD,
+                voice="policy",
+                feedback=verdict.why,
+            )
+        elif request.state == "pending":
+            request = await self._answered(call, request, approver)
+        if request.state != "approved":
+            raise self._refused(call, request)
+        used = await self._team.approvals.redeem(request.id, by=self._agent, digest=call.digest)
+        self._desk.record("permitted", tool=call.tool, request=used.id, by=used.answered_by)
+        return await self._edited(call, used, agent)
+
+    async def _edited(self, call: Call, used: Request, agent: AgentFacts) -> Call:
+        """The call as the answer changed it. What is denied stays denied."""
+        changed = (used.answer or {}).get("updatedInput")
+        # The approver saw the input without secrets and may have returned it like that.
+        same = (call.input, self._redacted(dict(call.input)))
+        if not isinstance(changed, dict) or changed in same:
+            return call
+        edited, ruling = await to_thread.run_sync(
+            _judged, replace(call, input=changed), self.rights(agent)
+        )
+        if ruling.effect == "deny":
+            raise self._denied(edited, ruling.why)
+        return edited
+
+    async def _request(
+        self, call: Call, ruling: Ruling, approver: Approver, deadline_s: float
+    ) -> Request:
+        """The request for this call: a valid one from before a restart, or a new one."""
+        digest = call.digest
+        for request in (await self._team.approvals.all()).values():
+            mine = request.kind == "permission" and request.sender == self._agent
+            if mine and request.digest == digest and self._counts(request):
+                return request
+        answerer: Answerer | None = None if approver == "inbox" else approver
+        return await self._team.approvals.ask_permission(
+            call.tool,
+            self._redacted(dict(call.input)),
+            by=self._agent,
+            to=LEAD,
+            tool_use_id=call.use_id,
+            description=self._redacted(f"{call} ({ruling.why})"),
+            suggestions=ruling.suggestions,
+            deadline_s=deadline_s,
+            approver=answerer,
+            digest=digest,
+        )
+
+    def _counts(self, request: Request) -> bool:
+        if request.state == "approved":
+            return self._team.approvals.usable(request)
+        return request.state == "pending" and not self._team.approvals.overdue(request)
+
+    async def _answered(self, call: Call, request: Request, approver: Approver) -> Request:
+        """Wait for the answer until the request's deadline."""
+        whom = _WORDS.get(approver, LEAD)
+        with self._desk.waiting(f"permission from {whom} for {call} ({request.id})"):
+            while request.state == "pending":
+                change = self._change()
+                request = await self._team.approvals.get(request.id)
+                if request.state != "pending":
+                    break
+                if self._team.approvals.overdue(request):
+                    await self._team.approvals.expire()
+                    continue
+                with anyio.move_on_after(_LOOK_EVERY_S):
+                    await change.wait()
+        return request
+
+    def _refused(self, call: Call, request: Request) -> Refused:
+        words = (request.answer or {}).get("feedback") or "no reason was given"
+        if request.state == "expired":
+            why = f"{words.rstrip('.')}; no answer means no"
+            return self._denied(call, why, reason="not_answered")
+        whose = "the policy" if request.voice == "policy" else request.answered_by
+        return self._denied(call, f"{whose} denied it: {words}".rstrip("."))
+
+
+def _with_hooks(ruling: Ruling, hooked: HookVerdict) -> Ruling:
+    """The ruling after hooks: they can deny or ask, but allow only what no rule asks about."""
+    if hooked.effect is None or ruling.effect == "deny":
+        return ruling
+    if hooked.effect == "deny":
+        return Ruling("deny", hooked.why)
+    if hooked.effect == "ask":
+        return replace(ruling, effect="ask", why=hooked.why)
+    by_rule = ruling.effect == "ask" and ruling.rule is not None
+    return ruling if by_rule else Ruling("allow", hooked.why)
+
+
+def _judged(call: Call, rights: Rights) -> tuple[Call, Ruling]:
+    """The call with the real path of its file, and the decision about it."""
+    path, real = call.input.get("file_path"), None
+    if isinstance(path, str):
+        # The tool reports an invalid path itself, and opens nothing.
+        with suppress(Invalid):
+            real = look_up(path, rights.cwd)
+    call = replace(call, real=real)
+    return call, decide(call, rights)
+
+
+def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:
+    """The folders of an agent, from its own folder and its environment."""
+    return Surroundings(
+        user_home=env.get("HOME") or "/",
+        folder=str(folder),
+        home=env.get("BULLPEN_HOME") or str(folder),
+    )

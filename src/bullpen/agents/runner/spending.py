@@ -1,0 +1,134 @@
+"""Record what one agent uses, and check it against its budgets.
+
+A report has a number and is in the transcript before it is in the team's record. So the next
+process records what a killed one could not, and nothing counts twice. Only a request that was under
+way is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from anyio import to_thread
+
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.system.transcript import NAME as TRANSCRIPT
+from bullpen.agents.system.transcript import rows
+from bullpen.agents.tools.task_tools import TASK_TOOLS
+from bullpen.agents.tools.team_tools import TEAM_TOOLS
+from bullpen.protocol.agent import COORDINATION, AgentFacts, Spent, Usage
+from bullpen.protocol.payloads import IdleNotification
+from bullpen.team.agents.operations import AgentTurn, Booked
+from bullpen.team.budget.rules import OverBudget, together
+
+_COORDINATING = {tool.name for tool in TASK_TOOLS} | {tool.name for tool in TEAM_TOOLS}
+"""An answer that only calls these tools is coordination."""
+
+
+class Spending:
+    """The usage of one launch of an agent."""
+
+    def __init__(self, desk: Desk, *, nonce: str, cut_turn: Callable[[], None]) -> None:
+        self._agents = desk.team.agents
+        self._agent = desk.agent
+        self._model = desk.spec.model
+        self._attempts = desk.attempts
+        self._record = desk.record
+        self._nonce = nonce
+        self._cut_turn = cut_turn
+        self._booked = Usage.new()
+        self._reports: dict[int, Spent] = {}
+        self._number = 0
+        self._task: str | None = None
+        self.over: OverBudget | None = None
+
+    @property
+    def total(self) -> Usage:
+        """Everything that the agent has used so far."""
+        return together([self._booked, *self._reports.values()])
+
+    async def adopt(self, facts: AgentFacts, folder: Path) -> None:
+        """Continue after an earlier launch, with the reports that it could not record."""
+        self._settled(facts)
+        self._number = facts.reports
+        if facts.launch > 1:
+            found = await to_thread.run_sync(_unbooked, folder, facts)
+            self._reports |= found
+            self._number = max(self._number, *found, 0)
+            await self._book()
+
+    async def begin_turn(self) -> AgentTurn:
+        """Start a turn. Raises OverBudget if the budget is used up."""
+        self.over = None
+        turn = await self._agents.begin_turn(self._agent, nonce=self._nonce, task=self._in_hand)
+        self._settled(turn.agent)
+        self._task = turn.task
+        return turn
+
+    def used(self, usage: Usage, calls: Sequence[str]) -> None:
+        """Report the usage of one request, and which tools its answer calls.
+
+        It is charged to the task that was in progress when the request was made. Without one, or if
+        the answer only coordinates, it is coordination.
+        """
+        coordinates = bool(calls) and _COORDINATING.issuperset(calls)
+        task = COORDINATION if coordinates or self._task is None else self._task
+        self._number += 1
+        amounts = {name: getattr(usage, name) for name in Usage.model_fields}
+        report = Spent.new(**amounts, task=task, model=self._model)
+        self._record("usage", **report.raw, number=self._number)
+        self._reports[self._number] = report
+
+    async def check(self) -> None:
+        """Record the usage, then check the budgets.
+
+        Raises OverBudget if one is used up. The turn is cut short, whatever the driver does about
+        it.
+        """
+        booked = await self._book()
+        self._task = booked.task
+        if booked.reached is not None:
+            self.over = OverBudget(booked.reached)
+            self._cut_turn()
+            raise self.over
+
+    async def end_turn(self, idle: IdleNotification | None) -> None:
+        """Record the remaining usage and the end of the turn."""
+        facts = await self._agents.end_turn(
+            self._agent, nonce=self._nonce, reports=dict(self._reports), idle=idle
+        )
+        self._settled(facts)
+
+    async def _book(self) -> Booked:
+        booked = await self._agents.spend(
+            self._agent, nonce=self._nonce, reports=dict(self._reports), task=self._in_hand
+        )
+        self._settled(booked.agent)
+        return booked
+
+    @property
+    def _in_hand(self) -> str | None:
+        """The task that it claimed last and still has, as far as its runner knows."""
+        return next(reversed(list(self._attempts)), None)
+
+    def _settled(self, facts: AgentFacts) -> None:
+        self._booked = facts.usage
+        self._reports = {
+            number: report for number, report in self._reports.items() if number > facts.reports
+        }
+
+
+def _unbooked(folder: Path, facts: AgentFacts) -> dict[int, Spent]:
+    """The reports in an agent's transcript that are not in the team's record."""
+    own, found = False, {}
+    for row in rows(folder / TRANSCRIPT):
+        if row.get("kind") == "ready":
+            # The transcript also has the rows of an earlier agent with the same name.
+            own = row.get("born") == facts.began_ms
+        number = row.get("number") if own and row.get("kind") == "usage" else None
+        if isinstance(number, int) and number > facts.reports:
+            with suppress(ValueError):
+                found[number] = Spent.parse(row)
+    return found

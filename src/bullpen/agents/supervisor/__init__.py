@@ -1,0 +1,1 @@
+"""Start, check and stop the agents of a team."""

@@ -1,0 +1,95 @@
+"""Spawn and stop teammates for an agent, within the agent's own rights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
+from bullpen.agents.contracts.desk import Wanted
+from bullpen.agents.contracts.machines import RESPAWN
+from bullpen.agents.supervisor.machines.host_records import wanted_labels
+from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
+from bullpen.agents.system.vendors.programs import COMMAND
+from bullpen.agents.work.tree_at_spawn import inherited
+from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+
+# Options that a teammate inherits.
+_INHERITED = ("context_window",)
+
+
+class TeamColleagues:
+    """Spawns and stops teammates for one agent."""
+
+    def __init__(
+        self, supervisor: Supervisor, team: Team, *, agent: str, files: SpawnFiles
+    ) -> None:
+        self._supervisor = supervisor
+        self._team = team
+        self._agent = agent
+        self._files = files
+
+    async def spawn(self, wanted: Wanted) -> str:
+        """Start a teammate. Its name is the key, so asking twice starts one."""
+        _, parent = await self._team.agents.get(self._agent)
+        spec = await teammate(wanted, self._files, (self._agent, parent), team=self._team.name)
+        key = f"{self._agent}/{wanted.name}"
+        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        """Stop a teammate. Only the lead and the member that spawned it may do so."""
+        _, agent = await self._team.agents.get(name)
+        if self._agent not in (LEAD, agent.parent) or name == self._agent:
+            raise Refused(
+                f"{self._agent!r} may not stop {name!r}.",
+                reason="not_lead",
+                remedy="Ask the lead to stop it.",
+            )
+        return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))
+
+
+async def teammate(
+    wanted: Wanted, files: SpawnFiles, parent: tuple[str, AgentFacts], *, team: str
+) -> AgentSpec:
+    """The spec of a teammate: its parent's, except for what was asked for. Raises as `resolve`.
+
+    Only people choose which command is started: an agent can only have its own started again.
+    """
+    above = parent[1].spec
+    same_driver = wanted.driver in (None, above.driver)
+    request = SpawnRequest(
+        driver=wanted.driver or above.driver,
+        backend=wanted.backend or above.backend,
+        cwd=str(Path(above.cwd, wanted.cwd)) if wanted.cwd else above.cwd,
+        role=wanted.role,
+        model=wanted.model,
+        prompt=wanted.prompt,
+        script=above.script,
+        command=above.options.get(COMMAND) if same_driver else None,
+        mode=wanted.mode,
+        project_settings=NO_PROJECT_SETTINGS not in above.options,
+        env=[name for name in above.env_asked if name in files.environ],
+        on=None if wanted.on is None else wanted_labels(wanted.on),
+        respawn=wanted.on is not None and bool(above.options.get(RESPAWN)),
+        workspace=inherited(above, wanted.workspace, team=team, agent=wanted.name),
+        skills=wanted.skills,
+    )
+    spec = await resolve(request, files, parent)
+    options = {key: above.options[key] for key in _INHERITED if key in above.options}
+    return spec.evolve(options={**options, **spec.options})
+
+
+def spawned(made: Spawned) -> str:
+    """What the member that asked for a teammate is told."""
+    if not made.fresh:
+        return f"{made.name} is already in the team; it was not started again."
+    where = f"{made.driver}, {made.backend}"
+    return f"{made.name} is ready ({where}). Its prompt is its first message."
+
+
+def ended(name: str, stopped: Stopped) -> str:
+    """What the member that stopped a teammate is told."""
+    return f"{name} is stopped." if stopped.was_alive else f"{name} had already ended."

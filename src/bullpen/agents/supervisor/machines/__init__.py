@@ -1,0 +1,1 @@
+"""The machines that run agents of a team: their records, and how to reach them."""

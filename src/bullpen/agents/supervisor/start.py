@@ -1,0 +1,391 @@
+"""Start agents: register them, launch them, wait for the handshake, and undo a failed start."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from bullpen.agents.contracts.backend import Backend, Launch
+from bullpen.agents.contracts.machines import ON, Hosts
+from bullpen.agents.supervisor.admission import Admission, RoomWait
+from bullpen.agents.supervisor.roster_view import RosterView
+from bullpen.agents.supervisor.team_backends import SCREEN_S, TeamBackends
+from bullpen.agents.system.environment import environment
+from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
+from bullpen.agents.system.token_shapes import without_tokens
+from bullpen.agents.system.vendors.programs import READY_S
+from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
+from bullpen.errors import BullpenError, Conflict, NotFound, StartFailed, Unavailable
+from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.clock import Clock
+from bullpen.protocol.team import Member
+from bullpen.store.private_folder import make_private
+from bullpen.team.budget import rules as budget_rules
+from bullpen.team.team import Team
+from bullpen.workspace.trees.tree import Prepared
+
+_POLL_S = 0.05
+_ABANDONED_S = 3.0
+"""How long the process that started an agent may take to notice that it died."""
+_SCREEN_LINES = 20
+_SPAWN_AGAIN = "Fix the cause and spawn the agent again; nothing was left running."
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """An agent that is ready to receive mail. `fresh` says whether this call started it."""
+
+    name: str
+    fresh: bool
+    backend: str
+    driver: str
+    place: ProcessRecord | None
+    # Its own worktree.
+    tree: str | None = None
+
+
+class Starter:
+    """Starts agents of one team on this machine."""
+
+    def __init__(
+        self,
+        team: Team,
+        *,
+        home: Path,
+        backends: TeamBackends,
+        environ: Mapping[str, str],
+        check: Callable[[AgentSpec, bool], None],
+        hosts: Hosts,
+        roster: RosterView,
+        program: Sequence[str],
+        clock: Clock,
+    ) -> None:
+        self._team = team
+        self._agents = team.agents
+        self._home = home
+        self._backends = backends
+        self._environ = environ
+        # Refuses what a spec's driver cannot do; with True, also a model of unknown price.
+        self._check = check
+        self._hosts = hosts
+        self._roster = roster
+        self._program = tuple(program)
+        self._clock = clock
+        self._admission = Admission(team, home, clock=clock)
+
+    async def spawn(
+        self,
+        name: str,
+        spec: AgentSpec,
+        *,
+        by: str,
+        key: str | None = None,
+        ready_s: float | None = None,
+        room: RoomWait = RoomWait(),  # noqa: B008 - frozen
+    ) -> Spawned:
+        """Start an agent and wait until it is ready to receive mail.
+
+        All calls with the same key together start one process, and all get that agent. Raises
+        StartFailed if it did not get ready, Refused for a limit of the team, or Conflict if the
+        name is taken.
+        """
+        seconds = READY_S if ready_s is None else ready_s
+        deadline = anyio.current_time() + seconds
+        # Another call may have to create its worktree first, and to wait for room.
+        longest = deadline + seconds_for(spec) + room.seconds
+        if ON not in spec.options:
+            # Otherwise the machine that takes it checks this itself.
+            await self.check(spec, seconds)
+        while True:
+            nonce = self.new_nonce()
+            made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
+            if made.fresh:
+                place = await self._bring_up(
+                    made.member, made.agent, by=by, deadline=deadline, room=room
+                )
+                return _spawned(made.member.name, made.agent, place, fresh=True)
+            found = await self._joined(made.member.name, by=by, deadline=longest, room=room)
+            if found is not None:
+                return found
+
+    async def take_place(self, name: str, spec: AgentSpec, *, by: str) -> Launch:
+        """Register an agent in the place of a member that another program added.
+
+        It is not started here: the caller becomes the agent by executing what is returned.
+        Raises NotFound, Refused for a limit, or Conflict if one of our agents has the place.
+        """
+        await self.check(spec, READY_S)
+        made = await self._agents.register(name, spec, by=by, nonce=self.new_nonce(), in_place=True)
+        try:
+            return await self._launch_of(name, made.agent, await self._tree(name, made.agent))
+        except BullpenError as error:
+            nonce = made.agent.nonce
+            await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
+            raise
+
+    async def _joined(
+        self, name: str, *, by: str, deadline: float, room: RoomWait
+    ) -> Spawned | None:
+        """Wait for an agent that another call with the same key starts.
+
+        None if that call gave up and the agent is gone: then this call has to start it.
+        """
+        dead_since = math.inf
+        while anyio.current_time() < deadline:
+            try:
+                _, agent = await self._agents.get(name)
+            except NotFound:
+                return None
+            if agent.phase != "starting":
+                # A key is one agent, even one that has ended: `resume` starts it again.
+                return _spawned(name, agent, agent.process, fresh=False)
+            # Its starter notices its death at once and withdraws it, unless the starter died too.
+            dead = self._roster.dead(agent, (await self._agents.presence()).get(name))
+            dead_since = min(dead_since, anyio.current_time()) if dead else math.inf
+            if anyio.current_time() - dead_since >= _ABANDONED_S:
+                with suppress(Conflict):
+                    await self.start_again(name, agent, by=by, deadline=deadline, room=room)
+            await anyio.sleep(_POLL_S)
+        raise Unavailable(
+            f"{name!r} is being started by another process and did not get ready in time.",
+            remedy=f"Run `bullpen logs {name}` to see why, or try again.",
+        )
+
+    async def start_again(
+        self, name: str, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
+    ) -> Spawned:
+        """Start another launch of an agent. Raises Conflict if someone else was faster."""
+        made = await self._agents.relaunch(name, by=by, nonce=self.new_nonce(), expect=agent.nonce)
+        place = await self._bring_up(made.member, made.agent, by=by, deadline=deadline, room=room)
+        return _spawned(name, made.agent, place, fresh=True)
+
+    async def take(self, name: str, nonce: str, *, by: str) -> Spawned:
+        """Start an agent here that waits for a machine. Raises Conflict or StartFailed."""
+        waiting = await self._agents.waiting(name, nonce=nonce)
+        member, agent = waiting.member, waiting.agent
+        seconds = READY_S
+        try:
+            await self.check(agent.spec, seconds)
+        except BullpenError as error:
+            await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
+            raise
+        deadline = anyio.current_time() + seconds
+        place = await self._launch(
+            member, agent, by=by, deadline=deadline, room=RoomWait(), for_other=True
+        )
+        return _spawned(name, agent, place, fresh=True)
+
+    async def _bring_up(
+        self, member: Member, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
+    ) -> ProcessRecord | None:
+        """Start a registered launch, here or on a machine with the labels it asks for."""
+        if ON not in agent.spec.options:
+            return await self._launch(member, agent, by=by, deadline=deadline, room=room)
+        name, nonce = member.name, agent.nonce
+        try:
+            await self.ask_for_a_machine(name, agent, by=by)
+            longer_s = seconds_for(agent.spec) + room.seconds
+            return await self._handshake(name, nonce, None, deadline, longer_s)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True), suppress(NotFound):
+                await self._agents.withdraw(name, by=by, nonce=nonce, cause=_cause_of(error))
+            if isinstance(error, Unavailable):
+                screen = error.screen if isinstance(error, StartFailed) else ""
+                raise _start_failed(name, error, screen) from error
+            raise
+
+    async def ask_for_a_machine(self, name: str, agent: AgentFacts, *, by: str) -> None:
+        """Ask for a machine with the agent's labels to start it."""
+        labels = agent.spec.options[ON]
+        await self._hosts.place(self._team.name, name, agent.nonce, labels, by=by)
+
+    async def _launch(
+        self,
+        member: Member,
+        agent: AgentFacts,
+        *,
+        by: str,
+        deadline: float,
+        room: RoomWait,
+        for_other: bool = False,
+    ) -> ProcessRecord | None:
+        """Start a registered launch on this machine and wait until it is ready, or undo it.
+
+        With `for_other`, the failure is recorded for the process elsewhere that asked for it.
+        """
+        name, nonce = member.name, agent.nonce
+        backend = self._backends.named(agent.spec.backend)
+        place: ProcessRecord | None = None
+        try:
+            begun = anyio.current_time()
+            tree = await self._tree(name, agent)
+            deadline += anyio.current_time() - begun
+            deadline += await self._admission.admit(name, agent, room)
+            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
+                place = await backend.start(await self._launch_of(name, agent, tree))
+            await self._agents.placed(name, nonce=nonce, place=place)
+            return await self._handshake(name, nonce, (place, backend), deadline)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                broken_off = not isinstance(error, Exception)
+                if broken_off and await self._is_others(name, nonce, for_other=for_other):
+                    raise
+                screen = await self._end_failed(name, nonce, place, backend)
+                with suppress(BullpenError):
+                    await self._admission.release(agent)
+                cause = _cause_of(error)
+                with suppress(NotFound):
+                    if for_other:
+                        told = without_tokens(f"{cause}\n{_last_lines(screen)}".rstrip())
+                        await self._agents.end(name, "failed", by=by, nonce=nonce, cause=told)
+                    else:
+                        await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
+            if isinstance(error, BullpenError | TimeoutError):
+                raise _start_failed(name, error, screen) from error
+            raise
+
+    async def _tree(self, name: str, agent: AgentFacts) -> Prepared | None:
+        """Create the agent's worktree, or find the existing one. Raises Refused or Unavailable."""
+        owner = tree_owner(self._home, await self._agents.config())
+        return await made_ready(
+            self._team, name, agent, owner=owner, environ=self._environ, clock=self._clock
+        )
+
+    async def _is_others(self, name: str, nonce: str, *, for_other: bool) -> bool:
+        """Whether an agent is ready and someone besides this call may be using it by now.
+
+        That is a process elsewhere that asked for it, or another call with its key.
+        """
+        try:
+            _, agent = await self._agents.get(name)
+        except BullpenError:
+            return False
+        shared = for_other or agent.key is not None
+        return agent.nonce == nonce and shared and agent.phase == "running"
+
+    async def _end_failed(
+        self, name: str, nonce: str, place: ProcessRecord | None, backend: Backend
+    ) -> str:
+        """Stop everything of a failed start; returns the last screen."""
+        screen = ""
+        if place is not None:
+            with anyio.move_on_after(SCREEN_S):
+                screen = await backend.screen(place)
+        await self._backends.end(name, place, nonce, grace_s=1.0)
+        return screen
+
+    async def _handshake(
+        self,
+        name: str,
+        nonce: str,
+        started: tuple[ProcessRecord, Backend] | None,
+        deadline: float,
+        longer_s: float = 0.0,
+    ) -> ProcessRecord | None:
+        """Wait until the agent itself reports that it is ready, wherever it was started.
+
+        It gets `longer_s` more once another machine has taken it.
+        """
+        taken = False
+        while anyio.current_time() < deadline:
+            _, agent = await self._agents.get(name)
+            if agent.nonce != nonce:
+                raise Conflict(
+                    f"{name!r} was started again by another process.",
+                    remedy="List the agents: bullpen ps",
+                )
+            if agent.phase == "running":
+                return agent.process
+            if agent.phase == "ended":
+                cause = agent.cause or "The agent ended at once."
+                if started is not None:
+                    raise Unavailable(cause, remedy=_SPAWN_AGAIN)
+                why, _, screen = cause.partition("\n")
+                raise StartFailed(why, screen=screen, remedy=_SPAWN_AGAIN)
+            if started is not None and not await started[1].alive(started[0]):
+                raise Unavailable("The agent ended before it was ready.", remedy=_SPAWN_AGAIN)
+            if started is None and not taken and await self._is_taken(name, agent):
+                taken = True
+                deadline += longer_s
+            await anyio.sleep(_POLL_S)
+        if started is None and not taken:
+            raise Unavailable(
+                f"No machine took it in time. Known hosts: {await self._hosts.who()}.",
+                remedy="Ask for labels that `bullpen hosts` shows, or start a host that has them.",
+            )
+        raise Unavailable("The agent was not ready in time.", remedy=_SPAWN_AGAIN)
+
+    async def _is_taken(self, name: str, agent: AgentFacts) -> bool:
+        """Whether a machine is starting an agent: it sends heartbeats until the agent runs."""
+        if agent.process is not None:
+            return True
+        beat = (await self._agents.presence()).get(name)
+        return beat is not None and beat.nonce == agent.nonce
+
+    async def _launch_of(self, name: str, agent: AgentFacts, tree: Prepared | None) -> Launch:
+        spec = agent.spec
+        folder = await self.folder(name)
+        env = environment(
+            spec.env,
+            self._environ,
+            home=str(self._home),
+            team=self._team.name,
+            agent=name,
+            nonce=agent.nonce,
+            store=await self._hosts.admit(self._team.name, name),
+        )
+        return Launch(
+            team=self._team.name,
+            agent=name,
+            nonce=agent.nonce,
+            argv=self._program,
+            env=env if tree is None else {**env, **tree.env},
+            cwd=spec.cwd if tree is None else tree.cwd,
+            log=str(folder / "output.log"),
+        )
+
+    async def check(self, spec: AgentSpec, seconds: float) -> None:
+        """Refuse a spec that this machine cannot run, before anything is registered."""
+        await self._backends.check(spec.backend, within_s=seconds)
+        in_money = budget_rules.in_money(await self._agents.config(), spec.budget_with_turns)
+        await anyio.to_thread.run_sync(self._check, spec, in_money)
+
+    def new_nonce(self) -> str:
+        """The nonce of a new launch. It begins with the mark of its home."""
+        return f"{home_mark(self._home)}-{secrets.token_hex(12)}"
+
+    async def folder(self, name: str) -> Path:
+        """The folder of an agent: transcript, history, output. It outlives the team."""
+        path = agent_folder(self._home, await self._agents.config(), name)
+        make_private(path)
+        return path
+
+
+def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh: bool) -> Spawned:
+    spec = agent.spec
+    return Spawned(name, fresh, spec.backend, spec.driver, place, spec.worktree_path)
+
+
+def _cause_of(error: BaseException) -> str:
+    return error.message if isinstance(error, BullpenError) else "its start was cancelled"
+
+
+def _last_lines(screen: str) -> str:
+    return "\n".join(screen.strip().splitlines()[-_SCREEN_LINES:])
+
+
+def _start_failed(name: str, error: BaseException, screen: str) -> StartFailed:
+    why, remedy = "The agent was not started in time.", ""
+    if isinstance(error, BullpenError):
+        why, remedy = error.message, error.remedy
+    return StartFailed(
+        f"{name!r} could not be started: {why}",
+        screen=_last_lines(screen),
+        remedy=remedy or _SPAWN_AGAIN,
+    )

@@ -1,0 +1,1 @@
+"""Operating system services: processes, environment, sandbox, secrets, sockets, commands."""

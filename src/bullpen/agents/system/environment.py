@@ -1,0 +1,138 @@
+"""Select the environment variables of an agent: a fixed list of names, never all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bullpen.agents.contracts.backend import NONCE
+from bullpen.agents.system.vendors.programs import PROGRAMS
+from bullpen.errors import Invalid
+
+COMMON = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TERM",
+    "COLORTERM",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+)
+"""Variables that nearly every program needs; those that are not set are left out."""
+
+OURS = ("BULLPEN_TMUX_SOCKET", "BULLPEN_TMUX_SESSION", "TMUX_TMPDIR", "BULLPEN_HOST")
+"""Variables that put teammates spawned by an agent in the same place as the agent."""
+
+MODELS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+)
+"""Variables that the native agent needs to reach its model."""
+
+OF_PROGRAMS = tuple(dict.fromkeys(name for each in PROGRAMS.values() for name in each.env))
+"""Variables that other vendors' programs need for their models and their own files."""
+
+MODEL_KEYS = tuple(
+    name
+    for name in dict.fromkeys([*MODELS, *OF_PROGRAMS])
+    if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN", "_GITHUB_TOKEN"))
+)
+"""Variables that an agent's commands do not get: they do not talk to the model."""
+
+
+def _of_driver(driver: str) -> tuple[str, ...]:
+    """The variables that an agent gets because of its driver."""
+    if driver == "native":
+        return MODELS
+    return PROGRAMS[driver].env if driver in PROGRAMS else ()
+
+
+def names_for(driver: str, wanted: Iterable[str]) -> list[str]:
+    """All names of an agent's variables, with those that were asked for."""
+    return list(dict.fromkeys([*COMMON, *OURS, *_of_driver(driver), *wanted]))
+
+
+def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """The names, if all of them are set. Raises Invalid and names those that are not."""
+    wanted = list(dict.fromkeys(names))
+    missing = [name for name in wanted if name not in environ]
+    if missing:
+        raise Invalid(
+            f"Environment variables are not set: {', '.join(missing)}.",
+            remedy="Set them, or remove them from the list.",
+        )
+    return wanted
+
+
+# An agent that may write files could create a bare repository whose settings make the next
+# `git status` run a program. So git must not use a bare repository that is not named explicitly.
+_NO_HIDDEN_REPOSITORY = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
+
+
+def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
+    """The environment of an agent's commands: everything the agent has except model keys.
+
+    A key that was asked for by name is kept.
+    """
+    kept = frozenset(asked)
+    given = {name: value for name, value in env.items() if name not in MODEL_KEYS or name in kept}
+    return given if "GIT_CONFIG_COUNT" in given else {**given, **_NO_HIDDEN_REPOSITORY}
+
+
+def beyond_ours(env: Mapping[str, str]) -> list[str]:
+    """The variables of a launch that were asked for by name."""
+    ours = {*COMMON, *OURS, *MODELS, *OF_PROGRAMS}
+    return [name for name in env if name not in ours and not name.startswith("BULLPEN_")]
+
+
+def environment(
+    names: Iterable[str],
+    environ: Mapping[str, str],
+    *,
+    home: str,
+    team: str,
+    agent: str,
+    nonce: str,
+    store: Mapping[str, str],
+) -> dict[str, str]:
+    """The whole environment of one launch: its listed variables, and its identity.
+
+    `store` are the variables with which it finds its team.
+    """
+    found = {name: environ[name] for name in names if name in environ}
+    return {
+        **found,
+        **store,
+        "BULLPEN_HOME": home,
+        "BULLPEN_TEAM": team,
+        "BULLPEN_AGENT": agent,
+        NONCE: nonce,
+    }

@@ -1,0 +1,1 @@
+"""What Bullpen knows about the agent programs of other vendors. Mostly data."""

@@ -1,0 +1,222 @@
+"""Decide which tools an agent has, and call them by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Desk, Permissions
+from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.permissions.rule_language.rule import tool_of
+from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.file_tools import FILE_TOOLS
+from bullpen.agents.tools.jobs import JOB_TOOLS
+from bullpen.agents.tools.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.search import SEARCH_TOOLS
+from bullpen.agents.tools.shell import SHELL_TOOLS
+from bullpen.agents.tools.task_tools import TASK_TOOLS
+from bullpen.agents.tools.team_tools import TEAM_TOOLS
+from bullpen.errors import BullpenError, Invalid, Refused
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.policy import Mode
+
+TOOLS: tuple[Tool[Desk], ...] = (
+    *FILE_TOOLS,
+    *SEARCH_TOOLS,
+    *SHELL_TOOLS,
+    *JOB_TOOLS,
+    *TASK_TOOLS,
+    *TEAM_TOOLS,
+    *PLAN_TOOLS,
+)
+"""All tools, in the order in which models see them."""
+
+_OF_THE_LEAD = {"Finish"}
+_NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate"}
+_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate"}
+_RESULT_CHARS_MAX = 4_000
+
+P = TypeVar("P", bound=Permissions)
+
+
+def check_tools(names: Iterable[str]) -> None:
+    """Refuse names of tools that do not exist. Raises Invalid."""
+    known = [tool.name for tool in TOOLS]
+    unknown = [name for name in names if tool_of(name) not in known]
+    if unknown:
+        raise Invalid(
+            f"Unknown tools: {', '.join(map(repr, unknown))}.",
+            remedy=f"Use one of these tools: {', '.join(known)}.",
+        )
+
+
+def toolbox(desk: Desk) -> list[Tool[Desk]]:
+    """The tools of an agent: those that its part in the team, its mode and its spec allow."""
+    spec = desk.spec
+    check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    lacks = lacking(
+        spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
+    )
+    return [tool for tool in TOOLS if tool.name not in lacks]
+
+
+def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
+    """The tools that an agent does not have, by name, each with the reason."""
+    found: dict[str, str] = {}
+    given = None if spec.tools is None else {tool_of(name) for name in spec.tools}
+    for tool in TOOLS:
+        why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
+        if why is None and given is not None and tool.name not in given:
+            why = "not in its list of tools"
+        if why is None and tool.name in (spec.disallowed_tools or ()):
+            why = "disallowed when it was spawned"
+        if why is not None:
+            found[tool.name] = why
+    return found
+
+
+def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) -> str | None:
+    if tool.name in _OF_THE_LEAD and not is_lead:
+        return "only for the lead"
+    if tool.name in _NEEDS_COLLEAGUES and not may_spawn:
+        return "it may not spawn teammates"
+    if mode == "plan":
+        # An agent that may only read must not have others work for it.
+        looks = tool.kind in ("read", "team") and tool.name not in _NOT_WHILE_PLANNING
+        return None if looks else "not in plan mode"
+    if is_lead and mode == "delegate":
+        # This lead does not work on tasks itself.
+        leads = tool.kind == "team" and tool not in PLAN_TOOLS
+        return None if leads else "a lead in delegate mode only leads"
+    return "only in plan mode" if tool.name == "ExitPlanMode" else None
+
+
+async def call(
+    tools: Sequence[Tool[Desk]], name: str, raw_input: Any, desk: Desk, *, use_id: str | None = None
+) -> tuple[str, bool]:
+    """Call a tool as a driver does: report and record it, show hooks the result. See `answer`."""
+    desk.record("tool", name=name, input=raw_input)
+    wanted = _wanted(name, raw_input, use_id)
+    desk.doing(name, wanted.detail)
+    try:
+        text, failed = await answer(tools, name, raw_input, desk, use_id=use_id, after=desk.called)
+    finally:
+        desk.doing(None)
+    desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
+    return text, failed
+
+
+class AfterCall(Protocol):
+    """What sees the result of a call, and may add to it."""
+
+    async def __call__(self, call: Call, text: str, *, failed: bool) -> str:
+        """Return the text for the model."""
+
+
+async def _unchanged(call: Call, text: str, *, failed: bool) -> str:
+    return text
+
+
+async def answer(
+    tools: Sequence[Tool[P]],
+    name: str,
+    raw_input: Any,
+    desk: P,
+    *,
+    use_id: str | None = None,
+    after: AfterCall = _unchanged,
+) -> tuple[str, bool]:
+    """Call a tool with a model's input. Returns the text for the model, and if it is an error."""
+    try:
+        wanted = _wanted(name, raw_input, use_id)
+        text, failed = await _called(tools, wanted, raw_input, desk, after), False
+    except BullpenError as error:
+        text, failed = _said(error), True
+    except Exception as error:
+        # An agent must survive a bug in a tool, and the transcript must show the bug.
+        text, failed = f"{name} crashed, because of a bug in the tool: {error!r}.", True
+    # Before the text is cut anywhere: half a secret would not be recognized.
+    text = desk.redacted(text)
+    # File names can contain characters that a model request cannot.
+    return text.encode("utf-8", "replace").decode("utf-8"), failed
+
+
+def _wanted(name: str, raw_input: Any, use_id: str | None) -> Call:
+    return Call(name, raw_input if isinstance(raw_input, dict) else {}, "team", use_id)
+
+
+async def _called(
+    tools: Sequence[Tool[P]], wanted: Call, raw_input: Any, desk: P, after: AfterCall
+) -> str:
+    tool = next((tool for tool in tools if tool.name == wanted.tool), None)
+    if tool is None:
+        raise _no_tool(tools, wanted.tool)
+    if tool.kind == "team":
+        # Everything sent to the team is stored there for all members to read.
+        raw_input = with_texts(raw_input, desk.redacted)
+        wanted = replace(wanted, input=with_texts(wanted.input, desk.redacted))
+    wanted = replace(wanted, kind=tool.kind)
+    given = _validated(tool, raw_input)
+    permitted = await desk.permit(wanted)
+    if permitted != wanted.input:
+        given = _validated(tool, permitted)
+        wanted = replace(wanted, input=permitted)
+    try:
+        text = await tool.run(given, desk)
+    except BullpenError as error:
+        # Hooks that look at results also see those of failed calls.
+        await after(wanted, _said(error), failed=True)
+        raise
+    return await after(wanted, text, failed=False)
+
+
+def check_input(name: str, raw_input: Any) -> None:
+    """Check an input for the tool of this name. Raises Invalid."""
+    for tool in TOOLS:
+        if tool.name == name:
+            _validated(tool, raw_input)
+
+
+def _validated(tool: Tool[P], raw_input: Any) -> Any:
+    try:
+        return tool.input.model_validate(raw_input)
+    except ValidationError as error:
+        raise _bad_input(tool, error) from None
+
+
+def _no_tool(tools: Sequence[Tool[P]], name: str) -> Invalid:
+    known = [tool.name for tool in tools]
+    near = difflib.get_close_matches(name[:64], known, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    exists = any(tool.name == name for tool in TOOLS)
+    return Invalid(
+        f"You do not have the tool {name!r}." if exists else f"There is no tool {name!r}.",
+        remedy=f"{guess}Your tools are: {', '.join(known) or 'none'}.",
+    )
+
+
+def _bad_input(tool: Tool[P], error: ValidationError) -> Invalid:
+    rows = []
+    for found in error.errors(include_url=False, include_context=False)[:8]:
+        where = ".".join(str(part) for part in found["loc"])
+        rows.append(f"{where}: {found['msg']}" if where else found["msg"])
+    fields = [
+        f"{field.alias or name}{'' if field.is_required() else '?'}"
+        for name, field in tool.input.model_fields.items()
+    ]
+    return Invalid(
+        f"Invalid input for {tool.name}: {'; '.join(rows)}.",
+        remedy=f"The fields are {{{', '.join(fields)}}}; those with ? are optional.",
+    )
+
+
+def _said(error: BullpenError) -> str:
+    """What the model is told: what failed, the reason word, what to do."""
+    if isinstance(error, Refused) and not isinstance(error, Invalid):
+        return f"{error.message} (reason: {error.reason}) {error.remedy}".rstrip()
+    return str(error)

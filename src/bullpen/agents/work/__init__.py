@@ -1,0 +1,1 @@
+"""The work on a task: its worktree, its checks and its completion."""

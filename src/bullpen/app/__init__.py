@@ -1,0 +1,1 @@
+"""Puts everything together: settings, stores, and an app that runs agents."""

@@ -1,0 +1,324 @@
+"""Puts agents together: store, backends, drivers and their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+
+from bullpen.agents.backends.in_process import InProcess
+from bullpen.agents.backends.subprocess import Detached
+from bullpen.agents.backends.tmux import Tmux
+from bullpen.agents.config.settings import FileSettings
+from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
+from bullpen.agents.config.trust import NewTrust, TrustRecord, distrust, read_trust, trust
+from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.contracts.machines import Hosts
+from bullpen.agents.drivers.registry import check_spec, make_driver
+from bullpen.agents.permissions.decide import rights_of
+from bullpen.agents.runner.control import Ended
+from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.runner.gate import surroundings
+from bullpen.agents.runner.loop import Pace, Runner
+from bullpen.agents.supervisor.colleagues import TeamColleagues
+from bullpen.agents.supervisor.doctor import examine_machine, examine_team, launches
+from bullpen.agents.supervisor.supervisor import Supervisor
+from bullpen.agents.system import environment, processes
+from bullpen.agents.system.folders import agent_folder
+from bullpen.agents.system.transcript import Transcript
+from bullpen.agents.work.merge_checks import remove_queue
+from bullpen.agents.work.tree_cleanup import (
+    TreeEnd,
+    examine_trees,
+    remember,
+    remove_trees,
+    trees_of,
+)
+from bullpen.app.effective_rights import Effective
+from bullpen.app.settings import Settings, settings_for
+from bullpen.app.stores import open_hosts, open_store
+from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.team import TeamConfig
+from bullpen.sandbox.command import forbid_core_dumps
+from bullpen.store.contract import Finding, Store
+from bullpen.store.private_folder import narrow
+from bullpen.team.agents import rules as agent_rules
+from bullpen.team.team import Teams
+
+# The tmux server to use (`bullpen` by default; `default` is the user's own), and a session in it.
+TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
+
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class App:
+    """The teams of one home, and what is needed to run their agents on this machine."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        pace: Pace | None = None,
+        store: Store | None = None,
+        hosts: Hosts | None = None,
+        inside: bool = True,
+    ) -> None:
+        """With `inside`, agents may run in this process."""
+        store = store or open_store(settings)
+        self.settings = settings
+        self.teams = Teams(store)
+        self.hosts = hosts or open_hosts(store, settings)
+        self._environ = environ
+        self.files = SpawnFiles(settings.home, environ)
+        # With NATS, every heartbeat goes over the network.
+        self._pace = pace or (Pace(beat_s=20.0, beat_ttl_s=60.0) if settings.store else Pace())
+        self._backends: dict[str, Backend] = {
+            **({"in-process": InProcess(self._work_inside)} if inside else {}),
+            "subprocess": Detached(),
+            "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
+        }
+        self._supervisors: dict[str, Supervisor] = {}
+
+    async def __aenter__(self) -> Self:
+        # A home from before may be open to other users; the doctor says so if it stays open.
+        narrow(self.settings.home)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            for backend in self._backends.values():
+                await backend.aclose()
+            await self.teams.aclose()
+
+    def supervisor(self, team: str) -> Supervisor:
+        """Return what starts and stops the agents of a team."""
+        if team not in self._supervisors:
+            self._supervisors[team] = Supervisor(
+                self.teams.open(team),
+                home=self.settings.home,
+                backends=self._backends,
+                environ=self._environ,
+                check=partial(check_spec, environ=self._environ),
+                hosts=self.hosts,
+            )
+        return self._supervisors[team]
+
+    async def delete_team(
+        self,
+        name: str,
+        *,
+        by: str,
+        force: bool = False,
+        told: Callable[[TreeEnd], None] = lambda _: None,
+    ) -> bool:
+        """Delete a team and all its records; False if there was none. Transcripts are kept.
+
+        Dead agents do not prevent it, whatever their records say. The worktrees of its agents are
+        removed after a snapshot; `told` gets the result for each, also for those that stay because
+        a process uses them.
+
+        Raises:
+            Refused: an agent is alive (members_alive), unless `force`, which stops it first.
+        """
+        supervisor = self.supervisor(name)
+        config = None
+        try:
+            await supervisor.tend(by=by)
+            if force:
+                await supervisor.stop_all(by=by, reason="its team is deleted")
+            else:
+                await supervisor.sweep()
+            config = await self.teams.open(name).agents.config()
+            await remember(self.settings.home, trees_of(config).values())
+        except NotFound:
+            return False
+        except Unreadable:
+            # Its members are unknown. The doctor finds what still runs.
+            if not force:
+                raise
+        deleted = await self.teams.delete(name, by=by, force=force)
+        if deleted and config is not None:
+            for end in await remove_trees(self.settings.home, config):
+                told(end)
+            with suppress(BullpenError):
+                # The test worktree holds nobody's work, so errors do not matter.
+                await remove_queue(config)
+        return deleted
+
+    async def examine(self, team: str | None, *, fix: bool) -> list[Finding]:
+        """Find agents that are gone, and processes, panes and worktrees that they left."""
+        by = self.settings.agent
+        findings: list[Finding] = []
+        known: dict[str, AgentFacts] = {}
+        configs: dict[str, TeamConfig] = {}
+        complete = True
+        for name in await self.teams.names():
+            try:
+                if team in (None, name):
+                    findings += await examine_team(self.teams.open(name), fix=fix, by=by)
+                known |= await launches(self.teams.open(name))
+                configs[name] = await self.teams.open(name).agents.config()
+            except NotFound:
+                # Deleted since the names were read.
+                continue
+            except BullpenError:
+                # The check of the files says why. Its agents may be running.
+                complete = False
+        findings += await examine_machine(
+            self.settings.home, known, self._backends.values(), complete=complete, fix=fix
+        )
+        findings += await examine_trees(self.settings.home, configs, complete=complete, fix=fix)
+        return findings
+
+    async def resolve(
+        self, request: SpawnRequest, *, parent: tuple[str, AgentFacts] | None = None
+    ) -> AgentSpec:
+        """Return what to spawn for a request. `parent` is the agent that asks, if any.
+
+        Raises as `bullpen.agents.config.spec.resolve` does.
+        """
+        return await resolve(request, self.files, parent)
+
+    async def trust(self, directory: str) -> tuple[NewTrust, FileSettings]:
+        """Trust a project as it is now. Returns what that covers, and the settings that apply.
+
+        Only a person may ask for this.
+
+        Raises:
+            NotFound: there is no such directory.
+            Unreadable, Invalid: its files cannot be used.
+        """
+        found = await anyio.to_thread.run_sync(self.files.settings, directory)
+        return await anyio.to_thread.run_sync(
+            trust, self.settings.home, Path(directory), found.of_project
+        ), found
+
+    async def distrust(self, directory: str) -> bool:
+        """Stop trusting a project; False if it was not trusted."""
+        return distrust(self.settings.home, Path(directory))
+
+    async def trusted(self) -> TrustRecord:
+        """Return the trusted directories with their files."""
+        return read_trust(self.settings.home)
+
+    async def effective(self, team_name: str, name: str) -> Effective:
+        """Return what an agent may do now, and why. Raises NotFound."""
+        team = self.teams.open(team_name)
+        config = await team.agents.config()
+        _, agent = agent_rules.agent_of(config, name)
+        around = surroundings(
+            agent_folder(self.settings.home, config, name),
+            {**self._environ, "BULLPEN_HOME": str(self.settings.home)},
+        )
+        rights = rights_of(
+            agent, user_home=around.user_home, readable=(around.folder,), private=(around.home,)
+        )
+        may_spawn = name == LEAD or agent.depth < config.facts.limits.depth
+        requests = (await team.approvals.all()).values()
+        mine = [each for each in requests if each.sender == name and each.answered_ms]
+        answered = sorted(mine, key=lambda each: (each.answered_ms or 0, each.id))
+        return Effective(team_name, name, agent, rights, name == LEAD, may_spawn, answered)
+
+    async def work(
+        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
+    ) -> Ended:
+        """Run one agent, from the handshake to its end. Raises Conflict if it may not act."""
+        runner, transcript = await self._runner(
+            team_name, name, nonce=nonce, env=env, in_process=in_process
+        )
+        try:
+            if in_process:
+                return await runner.run()
+            async with anyio.create_task_group() as group:
+                group.start_soon(_obey_signals, runner)
+                ended = await runner.run()
+                group.cancel_scope.cancel()
+            return ended
+        finally:
+            transcript.close()
+
+    async def _runner(
+        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
+    ) -> tuple[Runner, Transcript]:
+        team = self.teams.open(team_name)
+        config = await team.agents.config()
+        _, agent = agent_rules.current(config, name, nonce)
+        spec = agent.spec
+        folder = await self.supervisor(team_name).starter.folder(name)
+        transcript = Transcript(folder)
+        may_spawn = name == LEAD or agent.depth < config.facts.limits.depth
+        colleagues = TeamColleagues(self.supervisor(team_name), team, agent=name, files=self.files)
+        driver = make_driver(spec, env, limits=self._limits(spec))
+        desk = RunnerDesk(
+            team,
+            name,
+            spec,
+            nonce=nonce,
+            folder=folder,
+            env=env,
+            transcript=transcript,
+            colleagues=colleagues if may_spawn else None,
+            now=now_ms,
+            remembers=driver.remembers,
+        )
+        group = None if in_process else os.getpgrp()
+        place = processes.this_process(spec.backend, group=group)
+        return Runner(desk, driver, place=place, pace=self._pace), transcript
+
+    def _limits(self, spec: AgentSpec) -> Path:
+        """Return the folder of the rate limiters. A guest's home belongs to another program."""
+        home = self.settings.home
+        return home / "bullpen" / "limits" if spec.is_guest else home / "limits"
+
+    async def _work_inside(self, launch: Launch) -> None:
+        await self.work(
+            launch.team, launch.agent, nonce=launch.nonce, env=launch.env, in_process=True
+        )
+
+
+def open_app(settings: Settings | None = None, *, home: str | Path | None = None) -> App:
+    """Open the teams of a home, to run their agents. Use it with `async with`.
+
+    The default is the home that the command line would use.
+    """
+    return App(settings or settings_for(home), os.environ)
+
+
+async def run_agent(settings: Settings) -> int:
+    """Run the agent that this process was started for. Returns the exit code. Raises Invalid."""
+    nonce, team = os.environ.get(NONCE), settings.team
+    if not nonce or team is None:
+        raise Invalid(
+            "`bullpen agent run` works only in a process that was started for an agent.",
+            remedy="Start an agent with: bullpen spawn NAME",
+        )
+    forbid_core_dumps()
+    async with open_app(settings) as app:
+        ended = await app.work(
+            team, settings.agent, nonce=nonce, env=dict(os.environ), in_process=False
+        )
+    return 0 if ended.end in ("finished", "stopped", "suspended") else 1
+
+
+async def _obey_signals(runner: Runner) -> None:
+    with anyio.open_signal_receiver(*_ENDINGS) as received:
+        async for number in received:
+            # A regular stop sends an order first. Here a terminal or the machine ends, and the
+            # agent continues when its team is resumed.
+            runner.stop("lost", f"its process got {signal.Signals(number).name}")

@@ -1,0 +1,1 @@
+"""Doors: they parse, call one operation and render."""

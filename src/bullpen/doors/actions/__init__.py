@@ -1,0 +1,1 @@
+"""What a person does to a team, whichever door it comes through."""

@@ -1,0 +1,1 @@
+"""Commands about agents: spawn, stop, ps, logs, attach, drivers."""

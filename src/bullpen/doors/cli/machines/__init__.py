@@ -1,0 +1,1 @@
+"""Commands about machines: server, host, hosts, auth."""

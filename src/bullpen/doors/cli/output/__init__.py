@@ -1,0 +1,1 @@
+"""What commands print: pages, tables, live screens."""

@@ -1,0 +1,262 @@
+"""Watching a goal being pursued: a live picture, plain lines, or lines of JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import TaskStatus
+
+from bullpen.doors.cli.output.page import Page
+from bullpen.doors.cli.output.text import say
+from bullpen.protocol.presence import ENDED
+from bullpen.protocol.request import Request
+from bullpen.runs.watch.outcome import Outcome, Progress
+from bullpen.team.requests.handles import handles
+from bullpen.view import agent_words as words
+from bullpen.view import sentences
+from bullpen.view.news import folded, planner
+from bullpen.view.text import Cell
+
+INTERRUPTED = 130
+"""The exit code of a command that was ended with Ctrl-C."""
+
+_ENDINGS = {
+    "done": ("Done in", "good"),
+    "failed": ("Failed after", "bad"),
+    "unfinished": ("Unfinished after", "attention"),
+    "interrupted": ("Interrupted after", "attention"),
+}
+
+_HELD_S = 1.0
+"""How long a line that may continue is held back."""
+
+Start = Callable[[Callable[[Progress], None]], Awaitable[Outcome]]
+
+
+class Watcher:
+    """Says what happens on a page, a line for each happening."""
+
+    def __init__(self, page: Page, goal: str, *, elsewhere: str = "") -> None:
+        self._page = page
+        self._goal = goal
+        # What a command to type in another terminal must add.
+        self._elsewhere = elsewhere
+        self._waiting: set[str] = set()
+        self._began = time.monotonic()
+        self._held: list[str] = []
+        self._held_at = 0.0
+        self.progress: Progress | None = None
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long it has been watched."""
+        return time.monotonic() - self._began
+
+    @property
+    def running(self) -> list[str]:
+        """The agents that had not ended when they were last looked at."""
+        agents = self.progress.agents if self.progress is not None else []
+        return [view.name for view in agents if view.driver and view.state not in ENDED]
+
+    def saw(self, progress: Progress) -> None:
+        """Take note of how far the team is."""
+        if self.progress is None:
+            self._begins(progress)
+        self.progress = progress
+        for text in progress.news:
+            self._happened(progress.team, text)
+        if self._page.json:
+            for happening in progress.happenings:
+                self._page.json_line({"kind": "happening", **happening.row})
+        pending = progress.snapshot.pending
+        short = handles(pending)
+        for request in pending:
+            if request.id not in self._waiting:
+                self._asked(progress.team, request, short[request.id])
+        self._waiting = set(short)
+        if time.monotonic() - self._held_at > _HELD_S:
+            self._let_go()
+
+    def stopping(self) -> None:
+        """Say that the agents are being stopped."""
+        say("Stopping the agents. Press Ctrl-C again to quit at once.")
+
+    def close(self) -> None:
+        """Say what was kept back, and give the terminal back."""
+        self._let_go()
+
+    def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
+        """Say how it ended, and what to do next."""
+        if self._page.json:
+            self._page.json_line({"kind": "outcome", **outcome_json(outcome)})
+            return
+        word, style = _ENDINGS[outcome.status]
+        summary = f": {outcome.summary}" if outcome.summary else "."
+        self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
+        tasks = outcome.tasks
+        self._page.fields(
+            [
+                ("  cause", outcome.cause or ""),
+                ("  team", outcome.team),
+                ("  tasks", ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in tasks.items() if n)),
+                ("  used", words.used(outcome.usage)),
+                ("  still running", Cell(", ".join(self.running), "attention")),
+            ]
+        )
+        for need in outcome.account.needs if outcome.account is not None else ():
+            self._page.line(Cell(f"  needs you: {need}", "attention"))
+        if next_steps:
+            self._page.line("Try next:")
+            for step in next_steps:
+                self._page.line(f"  {step}")
+
+    def _begins(self, progress: Progress) -> None:
+        if self._page.json:
+            self._page.json_line({"kind": "goal", "team": progress.team, "text": self._goal})
+        else:
+            self._page.line(f"{clock()}  team {progress.team}: {self._goal}")
+            self._page.flush()
+
+    def _happened(self, team: str, text: str) -> None:
+        if self._page.json:
+            now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+            self._page.json_line({"kind": "news", "time": now, "team": team, "text": text})
+            return
+        who = planner(text)
+        if self._held and planner(self._held[-1]) != who:
+            self._let_go()
+        self._held.append(text)
+        self._held_at = time.monotonic()
+        if who is None:
+            self._let_go()
+
+    def _asked(self, team: str, request: Request, handle: str) -> None:
+        """Say once what waits for an answer, and what to type."""
+        if self._page.json:
+            about = {"team": team, "handle": handle, "request": request.raw}
+            self._page.json_line({"kind": "request", **about})
+            return
+        self._let_go()
+        typed = f" -> bullpen approve {handle}{self._elsewhere}"
+        said = sentences.waits(request)
+        how = typed if sentences.is_for_people(request) else ""
+        self._page.line(Cell(f"{clock()}  {said}{how}", "attention"))
+        self._page.flush()
+
+    def _let_go(self) -> None:
+        """Write what was kept back; what somebody planned in one go is one line."""
+        if not self._held:
+            return
+        for text in folded(self._held):
+            self._page.line(f"{clock()}  {text}")
+        self._held.clear()
+        self._page.flush()
+
+
+def clock() -> str:
+    """The time of day."""
+    return datetime.now().astimezone().strftime("%H:%M:%S")
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """How a goal ended, as a JSON object."""
+    return {
+        "code": outcome.code,
+        "status": outcome.status,
+        "summary": outcome.summary,
+        "team": outcome.team,
+        "usage": outcome.usage.raw,
+        "tasks": dict(outcome.tasks),
+        "cause": outcome.cause,
+        "account": None if outcome.account is None else outcome.account.row,
+    }
+
+
+def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
+    """Do something that takes long while a watcher says how it goes; how it ended.
+
+    The first Ctrl-C cancels it, and it may take its time to end in order; the second one ends
+    this process at once. `elsewhere` is what commands to try next must add, None if there are none.
+    """
+    with watcher:
+        outcome = anyio.run(_pursue, watcher, start) or _interrupted(watcher)
+    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
+    return outcome
+
+
+def _interrupted(watcher: Watcher) -> Outcome:
+    """How it ended when it was cancelled before it could say so itself."""
+    progress = watcher.progress
+    tasks = progress.snapshot.tasks if progress is not None else ()
+    return Outcome(
+        code=INTERRUPTED,
+        status="interrupted",
+        summary="",
+        team=progress.team if progress is not None else "",
+        usage=words.total(progress.agents if progress is not None else ()),
+        tasks=dict(Counter(task.status for task in tasks)),
+        cause=None,
+    )
+
+
+def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> list[str]:
+    """Commands that make sense after that; none if there is no team to speak of."""
+    if not outcome.team or elsewhere is None:
+        return []
+    which = f"{shlex.quote(outcome.team)}{elsewhere}"
+    agents = watcher.progress.agents if watcher.progress is not None else []
+    led = any(view.lead and view.driver for view in agents)
+    steps = []
+    if outcome.account is not None:
+        steps = [f"bullpen summary -t {which}", f"bullpen report -t {which} -o report.html"]
+    if outcome.status == "done" or any(view.lead and view.end == "finished" for view in agents):
+        # A lead that ended by itself is not started again: there only is what it said.
+        last = f"bullpen logs team-lead -t {which}" if led else f"bullpen merge list -t {which}"
+        steps += [f"bullpen task list -t {which}", last]
+    else:
+        steps += [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+    return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
+
+
+async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
+    outcome: Outcome | None = None
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as work:
+            await tasks.start(_heed_signals, watcher, work)
+            outcome = await start(watcher.saw)
+        tasks.cancel_scope.cancel()
+    return outcome
+
+
+async def _heed_signals(
+    watcher: Watcher, work: CancelScope, *, task_status: TaskStatus[None]
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            if work.cancel_called:
+                watcher.close()
+                team = f" -t {watcher.progress.team}" if watcher.progress is not None else ""
+                say(f"Quit at once; agents may still be running. See: bullpen ps{team}")
+                with contextlib.suppress(OSError, AttributeError):
+                    sys.stdout.flush()
+                os._exit(INTERRUPTED)
+            watcher.stopping()
+            work.cancel()

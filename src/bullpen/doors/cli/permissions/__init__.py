@@ -1,0 +1,1 @@
+"""Commands about permissions: requests, approve, deny, policy, trust."""

@@ -1,0 +1,1 @@
+"""Commands that run a team to its end: run, up, init, demo, report, summary."""

@@ -1,0 +1,96 @@
+"""`bullpen report`: one page of a run, to keep or to attach to a pull request."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from bullpen.doors.cli.command import examples
+from bullpen.doors.cli.options.option import option
+from bullpen.doors.cli.session import Session
+from bullpen.doors.report.markdown import markdown_page
+from bullpen.doors.report.page import html_page
+from bullpen.doors.report.run_facts import run_of
+from bullpen.doors.report.saved import saved_events
+from bullpen.protocol.changes import Event
+from bullpen.protocol.clock import now_ms
+from bullpen.team.team import Team
+
+
+@examples(
+    "bullpen report -t night -o night.html",
+    "bullpen report -t night --format md > comment.md",
+    "bullpen report --events saved.json -o night.html",
+)
+def report(
+    session: Session,
+    *,
+    output: Annotated[
+        str | None, option("File to write [default: standard output]", "FILE", "-o", "--output")
+    ] = None,
+    form: Annotated[
+        Literal["html", "md"] | None,
+        option("Output format [default: by the name of FILE, or html]", None, "--format"),
+    ] = None,
+    events: Annotated[
+        str | None,
+        option(
+            "Read events saved by `bullpen events --json` instead of a team", "FILE", "--events"
+        ),
+    ] = None,
+) -> None:
+    """Write a report of a run as HTML or Markdown.
+
+    The page stands alone: no scripts, nothing to download. It is made from the team's log, so you
+    can write it during a run or after it.
+    """
+    told = _saved(events) if events is not None else session.with_team(_events)
+    chosen = form or ("md" if output is not None and output.endswith(".md") else "html")
+    page = _page(told, chosen)
+    if output is None:
+        if session.json:
+            session.page.value({"format": chosen, "page": page})
+            return
+        # As it is, and whole: the page of a terminal would wrap it.
+        typer.echo(page, nl=False)
+        return
+    path = Path(output)
+    _put(path, page)
+    session.page.result(
+        {"path": str(path.absolute()), "format": chosen, "bytes": len(page.encode())},
+        f"Wrote {output}.",
+    )
+
+
+async def _events(team: Team) -> list[Event]:
+    return list(await team.events())
+
+
+def _saved(name: str) -> list[Event]:
+    if "\0" in name:
+        raise typer.BadParameter("that is not a valid file name.")
+    return saved_events(Path(name))
+
+
+def _page(told: list[Event], chosen: Literal["html", "md"]) -> str:
+    run = run_of(told, now_ms=now_ms())
+    return html_page(run) if chosen == "html" else markdown_page(run)
+
+
+def _put(path: Path, page: str) -> None:
+    """Write a file whole or not at all."""
+    if "\0" in str(path):
+        raise typer.BadParameter("that is not a valid file name.")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        # Name the file that was asked for, not the temporary one.
+        raise OSError(error.errno, error.strerror, str(path)) from None

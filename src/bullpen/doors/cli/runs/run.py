@@ -1,0 +1,127 @@
+"""`bullpen run` and `bullpen demo`: a team that pursues one goal while somebody watches."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from bullpen.agents.config.spec import SpawnRequest
+from bullpen.doors.cli.command import examples
+from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
+from bullpen.doors.cli.options.option import PLACE, argument, flag, option
+from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
+from bullpen.doors.cli.options.spawn import Command, Cwd, Driver, Model, Script, words_of
+from bullpen.doors.cli.permissions.people_only import refuse_agents
+from bullpen.doors.cli.runs.run_to_end import RunCommands
+from bullpen.doors.cli.session import Session, directory, text_or_input
+from bullpen.runs.goal import Goal
+from bullpen.sandbox.command import weakness
+
+Backend = Literal["in-process", "subprocess", "tmux"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAgents:
+    """Which agents work on the goal, and where."""
+
+    driver: Driver = "native"
+    backend: Annotated[Backend, option("Where the agents run", panel=PLACE)] = "in-process"
+    model: Model = None
+    script: Script = None
+    program: Command = None
+    cwd: Cwd = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """When the team stops at the latest."""
+
+    timeout: Seconds = None
+    turns: Turns = None
+    budget_tokens: Tokens = None
+    budget_usd: Usd = None
+    until: Until = None
+
+
+@examples(
+    "bullpen run 'Make the tests pass'",
+    "bullpen run - --backend tmux --timeout 3600 < goal.md",
+    "bullpen run 'Tidy up' --delegate --mode acceptEdits --allow 'Bash(make:*)'",
+    "bullpen run 'Rename the module' --mode acceptEdits --json > run.jsonl",
+    "bullpen run -t night --until done",
+)
+def run(
+    session: Session,
+    goal: Annotated[
+        str | None,
+        argument("The goal; - reads standard input. Without it, a team continues", "[GOAL]"),
+    ] = None,
+    *,
+    agents: RunAgents,
+    limits: RunLimits,
+    keep: Annotated[bool, flag("Keep the agents running at the end", "--keep")] = False,
+    delegate: Annotated[
+        bool, flag("The lead only coordinates; teammates do the work", "--delegate")
+    ] = False,
+    rights: PolicyOptions,
+) -> None:
+    """Give a team a goal and watch until it is reached.
+
+    Without GOAL, a team continues with its own goal and tasks.
+
+    Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end.
+    Ctrl-C stops the agents and keeps the team and its work; press it again to quit at once.
+    """
+    refuse_agents(session, "start a run")
+    if goal is None:
+        raise typer.Exit(
+            RunCommands(session).go_on(None, until=limits.until, timeout_s=limits.timeout).code
+        )
+    lead = SpawnRequest(
+        cwd=directory(agents.cwd),
+        driver=agents.driver,
+        backend=agents.backend,
+        model=agents.model,
+        script=None if agents.script is None else os.path.abspath(agents.script),
+        command=words_of(agents.program),
+        mode=rights.mode,
+        policy=policy_of(rights.stated()),
+        project_settings=not rights.no_project_settings,
+    )
+    if warning := rights.warning(where="an agent"):
+        session.page.warn(warning)
+    if rights.sandbox and (weak := weakness()):
+        session.page.warn(weak)
+    outcome = RunCommands(session).run(
+        Goal(
+            text_or_input(goal),
+            lead,
+            team=session.team,
+            delegate=delegate,
+            attended=rights.attended,
+            budget_turns=limits.turns,
+            budget_tokens=limits.budget_tokens,
+            budget_usd=limits.budget_usd,
+            timeout_s=limits.timeout,
+            keep=keep,
+            until=RunCommands(session).until(limits.until),
+        )
+    )
+    raise typer.Exit(outcome.code)
+
+
+@examples("bullpen demo", "bullpen demo --backend tmux --keep")
+def demo(
+    session: Session,
+    *,
+    backend: Annotated[Backend | None, option("Where the agents run", panel=PLACE)] = None,
+    keep: Annotated[bool, flag("Keep the team and its files", "--keep")] = False,
+) -> None:
+    """Watch a simulated team work; no API key needed.
+
+    Runs in a temporary folder and cleans up after itself, unless you pass --keep.
+    """
+    raise typer.Exit(RunCommands(session).demo(backend=backend, keep=keep).code)

@@ -1,0 +1,79 @@
+"""Teams that commands pursue to their end while somebody watches."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from bullpen.app.app import App
+from bullpen.doors.cli.app_session import with_app
+from bullpen.doors.cli.runs import demo
+from bullpen.doors.cli.runs.watched import watched
+from bullpen.doors.cli.session import Session
+from bullpen.runs.goal import Goal, pursues_goal, resume_goal, run_goal
+from bullpen.runs.watch.outcome import Outcome
+from bullpen.runs.watch.saved_work import saved_work
+from bullpen.runs.watch.until import Until, read_until
+from bullpen.view.summary import Summary, summed_up
+
+
+class RunCommands:
+    """Goals and tasks of teams, pursued to their end."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def run(self, goal: Goal) -> Outcome:
+        """Pursue a goal to its end while showing how it goes; how it ended."""
+        return watched(
+            self._session,
+            goal.text,
+            lambda watch: run_goal(goal, settings=self._session.settings, watch=watch),
+            elsewhere=self._session.elsewhere,
+        )
+
+    def until(self, text: str | None) -> Until | None:
+        """When a person says that a team may rest; None if nothing is said."""
+        return None if text is None else read_until(text, now=datetime.now().astimezone())
+
+    def goal_of(self, name: str | None) -> tuple[str, str | None]:
+        """The team that is meant, and what it was made to reach, if it was."""
+
+        async def look(app: App, team: str) -> tuple[str, str | None]:
+            if not await pursues_goal(app, team):
+                return team, None
+            config = await app.teams.open(team).agents.config()
+            return team, config.description or ""
+
+        return with_app(self._session, look, name=name)
+
+    def go_on(
+        self, name: str | None, *, until: str | None = None, timeout_s: float | None = None
+    ) -> Outcome:
+        """Let a team go on with what it has to do, and pursue that to its end."""
+        end = self.until(until)
+        team, goal = self.goal_of(name)
+        return watched(
+            self._session,
+            goal or f"The tasks of team {team}",
+            lambda watch: resume_goal(
+                self._session.settings, team, watch, until=end, timeout_s=timeout_s
+            ),
+            elsewhere=self._session.elsewhere,
+        )
+
+    async def summary(self, app: App, team_name: str) -> Summary:
+        """What a team did so far."""
+        team = app.teams.open(team_name)
+        events, snapshot = await team.events(), await team.snapshot()
+        return summed_up(snapshot, events, needs=await saved_work(team))
+
+    def demo(self, *, backend: str | None, keep: bool) -> Outcome:
+        """Show a team at work in a folder of its own; how it ended."""
+
+        return demo.play(
+            self._session.settings,
+            self._session.page,
+            lambda about, start: watched(self._session, about, start, elsewhere=None),
+            backend=backend,
+            keep=keep,
+        )

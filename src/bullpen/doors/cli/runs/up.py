@@ -1,0 +1,79 @@
+"""`bullpen up` and `bullpen down`: start and stop the team of a team file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from bullpen.agents.supervisor.supervisor import Stopped
+from bullpen.app.app import App
+from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.app_session import with_app
+from bullpen.doors.cli.command import examples
+from bullpen.doors.cli.options.limits import Seconds, Until
+from bullpen.doors.cli.options.option import argument, flag
+from bullpen.doors.cli.options.spawn import Cwd
+from bullpen.doors.cli.output.page import is_terminal
+from bullpen.doors.cli.permissions.people_only import refuse_agents
+from bullpen.doors.cli.runs.team_files import TeamFileCommands
+from bullpen.doors.cli.session import Session, directory
+
+File = Annotated[str, argument("The team file (TOML)", "FILE")]
+FileIfAny = Annotated[str | None, argument("The team file, instead of -t NAME", "FILE")]
+
+
+@examples(
+    "bullpen up TEAM.toml --dry-run",
+    "bullpen up TEAM.toml",
+    "bullpen up TEAM.toml --until 07:00 --json > ../night.jsonl",
+    "bullpen up TEAM.toml --detach --cwd ~/project",
+)
+def up(
+    session: Session,
+    file: File,
+    *,
+    cwd: Cwd = None,
+    detach: Annotated[bool, flag("Return once all agents have started", "--detach", "-d")] = False,
+    timeout: Seconds = None,
+    until: Until = None,
+    dry_run: Annotated[
+        bool, flag("Check everything, show the plan and likely cost, start nothing", "--dry-run")
+    ] = False,
+) -> None:
+    """Start the team of a team file and watch it.
+
+    The team works until its goal is reached; without a goal, until every task is done and merged or
+    given up. All members start, or none. A team that was started before continues where it stopped.
+
+    Exit codes are those of `bullpen run`. Ctrl-C stops the agents and keeps the team and its work.
+    """
+    refuse_agents(session, "start a team")
+    if detach and not (timeout is None and until is None):
+        raise typer.BadParameter("--timeout and --until do not work with --detach.")
+    attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
+    where = directory(cwd)
+    if dry_run:
+        raise typer.Exit(TeamFileCommands(session).dry_run(file, cwd=where, attended=attended))
+    if not detach:
+        outcome = TeamFileCommands(session).follow(
+            file, cwd=where, attended=attended, timeout_s=timeout, until=until
+        )
+        raise typer.Exit(outcome.code)
+    team, started = TeamFileCommands(session).start(file, cwd=where, attended=attended)
+    agent_views(session).resumed(team, started, which=f"-t {team}{session.elsewhere}")
+
+
+@examples("bullpen down TEAM.toml", "bullpen down -t mixed")
+def down(session: Session, file: FileIfAny = None) -> None:
+    """Stop all agents of a team; `bullpen up` continues."""
+    refuse_agents(session, "stop a team")
+    name = None if file is None else TeamFileCommands(session).name_in(file)
+
+    async def end(app: App, team: str) -> list[Stopped]:
+        return await app.supervisor(team).stop_all(
+            by=session.actor, end="suspended", reason="its team was brought down"
+        )
+
+    agent_views(session).stopped(with_app(session, end, name=name))

@@ -1,0 +1,1 @@
+"""Commands that open another door: tui, web, mcp, telemetry."""

@@ -1,0 +1,166 @@
+"""The way from a command to the operations: who asks, about which team, and where to answer."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TypeVar
+
+import anyio
+import typer
+
+from bullpen.app.settings import Settings, settings_from
+from bullpen.app.stores import open_teams, resolve_team
+from bullpen.doors.cli.command import fit_to_keep, given, load
+from bullpen.doors.cli.output.page import Page, is_terminal
+from bullpen.errors import Invalid, Refused
+from bullpen.team.team import Team, Teams
+
+T = TypeVar("T")
+
+_INPUT_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Session:
+    """One command with its common options."""
+
+    def __init__(
+        self,
+        *,
+        home: str | None = None,
+        team: str | None = None,
+        actor: str | None = None,
+        store: str | None = None,
+        json: bool = False,
+    ) -> None:
+        self.home, self._store = home, store
+        self._team, self._actor = team, actor
+        self.json = json
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Session:
+        """The session that the options of a command and of the groups above it describe."""
+        return cls(
+            home=given(context, "home"),
+            team=given(context, "common_team"),
+            actor=given(context, "common_as"),
+            store=given(context, "store"),
+            json=bool(given(context, "common_json")),
+        )
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Where the teams live, which one is meant, who acts."""
+        if self.home and "\0" in self.home:
+            raise Invalid(f"{self.home!r} cannot be a directory.", remedy="Check --home.")
+        return settings_from(
+            os.environ, home=self.home, team=self._team, agent=self._actor, store=self._store
+        )
+
+    @property
+    def actor(self) -> str:
+        """Who acts."""
+        return self.settings.agent
+
+    @property
+    def team(self) -> str | None:
+        """The team that was named, if one was."""
+        return self.settings.team
+
+    @property
+    def elsewhere(self) -> str:
+        """The options that a command to try next needs to reach the same teams."""
+        named = {"--home": self.home, "--store": self._store}
+        return "".join(f" {key} {shlex.quote(value)}" for key, value in named.items() if value)
+
+    def with_teams(self, operation: Callable[[Teams], Awaitable[T]]) -> T:
+        """What an operation on all teams answers."""
+
+        async def run() -> T:
+            async with open_teams(self.settings) as teams:
+                return await operation(teams)
+
+        return anyio.run(run)
+
+    def with_team(self, operation: Callable[[Team], Awaitable[T]], *, name: str | None = None) -> T:
+        """What an operation on one team answers: the one named here, or the one that is meant."""
+
+        async def run(teams: Teams) -> T:
+            return await operation(teams.open(name or await resolve_team(teams, self.settings)))
+
+        return self.with_teams(run)
+
+    @cached_property
+    def at_screen(self) -> bool:
+        """Whether the answer goes to a person at a terminal."""
+        return not self.json and is_terminal(sys.stdout)
+
+    @cached_property
+    def page(self) -> Page:
+        """Where the answer goes: JSON, plain text, or a terminal."""
+        if not self.at_screen:
+            return Page(json=self.json)
+        # What draws on terminals is slow to import, and most commands run in scripts.
+        screen: Page = load("bullpen.doors.cli.output.screen:Screen")()
+        return screen
+
+    def confirm(self, question: str, *, yes: bool, why: str = "This cannot be undone") -> None:
+        """Ask a person to confirm.
+
+        Raises:
+            Refused: the answer is not yes, or nobody can be asked and `yes` was not given.
+        """
+        if yes:
+            return
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise Refused(
+                f"{why}, and there is no terminal to confirm it.",
+                reason="not_confirmed",
+                remedy="Pass --yes to confirm.",
+            )
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Refused(
+                "You did not confirm, so nothing was changed.",
+                reason="not_confirmed",
+                remedy="Run the same command again and answer y.",
+            )
+
+
+def text_or_input(text: str) -> str:
+    """`text` itself, or standard input for `-`, without its last line break."""
+    if text != "-":
+        return text
+    data = sys.stdin.buffer.read(_INPUT_BYTES_MAX + 1) if sys.stdin is not None else b""
+    if len(data) > _INPUT_BYTES_MAX:
+        raise Invalid(
+            f"Standard input is longer than {_INPUT_BYTES_MAX} bytes.",
+            remedy="Save the text in a file and send its path.",
+        )
+    try:
+        return fit_to_keep([data.decode("utf-8").removesuffix("\n")])[0]
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"Standard input is not UTF-8 text: {error.reason} at byte {error.start}.",
+            remedy="Convert the text to UTF-8, or save it in a file and send its path.",
+        ) from error
+
+
+def directory(path: str | None) -> str:
+    """The full path of a directory; of the current one if none is named."""
+    try:
+        full = os.path.abspath(path or ".")
+        if b"\0" in os.fsencode(full):
+            raise ValueError("a path has no NUL")
+        return full
+    except FileNotFoundError as error:
+        raise Invalid(
+            "The current directory was removed.", remedy="Name another directory with --cwd."
+        ) from error
+    except ValueError as error:
+        raise Invalid(
+            f"{path!r} is not the path of a directory.", remedy="Name a directory that exists."
+        ) from error

@@ -1,0 +1,1 @@
+"""Commands about work: task, merge, workspace, cost."""

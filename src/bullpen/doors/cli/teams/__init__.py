@@ -1,0 +1,1 @@
+"""Commands about teams: team, member, send, inbox, events, doctor."""

@@ -1,0 +1,153 @@
+"""`bullpen team`: create, list, show, resume and delete teams."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Annotated
+
+import typer
+
+from bullpen.agents.supervisor.admission import RoomWait
+from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.work.tree_cleanup import TreeEnd
+from bullpen.app.app import App
+from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.app_session import with_app
+from bullpen.doors.cli.command import examples
+from bullpen.doors.cli.options import completion
+from bullpen.doors.cli.options.option import argument, flag, option
+from bullpen.doors.cli.output.records_view import RecordViews
+from bullpen.doors.cli.runs.run_to_end import RunCommands
+from bullpen.doors.cli.session import Session, directory
+from bullpen.errors import Refused
+from bullpen.team.team import Team
+
+NewName = Annotated[str, argument("Name of the new team", "NAME")]
+Name = Annotated[str, argument("The team", "NAME", complete=completion.team_names)]
+NameIfAny = Annotated[
+    str | None, argument("The team, same as -t NAME", "NAME", complete=completion.team_names)
+]
+
+
+@examples("bullpen team create alpha --description 'Ship the parser'")
+def create(
+    session: Session,
+    name: NewName,
+    *,
+    description: Annotated[str | None, option("What the team is for", "TEXT")] = None,
+    cwd: Annotated[
+        str | None, option("Working directory of the lead [default: current directory]", "DIR")
+    ] = None,
+) -> None:
+    """Create a team with its lead as the only member."""
+    where = directory(cwd)
+    team = session.with_teams(
+        lambda teams: teams.create(name, description=description, cwd=where, by=session.actor)
+    )
+    session.page.result(
+        team.raw,
+        f"Created team {team.name}. Try next:",
+        f"  bullpen member add alice -t {team.name}{session.elsewhere}",
+        f"  bullpen task add 'First task' -t {team.name}{session.elsewhere}",
+    )
+
+
+@examples("bullpen team list", "bullpen team list --json")
+def list_teams(session: Session) -> None:
+    """List all teams and their progress."""
+    RecordViews(session.page).teams(session.with_teams(lambda teams: teams.list()))
+
+
+@examples("bullpen team show", "bullpen team show alpha --watch")
+def show(
+    session: Session,
+    name: NameIfAny = None,
+    *,
+    watch: Annotated[bool, flag("Show every change as it happens", "--watch")] = False,
+) -> None:
+    """Show a team: members, tasks, requests, problems."""
+    if watch:
+        session.with_team(lambda team: _watch(session, team), name=name)
+    else:
+        RecordViews(session.page).snapshot(
+            session.with_team(lambda team: team.snapshot(), name=name)
+        )
+
+
+async def _watch(session: Session, team: Team) -> None:
+    with session.page.frames() as picture:
+        async with aclosing(team.snapshots()) as snapshots:
+            async for snapshot in snapshots:
+                RecordViews(session.page).change(snapshot, picture)
+
+
+@examples("bullpen team resume", "bullpen team resume alpha --agent alice")
+def resume(
+    session: Session,
+    name: NameIfAny = None,
+    *,
+    agent: Annotated[
+        list[str] | None,
+        option(
+            "Start only this agent, even if somebody stopped it [repeatable]",
+            "NAME",
+            complete=completion.member_names,
+        ),
+    ] = None,
+) -> None:
+    """Start the agents of a team again.
+
+    Agents that were interrupted, lost or failed, or that reached a limit, continue where they
+    stopped. A team that `bullpen run` or `bullpen up` created is watched until its end, as with
+    these.
+    """
+    pursuer, goal = RunCommands(session).goal_of(name)
+    if goal is not None and not agent:
+        raise typer.Exit(RunCommands(session).go_on(pursuer).code)
+
+    async def start(app: App, team: str) -> tuple[str, list[Spawned]]:
+        room = RoomWait(told=lambda waits: session.page.warn(str(waits)))
+        return team, await app.supervisor(team).resume(
+            by=session.actor, names=agent or None, room=room
+        )
+
+    team, resumed = with_app(session, start, name=pursuer)
+    agent_views(session).resumed(team, resumed, which=f"-t {team}{session.elsewhere}")
+
+
+@examples("bullpen team delete alpha", "bullpen team delete alpha --yes  # in a script")
+def delete(
+    session: Session,
+    name: Name,
+    *,
+    force: Annotated[bool, flag("Even while members are working", "--force")] = False,
+    yes: Annotated[bool, flag("Do not ask for confirmation", "--yes", "-y")] = False,
+) -> None:
+    """Delete a team with its tasks and messages.
+
+    This cannot be undone.
+    """
+    session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
+    trees: list[TreeEnd] = []
+    try:
+        existed = with_app(
+            session,
+            lambda app, team: app.delete_team(
+                team, by=session.actor, force=force, told=trees.append
+            ),
+            name=name,
+        )
+    except Refused as error:
+        if error.reason == "members_alive":
+            stop = f"bullpen stop --all -t {name}{session.elsewhere}"
+            error.remedy = f"Run {stop} first, or pass --force."
+        raise
+    for tree in trees:
+        if tree.removed is None:
+            session.page.warn(str(tree))
+    session.page.result(
+        {"name": name, "deleted": existed}
+        | ({"trees": [tree.as_json for tree in trees]} if trees else {}),
+        f"Deleted team {name}." if existed else f"There was no team {name}.",
+        *(str(tree) for tree in trees if tree.removed is not None),
+    )

@@ -1,0 +1,1 @@
+"""Add our MCP server to the configuration of another program."""

@@ -1,0 +1,1 @@
+"""The terminal screens: follow a team and answer its requests."""

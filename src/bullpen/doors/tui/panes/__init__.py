@@ -1,0 +1,1 @@
+"""The pages of a team in the terminal: members, tasks, feeds, requests."""

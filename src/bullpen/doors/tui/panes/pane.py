@@ -1,0 +1,94 @@
+"""What the pages of a team share: the team they show, the selection and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from textual.containers import Vertical
+from textual.widget import Widget
+
+from bullpen.doors.tui.line_view import Blocks
+from bullpen.doors.tui.terminal_text import TerminalText
+from bullpen.view.scene import Scene
+from bullpen.view.story import Story
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamLook:
+    """A team at one moment, with its story so far."""
+
+    scene: Scene
+    story: Story
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The member and the task that the line under the cursor is about."""
+
+    member: str | None = None
+    task: str | None = None
+
+
+class Pane(Vertical):
+    """A page of a team. `words` is what it is searched for."""
+
+    def __init__(self, terminal: TerminalText, *, dom_id: str, main: Widget) -> None:
+        """`main` is the widget that gets the keys."""
+        super().__init__(id=dom_id)
+        self.terminal, self.main = terminal, main
+        self.words = ""
+
+    def show(self, look: TeamLook) -> None:
+        """Show the team as it is now."""
+        raise NotImplementedError
+
+    def age(self, now_ms: int) -> None:
+        """Update the visible ages."""
+
+    def selected(self) -> Selected:
+        """What an action is about."""
+        return Selected()
+
+    def details(self) -> tuple[str, Blocks] | None:
+        """The title and the full text of the line under the cursor, if it has one."""
+        return None
+
+
+@dataclass(slots=True)
+class SearchFilter(Generic[T]):
+    """The items of a growing list that match a search. Each item is checked once."""
+
+    _source: Sequence[T] = ()
+    _wanted: Callable[[T], bool] | None = None
+    _found: list[int] = field(default_factory=list)
+    _seen: int = 0
+
+    def begin(self, wanted: Callable[[T], bool] | None) -> None:
+        """Start another search; None matches everything."""
+        self._wanted, self._found, self._seen = wanted, [], 0
+
+    def look(self, source: Sequence[T]) -> int:
+        """Check the items that are new; return how many match."""
+        if source is not self._source:
+            self._source, self._found, self._seen = source, [], 0
+        if self._wanted is None:
+            return len(source)
+        for number in range(self._seen, len(source)):
+            if self._wanted(source[number]):
+                self._found.append(number)
+        self._seen = len(source)
+        return len(self._found)
+
+    def __getitem__(self, number: int) -> T:
+        return self._source[number if self._wanted is None else self._found[number]]
+
+
+def among(words: str, *texts: str | None) -> bool:
+    """Whether each word is in one of these texts."""
+    folded = [text.casefold() for text in texts if text]
+    return all(any(part in text for text in folded) for part in words.casefold().split())

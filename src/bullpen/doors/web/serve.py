@@ -1,0 +1,137 @@
+"""Runs the web server of the dashboard."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import anyio
+import uvicorn
+
+from bullpen.app.app import App
+from bullpen.doors.web.app import dashboard
+from bullpen.doors.web.security import LOOPBACK, AccessCheck, WebTokens
+from bullpen.errors import Invalid, Unavailable
+
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_GRACE_S = 1
+_HEADER_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses to open: `act` allows actions and is None for a read-only server."""
+
+    act: str | None
+    look: str
+
+
+async def serve(
+    app: App,
+    team: str,
+    *,
+    host: str,
+    port: int,
+    names: Sequence[str],
+    read_only: bool,
+    ready: Callable[[Addresses], object],
+) -> None:
+    """Serve a team to everybody with a token until a signal comes; `ready` gets the addresses.
+
+    Raises:
+        Invalid: the host is not an IP address.
+        NotFound: the team does not exist.
+        Unavailable: the port is not free, or the store cannot be read.
+    """
+    board = await dashboard(app, team)
+    tokens = WebTokens(read_only=read_only)
+    with listening(host, port) as taken:
+        bound = taken.getsockname()[1]
+        hosts = (*LOOPBACK, host, *names)
+        server = WebServer(
+            uvicorn.Config(
+                AccessCheck(board.app(), tokens, hosts=hosts, port=bound),
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=_GRACE_S,
+                h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
+                lifespan="off",
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+
+        def end() -> None:
+            # Open streams would delay the shutdown.
+            board.live.end("The server was stopped.")
+            server.should_exit = True
+
+        shown = names[0] if names else host
+        shown = f"[{shown}]" if ":" in shown else shown
+        begin = f"http://{shown}:{bound}/?token="
+        async with anyio.create_task_group() as group:
+            group.start_soon(_end_by_signal, end)
+            group.start_soon(board.run)
+            act = None if tokens.acting is None else begin + tokens.acting
+            ready(Addresses(act, begin + tokens.looking))
+            await server.serve(sockets=[taken])
+            group.cancel_scope.cancel()
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens on an address of this machine."""
+    address = _address(host)
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    with taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind((str(address), port))
+            taken.listen(128)
+        except OSError as error:
+            raise Unavailable(
+                f"Cannot listen on {host}:{port}: {error.strerror}.",
+                remedy="Choose another --port, or omit it to use a free port.",
+            ) from error
+        yield taken
+
+
+def reach(host: str, names: Sequence[str]) -> bool:
+    """Whether other machines can reach a host. Raises Invalid if they can and `names` is empty."""
+    if _address(host).is_loopback:
+        return False
+    if not names:
+        raise Invalid(
+            f"Other machines could open the dashboard on {host}.",
+            remedy="To allow that, give the host name that browsers use: --allow-host NAME",
+        )
+    return True
+
+
+class WebServer(uvicorn.Server):
+    """A server that leaves signals to us: uvicorn would raise them again after its end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        return ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        raise Invalid(
+            f"{host!r} is not an IP address.",
+            remedy="Give an address of this machine, such as 127.0.0.1.",
+        ) from None
+
+
+async def _end_by_signal(end: Callable[[], object]) -> None:
+    with anyio.open_signal_receiver(*_ENDINGS) as received:
+        async for _ in received:
+            end()

@@ -1,1 +1,0 @@
-"""A team of another store mirrored into a home, so that programs that know only files take part."""

@@ -1,0 +1,1 @@
+"""Mirrors a team of another store into a home, for programs that only know files."""

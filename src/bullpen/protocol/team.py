@@ -1,0 +1,238 @@
+"""`teams/{team}/config.json`: a team and its members, with Bullpen's facts in `bullpen`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Self
+
+from pydantic import AliasChoices, Field, StrictBool
+
+from bullpen.errors import Invalid
+from bullpen.protocol import names
+from bullpen.protocol.agent import AgentFacts, Spent
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.record import OrAbsent, OrDefault, Wire, default
+from bullpen.protocol.task import Check
+
+STALL_S = 900.0
+"""How long a member may show no progress, by default."""
+
+
+class Limits(Wire):
+    """Hard limits of a team, checked before each spawn, each turn and each request."""
+
+    agents: int = 50
+    depth: int = 2
+    spawns_per_minute: int = 60
+    turns: int = 500
+    tokens: int | None = Field(default=None, gt=0)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # Seconds since the first spawn, or since there was a new goal.
+    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # What the agents of a machine may use together, checked when one more of this team is started.
+    memory_mb: int | None = Field(default=None, gt=0)
+    processes: int | None = Field(default=None, gt=0)
+
+
+class LeadLease(Wire):
+    """Who leads: a process, for a limited time. Another may take over when the lease expires."""
+
+    nonce: str
+    until_ms: int
+    host: str | None = None
+    pid: int | None = None
+    start: str | None = None
+
+
+class Finished(Wire):
+    """The lead's report that the goal is reached. `override` says why although tasks are open."""
+
+    by: str
+    at_ms: int
+    summary: str
+    override: str | None = None
+
+
+class Origin(Wire):
+    """The team file that a team was created from. A fact of the team."""
+
+    file: str
+    # The same for two files that describe the same team; tasks and budget do not count.
+    digest: str
+    # Whether every member and task was added; if not, the next `up` continues.
+    complete: StrictBool = False
+    # The budget in the file last time, to notice a change.
+    budget: dict[str, Any] = Field(default_factory=dict)
+
+
+class Unattended(Wire):
+    """What Bullpen does unattended. A fact of the team."""
+
+    # A member without progress for this long is nudged.
+    stall_s: float = Field(default=STALL_S, gt=0)
+    # How many times it is nudged before the task goes to another member.
+    nudges: int = Field(default=1, ge=0)
+    # How many failed attempts a task gets before it is given up.
+    attempts: int = Field(default=4, ge=1)
+    # Local times of day at which nobody works, as "22:00-06:30".
+    quiet: list[str] = Field(default_factory=list)
+
+
+class MergeSettings(Wire):
+    """How the work of a team is merged. A fact of the team."""
+
+    # The top of the user's checkout, and the folder in it where the gate and the commands run.
+    repository: str
+    inside: str = ""
+    target: str
+    # What must pass on the target after each step, besides the tasks' own checks.
+    gate: list[Check] = Field(default_factory=list)
+    # How many are tried together; if they fail together, the one to blame is searched for.
+    batch: int = Field(default=4, ge=1, le=64)
+    # How many times a failure is tried again before the work goes back to its owner.
+    retries: int = Field(default=1, ge=0, le=10)
+    # A command that runs after the target moved, to push or to open a pull request.
+    after: str | None = None
+    setup: str | None = None
+    # Patterns of paths that are guarded besides the list, and of those that are not after all.
+    guarded: list[str] = Field(default_factory=list)
+    unguarded: list[str] = Field(default_factory=list)
+
+
+class TeamFacts(Wire):
+    """Bullpen's facts about the team itself."""
+
+    limits: OrDefault[Limits] = default(Limits.parse({}))
+    # The lead lease, if anybody ever took it.
+    lead: LeadLease | None = None
+    # How the lead finished, if it did.
+    finished: Finished | None = None
+    # When agents were recently spawned, for the limit on spawns per minute.
+    spawned_ms: list[int] = Field(default_factory=list)
+    # When the time limit started, and the usage of members that have left.
+    began_ms: int | None = None
+    spent: list[Spent] = Field(default_factory=list)
+    # How its work is merged.
+    merge: OrAbsent[MergeSettings | None] = None
+    # The file it was created from, and what Bullpen does unattended.
+    origin: Origin | None = None
+    unattended: OrDefault[Unattended] = default(Unattended.parse({}))
+    # Since when everybody is paused for quiet hours.
+    quiet_ms: int | None = None
+
+
+class Member(Wire):
+    """One entry of `members`. The lead's has no prompt, colour or plan flag."""
+
+    agent_id: str = ""
+    name: str = Field(min_length=1)
+    agent_type: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    color: str | None = None
+    plan_mode_required: bool | None = None
+    joined_at: int | float | None = None
+    tmux_pane_id: str | None = None
+    cwd: str | None = None
+    subscriptions: list[Any] | None = None
+    backend_type: str | None = None
+    is_active: bool | None = None
+    mode: str | None = None
+    worktree_path: str | None = None
+    allowed_tools: list[str] | None = None
+    disallowed_tools: list[str] | None = None
+    bullpen: Any = None
+
+    @cached_property
+    def agent(self) -> AgentFacts | None:
+        """Return Bullpen's facts about it. Damaged facts count as none: it may not be ours."""
+        try:
+            return AgentFacts.parse(self.bullpen)
+        except ValueError:
+            return None
+
+    @property
+    def is_lead(self) -> bool:
+        """Return whether this is the lead."""
+        return LEAD in (self.name, self.agent_type)
+
+
+class TeamConfig(Wire):
+    """A team. A simplified variant has `teamName` instead of `name`."""
+
+    name: str = Field(validation_alias=AliasChoices("name", "teamName"), min_length=1)
+    description: str | None = None
+    created_at: int | float | None = None
+    lead_agent_id: str | None = None
+    lead_session_id: str | None = None
+    lead_process: dict[str, Any] | None = None
+    bullpen: Any = None
+    members: list[Any] = Field(default_factory=list)
+
+    @cached_property
+    def _rows(self) -> tuple[tuple[Member, ...], tuple[tuple[int, str], ...]]:
+        good: list[Member] = []
+        bad: list[tuple[int, str]] = []
+        taken: set[str] = set()
+        for index, row in enumerate(self.members):
+            try:
+                member = Member.parse(row)
+                names.check_component(member.name, kind="member name")
+            except (ValueError, Invalid) as error:
+                bad.append((index, str(error)))
+                continue
+            if member.name in taken:
+                bad.append((index, f"another entry has the same name {member.name!r}"))
+                continue
+            taken.add(member.name)
+            good.append(member)
+        return tuple(good), tuple(bad)
+
+    @property
+    def roster(self) -> tuple[Member, ...]:
+        """Return the members whose entries can be read, in join order."""
+        return self._rows[0]
+
+    @property
+    def bad_rows(self) -> tuple[tuple[int, str], ...]:
+        """Return position and reason of every entry that is not a valid member."""
+        return self._rows[1]
+
+    def member(self, name: str) -> Member | None:
+        """Return the member with that name."""
+        return next((member for member in self.roster if member.name == name), None)
+
+    def with_member(self, member: Member) -> Self:
+        """Return the team with this member added, or its entry replaced."""
+        rows = list(self.members)
+        for index, row in enumerate(rows):
+            if isinstance(row, dict) and row.get("name") == member.name:
+                rows[index] = member.raw
+                break
+        else:
+            rows.append(member.raw)
+        return self.with_rows(rows)
+
+    def without_member(self, name: str) -> Self:
+        """Return the team without the member of that name."""
+        rows = [
+            row for row in self.members if not (isinstance(row, dict) and row.get("name") == name)
+        ]
+        return self.with_rows(rows)
+
+    def with_rows(self, rows: list[Any]) -> Self:
+        """Return the team with exactly these member entries."""
+        return self._evolved(members=rows)
+
+    @cached_property
+    def facts(self) -> TeamFacts:
+        """Return Bullpen's facts about the team; all defaults if another program created it."""
+        try:
+            return TeamFacts.parse(self.bullpen or {})
+        except ValueError:
+            return TeamFacts.new()
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Return everything except the members."""
+        return {key: value for key, value in self.raw.items() if key != "members"}

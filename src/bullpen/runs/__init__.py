@@ -1,0 +1,1 @@
+"""Runs teams to their end: goals, team files, and the code that watches."""

@@ -1,0 +1,157 @@
+"""Runs a team until it reaches a goal: `bullpen run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bullpen.agents.config.spec import SpawnRequest, unattended
+from bullpen.agents.runner.duties import UNTIL_DONE
+from bullpen.app.app import App, open_app
+from bullpen.app.settings import Settings
+from bullpen.errors import BullpenError, Invalid, NotFound
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
+from bullpen.runs.watch.run_services import open_services
+from bullpen.runs.watch.team_run import TeamRun
+from bullpen.runs.watch.until import DONE, Until
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal, and how to run a team for it."""
+
+    text: str
+    # The lead. It gets the text as its prompt, and its teammates are like it.
+    lead: SpawnRequest
+    team: str | None = None
+    # Whether the lead only leads.
+    delegate: bool = False
+    # Whether a person is there to answer requests.
+    attended: bool = True
+    # For this goal, in addition to what the team has used before.
+    budget_turns: int | None = None
+    budget_tokens: int | None = None
+    budget_usd: float | None = None
+    timeout_s: float | None = None
+    keep: bool = False
+    until: Until | None = None
+
+
+async def run_goal(
+    goal: Goal,
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    watch: Watch = unwatched,
+) -> Outcome:
+    """Give a team a goal and wait until it is reached, or cannot be.
+
+    Cancelling stops the agents and keeps the team: it can be resumed.
+
+    Raises:
+        Conflict: the team's lead is already running.
+        Unavailable: the lead could not be started.
+    """
+    if goal.keep and goal.lead.backend == "in-process":
+        raise Invalid(
+            "In-process agents end with this process, so --keep cannot keep them.",
+            remedy="Choose --backend subprocess or --backend tmux.",
+        )
+    async with open_app(settings, home=home) as app:
+        spec = await app.resolve(replace(goal.lead, prompt=goal.text, claims=False))
+        if not goal.attended:
+            policy = goal.lead.policy
+            said = policy is not None and policy.plan_approver == "human"
+            spec = unattended(spec, plans=not said)
+        if goal.delegate:
+            spec = only_leading(spec)
+        name, is_new = await _team_for(app, goal)
+        team, supervisor = app.teams.open(name), app.supervisor(name)
+        await supervisor.tend(by=LEAD)
+        await team.agents.unfinish(by=LEAD)
+        await team.agents.grant(
+            by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
+        )
+        seen = len(await team.events())
+        until = goal.until or DONE
+        lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
+        async with open_services(
+            app, name, led=True, unattended=goal.until is not None
+        ) as services:
+            team_run = TeamRun(
+                team, supervisor, watch, services, seen=seen, keep=goal.keep, until=until
+            )
+            try:
+                return await team_run.run(
+                    lambda: supervisor.spawn(LEAD, lead, by=LEAD),
+                    led=True,
+                    timeout_s=goal.timeout_s,
+                )
+            except BullpenError:
+                if is_new and not team_run.begun:
+                    # Nothing was started: remove the empty team.
+                    await app.delete_team(name, by=LEAD, force=True)
+                raise
+
+
+async def resume_goal(
+    settings: Settings,
+    team_name: str,
+    watch: Watch,
+    *,
+    until: Until | None = None,
+    timeout_s: float | None = None,
+) -> Outcome:
+    """Resume a stopped or killed team, and wait until its goal is reached or its tasks are done.
+
+    Raises:
+        NotFound: there is no such team.
+        Conflict: it has no lead, and another process watches it already.
+    """
+    async with open_app(settings) as app:
+        team, supervisor = app.teams.open(team_name), app.supervisor(team_name)
+        led = await _is_led(app, team_name)
+        seen = len(await team.events())
+        alone = until is not None or not led
+        members = () if led else None
+        async with open_services(
+            app, team_name, led=led, unattended=alone, members=members
+        ) as services:
+            team_run = TeamRun(team, supervisor, watch, services, seen=seen, until=until or DONE)
+            return await team_run.run(
+                lambda: supervisor.resume(by=LEAD), led=led, timeout_s=timeout_s
+            )
+
+
+async def _is_led(app: App, team_name: str) -> bool:
+    """Return whether an agent leads a team until its goal is reached."""
+    lead = (await app.teams.open(team_name).agents.config()).member(LEAD)
+    agent = lead.agent if lead is not None else None
+    return agent is not None and bool(agent.spec.options.get(UNTIL_DONE))
+
+
+async def pursues_goal(app: App, team_name: str) -> bool:
+    """Return whether a team has a goal or a team file, and so must be watched while it works."""
+    config = await app.teams.open(team_name).agents.config()
+    return config.facts.origin is not None or await _is_led(app, team_name)
+
+
+def only_leading(spec: AgentSpec) -> AgentSpec:
+    """Return the spec of a lead that only leads; its teammates get the mode that it had."""
+    policy = spec.policy.evolve(teammates=spec.start_mode)
+    return spec.evolve(mode="delegate", policy=policy.raw)
+
+
+async def _team_for(app: App, goal: Goal) -> tuple[str, bool]:
+    """Return the name of the team for a goal, and whether the team is new."""
+    name = goal.team or f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    try:
+        await app.teams.open(name).agents.config()
+    except NotFound:
+        words = " ".join(goal.text.split())
+        await app.teams.create(name, description=words[:200], cwd=goal.lead.cwd)
+        return name, True
+    return name, False

@@ -1,0 +1,1 @@
+"""Backlogs: tasks from lists, folders and commands."""

@@ -1,0 +1,1 @@
+"""Estimates what a team file would do and cost, without starting anything."""

@@ -1,0 +1,334 @@
+"""The tables of a team file: their keys and the values that each key can have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from bullpen.agents.drivers.registry import DRIVERS
+from bullpen.agents.supervisor.machines.host_records import wanted_labels
+from bullpen.errors import Invalid
+from bullpen.protocol.agent import SETUP_S, DirtyStart, WorkspaceKind
+from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
+from bullpen.protocol.policy import Mode, Policy
+from bullpen.protocol.task import CHECK_SECONDS_MAX, Check, CheckKind, Effort
+from bullpen.runs.watch.quiet_hours import span_of
+from bullpen.view.notable_events import Kind
+
+
+class FileTable(BaseModel):
+    """The base of every table: unknown keys are refused, and types are not guessed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TeamTable(FileTable):
+    """`[team]`: its name and its goal. Without a goal there is no lead."""
+
+    name: str
+    goal: str | None = Field(default=None, min_length=1)
+
+
+class BudgetTable(FileTable):
+    """`[budget]`: the most that all agents may use together."""
+
+    turns: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # Wall-clock hours, at work or not.
+    hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class RulesTable(FileTable):
+    """`[member.rules]`: what a member may do, in addition to its mode."""
+
+    allow: list[str] = Field(default_factory=list)
+    deny: list[str] = Field(default_factory=list)
+    ask: list[str] = Field(default_factory=list)
+    directories: list[str] = Field(default_factory=list)
+
+
+class MemberTable(FileTable):
+    """`[[member]]`: one agent. The one named team-lead is the lead."""
+
+    name: str
+    driver: str = Field(default="native", json_schema_extra={"enum": [*DRIVERS]})
+    backend: Literal["subprocess", "tmux", "in-process"] = "subprocess"
+    model: str | None = None
+    role: str | None = None
+    prompt: str | None = None
+    mode: Mode | None = None
+    approver: Literal["human", "lead", "policy"] | None = None
+    plan_approver: Literal["human", "lead", "auto"] | None = None
+    # The command that starts its program, if it is not on the PATH under its usual name.
+    command: list[str] | None = Field(default=None, min_length=1)
+    env: list[str] = Field(default_factory=list)
+    script: str | None = None
+    # The labels of the machines that may run it; by default, the machine of `bullpen up`.
+    on: str | None = None
+    respawn: bool = False
+    # The kind of its workspace, if it differs from `[workspace]`.
+    workspace: WorkspaceKind | None = None
+    skills: list[str] = Field(default_factory=list)
+    # Only these tools; by default, all that its role and mode allow.
+    tools: list[str] | None = None
+    # How many of them; their names are numbered.
+    count: int = Field(default=1, ge=1, le=100)
+    rules: RulesTable = RulesTable()
+
+    @field_validator("driver")
+    @classmethod
+    def _is_there(cls, driver: str) -> str:
+        if driver not in DRIVERS:
+            raise ValueError(f"there is no driver {driver!r}{nearest(driver, DRIVERS)}")
+        return driver
+
+    @field_validator("on")
+    @classmethod
+    def _is_a_list_of_labels(cls, on: str | None) -> str | None:
+        try:
+            if on is not None:
+                wanted_labels(on)
+        except Invalid as error:
+            raise ValueError(f"{error.message} {error.remedy}".rstrip(".")) from None
+        return on
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """Return the labels that a machine needs to run it, or None."""
+        return None if self.on is None else wanted_labels(self.on)
+
+    def policy(self, folder: Path) -> Policy | None:
+        """Return its policy besides its mode; None if the file sets nothing."""
+        rules = self.rules
+        said = {
+            "allow": rules.allow,
+            "deny": rules.deny,
+            "ask": rules.ask,
+            "directories": [str(folder / path) for path in rules.directories],
+            "approver": self.approver,
+            "planApprover": self.plan_approver,
+            "sources": dict.fromkeys([*rules.allow, *rules.deny, *rules.ask], "the team file"),
+        }
+        stated = {key: value for key, value in said.items() if value}
+        return Policy.parse(stated) if stated else None
+
+
+class CheckTable(FileTable):
+    """One of the `checks` of a task. By default it has the name of what it checks."""
+
+    kind: CheckKind
+    name: str | None = None
+    run: str | None = None
+    path: str | None = None
+    ref: str | None = None
+    timeout_s: float | None = Field(default=None, gt=0, le=CHECK_SECONDS_MAX)
+
+    @property
+    def stated(self) -> Check:
+        """Return the check as it is stored in a task."""
+        about = self.run or self.path or self.ref or self.kind
+        return Check.new(
+            name=self.name or about,
+            kind=self.kind,
+            run=self.run,
+            path=self.path,
+            ref=self.ref,
+            timeout_s=self.timeout_s,
+        )
+
+
+TAGS = ("(command)", "(table)")
+"""What pydantic calls the two ways to write a check in its errors."""
+
+Gate = Annotated[
+    Annotated[str, Tag(TAGS[0]), Field(min_length=1)] | Annotated[CheckTable, Tag(TAGS[1])],
+    Discriminator(lambda said: TAGS[isinstance(said, (dict, CheckTable))]),
+]
+"""A command, or a check."""
+
+
+def as_checks(given: Sequence[str | CheckTable]) -> list[Check]:
+    """Return checks as they are stored in a task, from commands or tables."""
+    return [
+        CheckTable(kind="command", run=each).stated if isinstance(each, str) else each.stated
+        for each in given
+    ]
+
+
+class TaskBudgetTable(FileTable):
+    """The most that all agents together may use for one task."""
+
+    turns: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class TaskTable(FileTable):
+    """`[[task]]`: one task. Other tasks in the file refer to it by its `id`."""
+
+    id: str = Field(min_length=1)
+    subject: str = Field(min_length=1)
+    description: str = ""
+    blocked_by: list[str] = Field(default_factory=list)
+    owner: str | None = None
+    checks: list[Gate] = Field(default_factory=list)
+    needs: list[str] = Field(default_factory=list)
+    effort: Effort | None = None
+    budget: TaskBudgetTable | None = None
+
+
+SOURCES = ("markdown", "directory", "command")
+
+
+class BacklogTable(FileTable):
+    """`[[backlog]]`: tasks from a list, a folder or a command."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [source]} for source in SOURCES]}
+    )
+
+    # A Markdown file: all open items of its lists, or only of those below a heading.
+    markdown: str | None = None
+    heading: str | None = None
+    # A folder: each file is a task, and its first line is the subject.
+    directory: str | None = None
+    # A command that prints one JSON object per line.
+    command: str | None = None
+    timeout_s: float = Field(default=60.0, gt=0)
+    # How often it is read again; by default, only once at the start.
+    every_s: float | None = Field(default=None, ge=5)
+    # The values for all its tasks, unless an entry has its own.
+    needs: list[str] = Field(default_factory=list)
+    effort: Effort | None = None
+    checks: list[Gate] = Field(default_factory=list)
+    budget: TaskBudgetTable | None = None
+
+    @model_validator(mode="after")
+    def _is_one_source(self) -> Self:
+        named = [key for key in SOURCES if getattr(self, key) is not None]
+        if len(named) != 1:
+            raise ValueError(f"it needs exactly one of {', '.join(SOURCES)}")
+        if self.heading is not None and self.markdown is None:
+            raise ValueError("heading only works with markdown")
+        return self
+
+
+class WorkspaceTable(FileTable):
+    """`[workspace]`: where each member works, unless the member sets another kind."""
+
+    kind: WorkspaceKind = "shared"
+    # Where worktrees are created; by default, beside the repository.
+    root: str | None = None
+    # The source of clones: the name of a remote, a URL or a path.
+    remote: str | None = None
+    setup: str | None = None
+    setup_timeout_s: float = Field(default=SETUP_S, gt=0)
+    dirty: DirtyStart = "refuse"
+
+
+class MergeTable(FileTable):
+    """`[merge]`: the branch that finished work is merged into, and its merge gate."""
+
+    # A branch; by default, the one that is checked out.
+    target: str | None = None
+    # Commands or checks.
+    gate: list[Gate] = Field(default_factory=list)
+    batch: int = Field(default=4, ge=1, le=64)
+    retries: int = Field(default=1, ge=0, le=10)
+    after: str | None = None
+    setup: str | None = None
+
+
+class GuardedTable(FileTable):
+    """`[guarded]`: changes that are merged only after a person approved them."""
+
+    # Patterns of paths that are guarded besides the built-in list.
+    paths: list[str] = Field(default_factory=list)
+    # Patterns of paths on the built-in list that are not guarded, such as ".github/workflows".
+    allow: list[str] = Field(default_factory=list)
+
+    @field_validator("allow")
+    @classmethod
+    def _are_optional(cls, allow: list[str]) -> list[str]:
+        for each in allow:
+            kind = guarded(each)
+            if kind is not None and kind in OBEYED:
+                raise ValueError(f"{each!r} is always guarded: {WHY[kind]}")
+        return allow
+
+
+_SPAN = r"^(?:[01]?\d|2[0-3]):[0-5]\d-(?:[01]?\d|2[0-3]):[0-5]\d$"
+
+
+class UnattendedTable(FileTable):
+    """`[unattended]`: what code does when no person watches."""
+
+    # How long a member may make no progress before it is nudged.
+    stall_minutes: float = Field(default=15.0, gt=0, allow_inf_nan=False)
+    # How often it is nudged before the task is reassigned.
+    nudges: int = Field(default=1, ge=0, le=10)
+    # How often a task is attempted before it is given up.
+    attempts: int = Field(default=4, ge=1, le=50)
+    # Local times of day at which all agents are paused, such as "22:00-06:30".
+    quiet: list[str] = Field(
+        default_factory=list, json_schema_extra={"items": {"type": "string", "pattern": _SPAN}}
+    )
+    # The most that all agents of this machine may use before the next one has to wait.
+    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    processes: int | None = Field(default=None, ge=1)
+
+    @field_validator("quiet")
+    @classmethod
+    def _are_times(cls, quiet: list[str]) -> list[str]:
+        for each in quiet:
+            try:
+                begin, end = span_of(each)
+            except Invalid:
+                raise ValueError(f"{each!r} is not a time span such as '22:00-06:30'") from None
+            if begin == end:
+                raise ValueError(f"{each!r} is the whole day, so no agent would ever work")
+        return quiet
+
+
+class NotifyTable(FileTable):
+    """`[[notify]]`: a command that gets what happens as JSON on its standard input."""
+
+    run: str = Field(min_length=1)
+    on: list[Kind] = Field(default_factory=list)
+    timeout_s: float = Field(default=30.0, gt=0)
+
+
+class File(FileTable):
+    """A whole team file."""
+
+    team: TeamTable
+    budget: BudgetTable = BudgetTable()
+    workspace: WorkspaceTable = WorkspaceTable()
+    merge: MergeTable | None = None
+    guarded: GuardedTable = GuardedTable()
+    unattended: UnattendedTable = UnattendedTable()
+    notify: list[NotifyTable] = Field(default_factory=list)
+    member: list[MemberTable] = Field(default_factory=list)
+    task: list[TaskTable] = Field(default_factory=list)
+    backlog: list[BacklogTable] = Field(default_factory=list)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return a guess at what was meant, in brackets."""
+    close = get_close_matches(word, known, n=1)
+    if close:
+        return f" (did you mean {close[0]!r}?)"
+    return f" (available: {', '.join(known)})" if known else ""

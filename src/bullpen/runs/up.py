@@ -1,0 +1,378 @@
+"""Starts the team of a team file and watches it until its end: `bullpen up`.
+
+Every step can be repeated: if a kill leaves a team incomplete, the next `bullpen up` completes it,
+and starts no member and adds no task twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bullpen.agents.config.spec import SpawnRequest, unattended
+from bullpen.agents.runner.duties import UNTIL_DONE
+from bullpen.agents.supervisor.admission import RoomWait
+from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
+from bullpen.app.app import App, open_app
+from bullpen.app.settings import Settings
+from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, StartFailed, one_error
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.team import Origin, TeamFacts
+from bullpen.runs.start_members import MemberStarts
+from bullpen.runs.teamfile.backlog.sources import Backlogs
+from bullpen.runs.teamfile.read import TeamFile, read_team_file
+from bullpen.runs.teamfile.tables import MemberTable
+from bullpen.runs.teamfile.team_records import (
+    digest_of,
+    habits_of,
+    limits_of,
+    merge_settings,
+    origin_of,
+    with_guarded,
+)
+from bullpen.runs.watch.ending import all_done
+from bullpen.runs.watch.notify import Notified
+from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
+from bullpen.runs.watch.run_services import open_services
+from bullpen.runs.watch.team_run import TeamRun
+from bullpen.runs.watch.until import DONE, Until
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A team file, and how to start its team."""
+
+    file: TeamFile
+    cwd: str
+    # Whether a person is there to answer requests.
+    attended: bool = True
+    timeout_s: float | None = None
+    until: Until = DONE
+
+
+async def bring_up(
+    file: TeamFile | str | Path,
+    *,
+    cwd: str | None = None,
+    attended: bool = True,
+    timeout_s: float | None = None,
+    until: Until = DONE,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    watch: Watch = unwatched,
+) -> Outcome:
+    """Start the team of a team file, or resume it, and wait until it ends.
+
+    A team with a lead ends when its goal is reached, one without a lead when every task is done or
+    given up. Agents work in `cwd`, else in the folder of the file. Cancelling stops the agents and
+    keeps the team; bring it up again to continue.
+
+    Raises:
+        Conflict: there is a team with that name that was not created from this file, or it has no
+            lead and another process watches it.
+        Unavailable: a member could not be started; then a new team is deleted again.
+    """
+    read = file if isinstance(file, TeamFile) else read_team_file(Path(file))
+    folder = cwd or str(read.path.parent.resolve())
+    request = StartRequest(read, folder, attended=attended, timeout_s=timeout_s, until=until)
+    async with open_app(settings, home=home) as app:
+        team_start = TeamStart(app, request)
+        await team_start.look()
+        async with team_start.team_created():
+            with one_error():
+                async with anyio.create_task_group() as late:
+                    outcome = await _watch_to_the_end(team_start, watch, late)
+                    late.cancel_scope.cancel()
+        return outcome
+
+
+async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> Outcome:
+    """Start a team and watch it until its end; it is kept once it is at work."""
+    file, request, led = start.file, start.request, start.file.lead is not None
+    async with open_services(
+        start.app,
+        file.team.name,
+        led=led,
+        unattended=True,
+        # Agents that may move to another host are restarted by the hosts.
+        members=[member.name for member in file.teammates if not member.respawn],
+        notify=[Notified(each.run, tuple(each.on), each.timeout_s) for each in file.notify],
+        cwd=request.cwd,
+        backlogs=start.backlogs if file.backlog else None,
+    ) as services:
+        seen = len(await start.team.events())
+        team_run = TeamRun(
+            start.team, start.supervisor, watch, services, seen=seen, until=request.until
+        )
+        begin = partial(start.begin, MemberStarts(late, services.told.append))
+        try:
+            return await team_run.run(begin, led=led, timeout_s=request.timeout_s)
+        finally:
+            start.is_kept = team_run.begun
+
+
+async def start(settings: Settings, request: StartRequest) -> list[Spawned]:
+    """Start the team of a file, or resume it, and do not watch it.
+
+    Raises:
+        Conflict, Unavailable: as `bring_up` does.
+        Invalid: an in-process agent would end with this process, or the team must be watched.
+    """
+    team = request.file.team.name
+    inside = [member.name for member in request.file.members if member.backend == "in-process"]
+    if inside:
+        raise Invalid(
+            f"In-process agents end with this process: {', '.join(inside)}.",
+            remedy="Give them another backend, or omit --detach.",
+        )
+    if request.file.lead is None or request.file.merge is not None:
+        raise Invalid(
+            f"`bullpen up` leads {team!r} or merges its work, so it must keep running.",
+            remedy="Omit --detach. To run in the background: nohup bullpen up FILE > up.log &",
+        )
+    async with open_app(settings) as app:
+        team_start = TeamStart(app, request)
+        await team_start.look()
+        async with team_start.team_created():
+            await team_start.supervisor.tend(by=LEAD)
+            spawned = await team_start.begin(MemberStarts())
+            team_start.is_kept = True
+            return spawned
+
+
+class TeamStart:
+    """The start of one team file's team."""
+
+    def __init__(self, app: App, request: StartRequest) -> None:
+        self.app = app
+        self.request = request
+        self.file = request.file
+        self.team = app.teams.open(request.file.team.name)
+        self.backlogs = Backlogs(self.team, request.file, os.environ)
+        # The existing team: none, an incomplete one, or a complete one.
+        self.found: Origin | None = None
+        self.supervisor = app.supervisor(request.file.team.name)
+        # Whether a new team stays if the run fails.
+        self.is_kept = False
+        self._specs: dict[str, AgentSpec] = {}
+
+    async def look(self) -> None:
+        """Check what exists and decide what to create. Changes nothing.
+
+        Raises:
+            Conflict: there is a team with that name that was not created from this file.
+            Refused, Invalid, Unavailable: the file asks for something that is not possible.
+        """
+        await self.find()
+        if self.found is None or not self.found.complete:
+            for member in self.file.members:
+                self._specs[member.name] = await self.spec(member)
+            # An unreadable backlog is an error now; later it is only reported.
+            await self.backlogs.read_all()
+
+    async def find(self) -> None:
+        """Check whether the team exists. Raises Conflict if it is another one."""
+        try:
+            self.found = await self.team.origins.get()
+        except NotFound:
+            return
+        if self.found is None or self.found.digest != digest_of(self.file):
+            name = self.team.name
+            raise Conflict(
+                f"Team {name!r} already exists and was not created from {self.file.path} as it is"
+                " now: its goal, members, workspace or merge settings differ.",
+                remedy=f"Run `bullpen team delete {name}`, or rename the team in the file. Tasks,"
+                " backlogs, budget and notices may change.",
+            )
+
+    @asynccontextmanager
+    async def team_created(self) -> AsyncIterator[None]:
+        """Create the team unless it exists. If its start fails, a new team is deleted again."""
+        if self.found is not None:
+            yield
+            return
+        name, goal = self.file.team.name, self.file.team.goal
+        words = " ".join((goal or f"The tasks of {self.file.path.name}").split())
+        facts = await self._facts()
+        # If this were interrupted, nobody would delete the team.
+        with anyio.CancelScope(shield=True):
+            cwd = self.request.cwd
+            await self.app.teams.create(name, description=words[:200], cwd=cwd, facts=facts)
+        try:
+            yield
+        except BaseException as error:
+            if self.is_kept:
+                raise
+            failed = isinstance(error, BullpenError)
+            with anyio.CancelScope(shield=True):
+                # The lead is started last: after that, the team is complete.
+                if not failed and await self._is_complete():
+                    raise
+                await self.app.delete_team(name, by=LEAD, force=True)
+            if isinstance(error, BullpenError):
+                error.message += f" Team {name!r} was not started; no agent is running."
+            raise
+
+    async def _facts(self) -> TeamFacts:
+        """Return the records that a new team has from its start."""
+        table = self.file.merge
+        merge = None
+        if table is not None:
+            merge = await anyio.to_thread.run_sync(merge_settings, table, self.request.cwd)
+            merge = with_guarded(merge, self.file)
+        return TeamFacts.new(
+            limits=limits_of(self.file).raw or None,
+            origin=origin_of(self.file).raw,
+            unattended=habits_of(self.file).raw,
+            merge=None if merge is None else merge.raw,
+        )
+
+    async def _is_complete(self) -> bool:
+        """Return whether all members are registered, and all tasks added."""
+        config = await self.team.agents.config()
+        lead, origin = config.member(LEAD), config.facts.origin
+        led = lead is not None and lead.agent is not None
+        return led or (origin is not None and origin.complete)
+
+    async def begin(self, starts: MemberStarts) -> list[Spawned]:
+        """Start what does not exist, and resume what does."""
+        if self.found is None:
+            return await self._make(starts)
+        team = self.team
+        await team.origins.rebudget(limits_of(self.file), by=LEAD)
+        await team.origins.work_by(habits_of(self.file), by=LEAD)
+        if not self.found.complete:
+            return [*await self._make(starts), *await self._resume_ended(starts)]
+        await self.backlogs.add(forgiving=True)
+        tasks = (await team.tasks.list()).tasks
+        if self.file.lead is None and all_done(tasks) is not None:
+            # There is nothing to do.
+            return []
+        return await self._resume_ended(starts)
+
+    async def _make(self, starts: MemberStarts) -> list[Spawned]:
+        """Start the teammates, add the tasks, then start the lead, which needs both."""
+        started = await self._spawn(self.file.teammates, starts)
+        await self.backlogs.add()
+        leads = [] if self.file.lead is None else [self.file.lead]
+        spawned = [*await self._spawn(leads, starts), *started]
+        await self.team.origins.complete(by=LEAD)
+        return spawned
+
+    async def _resume_ended(self, starts: MemberStarts) -> list[Spawned]:
+        """Restart agents that do not run. Teammates that cannot be started are left for later.
+
+        Raises:
+            Unavailable: the lead could not be started, or no agent at all.
+        """
+        await self.supervisor.tend(by=LEAD)
+        config = await self.team.agents.config()
+        ended = [
+            member
+            for member in config.roster
+            if (agent := member.agent) is not None
+            and agent.phase == "ended"
+            and (agent.end in ("suspended", "lost", "failed") or agent.at_limit is not None)
+        ]
+        leads = {m.name: partial(self._resume, m.name) for m in ended if m.is_lead}
+        others = {m.name: partial(self._resume, m.name) for m in ended if not m.is_lead}
+        first, errors = await starts.together(leads)
+        if errors:
+            raise errors[0]
+        rest, errors = await starts.together(others)
+        if errors and not rest and not first:
+            raise errors[0]
+        return [each for found in (*first, *rest) for each in found]
+
+    async def _resume(self, name: str, room: RoomWait) -> list[Spawned]:
+        return await self.supervisor.resume(by=LEAD, names=[name], room=room)
+
+    async def _spawn(self, members: Sequence[MemberTable], starts: MemberStarts) -> list[Spawned]:
+        """Start members. One that the same file started before is found by its key."""
+        started, errors = await starts.together(
+            {member.name: partial(self._spawn_one, member) for member in members}
+        )
+        if errors:
+            raise errors[0]
+        return started
+
+    async def _spawn_one(self, member: MemberTable, room: RoomWait) -> Spawned:
+        with _naming_member(self.file, member):
+            return await self.supervisor.spawn(
+                member.name,
+                self._specs[member.name],
+                by=LEAD,
+                key=f"file:{member.name}",
+                room=room,
+            )
+
+    async def spec(self, member: MemberTable) -> AgentSpec:
+        """Return what to spawn for a member. Errors name the member."""
+        with _naming_member(self.file, member):
+            spec = await self.app.resolve(self._spawn_request(member))
+            if not self.request.attended and member.approver is None:
+                spec = unattended(spec, plans=member.plan_approver is None)
+        lead_options = {**spec.options, UNTIL_DONE: True}
+        return spec.evolve(options=lead_options) if member.name == LEAD else spec
+
+    def _spawn_request(self, member: MemberTable) -> SpawnRequest:
+        leads, file = member.name == LEAD, self.file
+        return SpawnRequest(
+            driver=member.driver,
+            backend=member.backend,
+            cwd=self.request.cwd,
+            role=file.role(member),
+            model=member.model,
+            prompt=file.team.goal if leads else member.prompt,
+            script=None if member.script is None else str(file.folder / member.script),
+            command=member.command,
+            mode=member.mode,
+            policy=member.policy(file.folder),
+            claims=not leads,
+            env=member.env,
+            on=member.labels,
+            respawn=member.respawn,
+            workspace=self._workspace(member),
+            skills=member.skills,
+            tools=member.tools,
+        )
+
+    def _workspace(self, member: MemberTable) -> WorkspaceRequest | None:
+        """Return the worktree of a member, of its own kind or else that of the file."""
+        table, merge = self.file.workspace, self.file.merge
+        kind = self.file.workspace_kind(member)
+        if kind == "shared":
+            return None
+        return WorkspaceRequest(
+            kind=kind,
+            team=self.file.team.name,
+            agent=member.name,
+            root=None if table.root is None else str(self.file.folder / table.root),
+            base=None if merge is None else merge.target,
+            remote=table.remote,
+            setup=table.setup,
+            setup_s=table.setup_timeout_s,
+            dirty=table.dirty,
+        )
+
+
+@contextmanager
+def _naming_member(file: TeamFile, member: MemberTable) -> Iterator[None]:
+    """Make errors name the member that they are about."""
+    try:
+        yield
+    except StartFailed:
+        # It names the member itself, and the file is not the cause.
+        raise
+    except BullpenError as error:
+        error.message = f"{file.where(member)}: {error.message}"
+        raise

@@ -1,0 +1,50 @@
+"""The progress of a run, and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bullpen.agents.supervisor.roster_view import AgentView
+from bullpen.protocol.agent import Usage
+from bullpen.team.snapshot import Snapshot
+from bullpen.view.notable_events import Happening
+from bullpen.view.summary import Summary
+
+Status = Literal["done", "failed", "unfinished", "interrupted"]
+
+CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a team; `news` and `happenings` are what happened since the last look."""
+
+    team: str
+    snapshot: Snapshot
+    agents: list[AgentView]
+    news: list[str] = field(default_factory=list)
+    happenings: list[Happening] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `code` is the exit code of the command."""
+
+    code: int
+    status: Status
+    summary: str
+    team: str
+    usage: Usage
+    tasks: dict[str, int]
+    cause: str | None = None
+    # The full summary; None if the run was interrupted before there was one.
+    account: Summary | None = None
+
+
+Watch = Callable[[Progress], None]
+
+
+def unwatched(progress: Progress) -> None:
+    """Show nothing."""

@@ -1,0 +1,385 @@
+"""Watches a team until its end: shows progress, restarts agents, stops them, and sums up.
+
+A team with a lead ends with its lead, one without a lead ends with its tasks.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from bullpen.agents.runner.lead_lease import LeadHold
+from bullpen.agents.supervisor.roster_view import AgentView
+from bullpen.agents.supervisor.supervisor import Supervisor
+from bullpen.agents.system import processes
+from bullpen.agents.system.transcript import rows
+from bullpen.errors import BullpenError, Conflict, one_error
+from bullpen.protocol.agent import AgentFacts, End, Usage
+from bullpen.protocol.clock import iso, now_ms
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.task import Task
+from bullpen.protocol.team import TeamConfig
+from bullpen.runs.teamfile.backlog.sources import Backlogs
+from bullpen.runs.watch.ending import EndVerdict, QueueState, all_done, at_a_standstill, is_idle
+from bullpen.runs.watch.notify import Notifier
+from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Status, Watch
+from bullpen.runs.watch.restarts import Prospect, Restarts
+from bullpen.runs.watch.until import DONE, Until
+from bullpen.team.snapshot import Snapshot
+from bullpen.team.tasks.check_rules import is_queued
+from bullpen.team.team import Team
+from bullpen.view.news import THE_RUN_IS_OVER, news
+from bullpen.view.notable_events import Happening, Kind, happenings
+from bullpen.view.summary import summed_up
+
+_LOOK_S = 0.5
+_IDLE_S = 5.0
+"""How long nobody must have anything to do before a team counts as idle."""
+
+_CHORE_PAUSE_S = 2.0
+_CHORE_PAUSE_MAX_S = 60.0
+
+
+class Chore(Protocol):
+    """Something that code does for a team while it is watched."""
+
+    name: str
+
+    async def run(self, tell: Callable[[str], None]) -> None:
+        """Do it until cancelled; `tell` is for what people should read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunServices:
+    """What code does for a team while it is watched."""
+
+    restarts: Restarts
+    # Whether to wait for what passes by itself, such as a rate limit.
+    patient: bool
+    chores: Sequence[Chore]
+    queue: Callable[[], QueueState]
+    # Whether these are quiet hours.
+    quiet: Callable[[], bool]
+    backlogs: Backlogs | None
+    notices: Notifier | None
+    # What a person has to do that no record of the team says.
+    needs: Callable[[], Awaitable[list[str]]]
+    # Lines that wait to be shown to whoever watches.
+    told: list[str]
+
+
+class TeamRun:
+    """One team, from its start to its end."""
+
+    def __init__(
+        self,
+        team: Team,
+        supervisor: Supervisor,
+        watch: Watch,
+        services: RunServices,
+        *,
+        seen: int,
+        keep: bool = False,
+        until: Until = DONE,
+    ) -> None:
+        self._team = team
+        self._supervisor = supervisor
+        self._watch = watch
+        self._services = services
+        self._seen = seen
+        self._keep = keep
+        self._until = until
+        self._idle_since: float | None = None
+        self.begun = False
+        self._agents: list[AgentView] = []
+        # The agents that are being restarted.
+        self._resuming: set[str] = set()
+        # What each agent waits for. It is no event, but it must be shown.
+        self._waits: dict[str, str | None] = {}
+        # Without a lead, one process at a time leads the team.
+        self._lead_hold = LeadHold(
+            team,
+            nonce=f"watch-{secrets.token_hex(8)}",
+            place=processes.this_process("watch", group=None),
+            clock=now_ms,
+        )
+
+    async def run(
+        self, begin: Callable[[], Awaitable[object]], *, led: bool, timeout_s: float | None
+    ) -> Outcome:
+        """Begin, watch until the end, and stop the agents. `led` says that there is a lead.
+
+        Raises:
+            Conflict: there is no lead, and another process watches the team already.
+        """
+        verdict: EndVerdict | None = None
+        if not led:
+            await self._lead_hold.take()
+        try:
+            with one_error(), anyio.move_on_after(timeout_s):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._look_on)
+                    await begin()
+                    self.begun = True
+                    self._happened("started", f"The team {self._team.name} is at work.")
+                    for chore in self._services.chores:
+                        group.start_soon(self._keep_at, chore)
+                    to_the_end = self._led_to_the_end if led else self._to_the_end
+                    verdict = await to_the_end(group)
+                    group.cancel_scope.cancel()
+            if verdict is None:
+                verdict = EndVerdict("time", f"The run did not end within {timeout_s:.0f} s.")
+            return await self._outcome(verdict, led=led)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._stop("suspended", "the run was interrupted")
+                self._happened("ended", "The run was interrupted.", status="interrupted")
+                await self._send_notices(await self._look())
+            raise
+        finally:
+            with anyio.CancelScope(shield=True), suppress(BullpenError):
+                await self._lead_hold.leave()
+
+    async def _keep_at(self, chore: Chore) -> None:
+        """Do a chore forever; its errors are shown, and never end the run."""
+        pause_s = _CHORE_PAUSE_S
+        while True:
+            began = anyio.current_time()
+            try:
+                await chore.run(self._services.told.append)
+                return
+            except BullpenError as error:
+                self._services.told.append(f"{chore.name}: {error}")
+            except Exception as error:
+                # A run must survive a bug, and people must see the bug.
+                self._services.told.append(
+                    f"{chore.name} stopped because of a bug in Bullpen: {error!r}"
+                )
+            if anyio.current_time() - began > _CHORE_PAUSE_MAX_S:
+                pause_s = _CHORE_PAUSE_S
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _CHORE_PAUSE_MAX_S)
+
+    async def _look_on(self) -> None:
+        """Show progress, soon after each change and now and then."""
+        while True:
+            await self._look()
+            with anyio.move_on_after(_LOOK_S):
+                async with aclosing(self._team.changes()) as changes:
+                    await anext(changes)
+                    await anext(changes)
+
+    async def _look(self) -> Snapshot:
+        # Events first: the snapshot must not be older than the news.
+        events = await self._team.events(after=self._seen)
+        snapshot, self._agents = await self._supervisor.look()
+        self._seen = events[-1].seq if events else self._seen
+        happened = [line for event in events for line in news(event)]
+        waits = {view.name: view.detail for view in self._agents if view.state == "waiting"}
+        happened += [
+            f"{name} waits: {why}"
+            for name, why in waits.items()
+            # A wait for an answer is shown as its request.
+            if why
+            and self._waits.get(name) != why
+            and not any(request.id in why for request in snapshot.pending)
+        ]
+        self._waits = waits
+        found = [each for event in events for each in happenings(self._team.name, event)]
+        for each in found:
+            self._notify(each)
+        # The row of a lead that does not exist shows nothing.
+        shown = [view for view in self._agents if not view.lead or view.driver or view.unread]
+        lines = happened + self._take_told()
+        self._watch(Progress(self._team.name, snapshot, shown, lines, found))
+        return snapshot
+
+    def _take_told(self) -> list[str]:
+        told = list(self._services.told)
+        self._services.told.clear()
+        return told
+
+    def _notify(self, happening: Happening) -> None:
+        if self._services.notices is not None:
+            self._services.notices.hear(happening)
+
+    def _happened(self, kind: Kind, text: str, *, status: str | None = None) -> None:
+        self._notify(Happening(kind, self._team.name, iso(now_ms()), text, status=status))
+
+    async def _send_notices(self, snapshot: Snapshot) -> None:
+        """Wait until the notices are sent, for a while at most, and show what went wrong."""
+        if self._services.notices is None:
+            return
+        await self._services.notices.drain()
+        told = self._take_told()
+        if told:
+            self._watch(Progress(self._team.name, snapshot, self._agents, told))
+
+    async def _led_to_the_end(self, group: TaskGroup) -> EndVerdict:
+        """Wait until the lead has ended for good, and the queued work is merged."""
+        while True:
+            config, tasks = await self._tended()
+            prospects = await self._start_again(config, group)
+            member = config.member(LEAD)
+            agent = None if member is None else member.agent
+            over = self._is_over(config, tasks)
+            if over is not None:
+                return over
+            if agent is None or prospects.get(LEAD) == "never":
+                trouble = self._services.queue().trouble
+                if trouble is not None or not any(is_queued(task) for task in tasks):
+                    return EndVerdict("led", trouble)
+            await anyio.sleep(_LOOK_S)
+
+    async def _to_the_end(self, group: TaskGroup) -> EndVerdict:
+        """Wait until all tasks are done or given up, or nobody can do the rest."""
+        while True:
+            await self._lead_hold.renew()
+            config, tasks = await self._tended()
+            prospects = await self._start_again(config, group)
+            over = self._is_over(config, tasks)
+            if over is not None:
+                return over
+            done = all_done(tasks)
+            if done is not None and not await self._more_may_come():
+                return done
+            stands = at_a_standstill(
+                tasks, _agents(config), prospects, self._services.queue(), anyio.current_time()
+            )
+            if stands is not None:
+                return stands
+            await anyio.sleep(_LOOK_S)
+
+    async def _more_may_come(self) -> bool:
+        """Return whether a team that has done everything gets more tasks."""
+        backlogs = self._services.backlogs
+        if backlogs is None:
+            return False
+        # A backlog that is read again and again is worked on until the time is up.
+        return backlogs.standing if self._until.what == "time" else await backlogs.more()
+
+    def _is_over(self, config: TeamConfig, tasks: Sequence[Task]) -> EndVerdict | None:
+        """Return the end if the time is up, or nobody has anything to do."""
+        until = self._until
+        if until.at_ms is not None and now_ms() >= until.at_ms:
+            return EndVerdict("time", f"The run ended as requested: --until {until.words}.")
+        if until.what != "idle":
+            return None
+        now = anyio.current_time()
+        if not is_idle(config, tasks) or self._services.quiet():
+            self._idle_since = None
+            return None
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        if now - self._idle_since < _IDLE_S:
+            return None
+        return all_done(tasks) or EndVerdict("unfinished", "All agents are idle; tasks are open.")
+
+    async def _tended(self) -> tuple[TeamConfig, list[Task]]:
+        await self._supervisor.tend(by=LEAD)
+        return await self._team.agents.config(), (await self._team.tasks.list()).tasks
+
+    async def _start_again(self, config: TeamConfig, group: TaskGroup) -> dict[str, Prospect]:
+        """Restart agents that were killed, or failed for a reason that has passed.
+
+        Returns what each agent can expect. One that cannot be started is tried again later.
+        """
+        now_s = now_ms() / 1000
+        prospects: dict[str, Prospect] = {}
+        for name, agent in _agents(config, lead=True).items():
+            prospect = self._services.restarts.prospect(name, agent, now_s)
+            prospects[name] = "later" if name in self._resuming else prospect
+            if prospects[name] != "now":
+                continue
+            self._services.restarts.started(name, agent, now_s)
+            prospects[name] = "later"
+            self._resuming.add(name)
+            group.start_soon(self._resume, name)
+        return prospects
+
+    async def _resume(self, name: str) -> None:
+        """Restart an agent. It may take long, and nobody else waits for it."""
+        # A host may have been faster. A short run ends if its lead cannot be started.
+        must = name == LEAD and not self._services.patient
+        try:
+            with suppress(Conflict if must else BullpenError):
+                await self._supervisor.resume(by=LEAD, names=[name])
+        finally:
+            self._resuming.discard(name)
+
+    async def _outcome(self, verdict: EndVerdict, *, led: bool) -> Outcome:
+        """Stop the agents, and say how the run ended."""
+        if verdict.status == "time":
+            await self._stop("suspended", "the time is up")
+            tasks = (await self._team.tasks.list()).tasks
+            if not led and all_done(tasks) == EndVerdict("done"):
+                return await self._ended("done", "", None)
+            waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
+            cause = f"{verdict.cause or ''} {waits}." if waits else verdict.cause or ""
+            return await self._ended("unfinished", "", cause)
+        if verdict.status == "led":
+            return await self._by_the_lead(verdict.cause)
+        if not self._keep:
+            # Without a lead they can be resumed when there is more to do.
+            await self._stop("stopped" if led else "suspended", THE_RUN_IS_OVER)
+        summary = await self._last_words() if led else ""
+        return await self._ended(verdict.status, summary, verdict.cause)
+
+    async def _by_the_lead(self, trouble: str | None) -> Outcome:
+        """Return how it ended by the lead's result, or by the tasks if it gave none."""
+        _, lead = await self._team.agents.get(LEAD)
+        result = await self._team.agents.result()
+        tasks = (await self._team.tasks.list()).tasks
+        if not self._keep:
+            await self._stop("stopped", THE_RUN_IS_OVER)
+        if lead.end in ("failed", "lost"):
+            return await self._ended("failed", "", lead.cause or "The lead was lost.")
+        if trouble is not None:
+            return await self._ended("unfinished", result.summary if result else "", trouble)
+        if result is not None:
+            because = f"Tasks stay open: {result.override}" if result.override else None
+            return await self._ended("done", result.summary, because)
+        if lead.end == "finished" and tasks and all_done(tasks) == EndVerdict("done"):
+            return await self._ended("done", await self._last_words(), None)
+        return await self._ended("unfinished", await self._last_words(), lead.cause)
+
+    async def _last_words(self) -> str:
+        """Return the last thing the lead said."""
+        path = await self._supervisor.transcript(LEAD)
+        if not path.exists():
+            return ""
+        texts = [row.get("text") for row in rows(path) if row.get("kind") == "end"]
+        return next((text for text in reversed(texts) if isinstance(text, str) and text), "")
+
+    async def _stop(self, end: End, reason: str) -> None:
+        await self._supervisor.stop_all(by=LEAD, end=end, reason=reason)
+
+    async def _ended(self, status: Status, summary: str, cause: str | None) -> Outcome:
+        snapshot = await self._look()
+        needs, events = await self._services.needs(), await self._team.events()
+        account = summed_up(snapshot, events, status=status, cause=cause, needs=needs)
+        usage = Usage.new()
+        for view in self._agents:
+            usage = usage.plus(view.usage)
+        tasks = Counter[str](task.status for task in snapshot.tasks)
+        text = f"{status}: {summary or cause or 'all tasks are done'}"
+        self._happened("ended", text, status=status)
+        await self._send_notices(snapshot)
+        return Outcome(
+            CODES[status], status, summary, self._team.name, usage, dict(tasks), cause, account
+        )
+
+
+def _agents(config: TeamConfig, *, lead: bool = False) -> dict[str, AgentFacts]:
+    """Return the agents that Bullpen runs, by name."""
+    return {
+        member.name: member.agent
+        for member in config.roster
+        if member.agent is not None and (lead or not member.is_lead)
+    }

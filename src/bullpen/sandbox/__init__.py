@@ -1,0 +1,1 @@
+"""The sandbox: what a program that runs for an agent can reach."""

@@ -1,0 +1,1 @@
+"""The network of a sandbox: a list of hosts, reached through a proxy outside."""

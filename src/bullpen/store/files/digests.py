@@ -1,0 +1,113 @@
+"""Digests of what the log last said about every record, used to notice changes by other programs.
+
+If a record's digest differs, another program changed the record after Bullpen last logged it. The
+change is then added to the log, marked as observed, so that replaying the log still gives the
+current state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bullpen.errors import Unreadable
+from bullpen.protocol import json_text
+from bullpen.store.events.fold import digest
+from bullpen.store.files import event_log
+from bullpen.store.files.disk import Disk, read_bytes
+
+CHECKPOINT_EVERY = 2_000
+"""After this many events the digests are saved, so that a new process need not read them all."""
+
+
+@dataclass(slots=True)
+class Digests:
+    """The team's fields, digests of its records, and the state of every message."""
+
+    seq: int = 0
+    size: int = 0
+    fields: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
+    mail: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def follow(self, path: str, size: int) -> int:
+        """Read the log up to byte `size`. Returns the number of events."""
+        taken = 0
+        if self.size < size:
+            for raw in event_log.lines_after(path, self.size, size):
+                try:
+                    for change in raw["changes"]:
+                        self._take(change)
+                except (KeyError, TypeError, AttributeError, ValueError) as error:
+                    raise Unreadable(path, f"event {raw['seq']} is damaged ({error!r})") from None
+                self.seq = raw["seq"]
+                taken += 1
+            self.size = size
+        return taken
+
+    def is_sound(self) -> bool:
+        """Return whether every value has the right type; a saved file may be damaged."""
+        digests = (self.members, self.tasks, self.requests)
+        return (
+            all(type(number) is int and number >= 0 for number in (self.seq, self.size))
+            and all(isinstance(value, dict) for value in (self.fields, self.mail))
+            and all(map(_is_texts, (*digests, *self.mail.values())))
+        )
+
+    def _take(self, change: dict[str, Any]) -> None:
+        match change["put"]:
+            case "task":
+                self.tasks[change["task"]["id"]] = digest(change["task"])
+            case "task_deleted":
+                self.tasks.pop(change["id"], None)
+            case "member":
+                self.members[change["member"]["name"]] = digest(change["member"])
+            case "member_removed":
+                self.members.pop(change["name"], None)
+            case "team":
+                merged = {**self.fields, **change["fields"]}
+                self.fields = {key: value for key, value in merged.items() if value is not None}
+            case "request":
+                self.requests[change["request"]["id"]] = digest(change["request"])
+            case "message":
+                self._take_message(change)
+            case "mail_state":
+                self._take_mail_state(change)
+
+    def _take_message(self, change: dict[str, Any]) -> None:
+        box = self.mail.setdefault(change["to"], {})
+        box[change["id"]] = "seen" if change["message"].get("read") else "stored"
+
+    def _take_mail_state(self, change: dict[str, Any]) -> None:
+        box = self.mail.setdefault(change["agent"], {})
+        for message_id in change["ids"]:
+            if change["state"] in ("consumed", "archived"):
+                box.pop(message_id, None)
+            elif message_id in box:
+                box[message_id] = change["state"]
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def load(path: str, events: str, log_size: int) -> Digests:
+    """Return the saved digests, or empty ones if none fit the log."""
+    try:
+        digests = Digests(**json_text.loads(read_bytes(path)))
+    except (FileNotFoundError, NotADirectoryError, Unreadable, ValueError, TypeError):
+        return Digests()
+    fits = (
+        digests.is_sound()
+        and digests.size <= log_size
+        and event_log.ends_line(events, digests.size)
+    )
+    return digests if fits else Digests()
+
+
+def save(digests: Digests, path: str, disk: Disk, *, nonce: str) -> None:
+    """Save the digests. They can be lost: the log has everything."""
+    raw = {name: getattr(digests, name) for name in Digests.__slots__}
+    disk.replace(path, json_text.dumps_line(raw), nonce=nonce)

@@ -1,0 +1,1 @@
+"""Notices changes to a team's files."""

@@ -1,0 +1,1 @@
+"""What the NATS client library lacks."""

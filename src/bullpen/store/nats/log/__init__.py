@@ -1,0 +1,1 @@
+"""The log of one team on NATS."""

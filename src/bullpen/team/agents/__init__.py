@@ -1,0 +1,1 @@
+"""Agents of a team: operations and rules."""

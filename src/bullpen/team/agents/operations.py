@@ -1,0 +1,480 @@
+"""Operations on the agents of a team, from registration to end. Each change is one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bullpen.protocol import names
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End, ProcessRecord, Spent
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam
+from bullpen.protocol.clock import iso
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import IdleNotification
+from bullpen.protocol.presence import Presence
+from bullpen.protocol.request import Voice
+from bullpen.protocol.task import Task
+from bullpen.protocol.team import Finished, LeadLease, Limits, Member, TeamConfig, TeamFacts
+from bullpen.store.contract import View
+from bullpen.team.agents import rules as agent_rules
+from bullpen.team.budget import rules as budget_rules
+from bullpen.team.budget.rules import OverBudget, Reached
+from bullpen.team.commit import TeamPart
+from bullpen.team.lookup import in_hand, leads, member_of
+from bullpen.team.mail.operations import new_message, notice
+from bullpen.team.roster import leaving, new_member
+from bullpen.team.tasks import rules
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An agent after registration. `fresh` is true if this call created the launch."""
+
+    member: Member
+    agent: AgentFacts
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An agent that ended, and its tasks that went back to pending."""
+
+    agent: AgentFacts
+    released: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """A turn that has started: how long it may take and its task, if it has one."""
+
+    agent: AgentFacts
+    seconds_left: float | None
+    task: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The result of recording usage. `reached` is the limit that was reached, if any."""
+
+    agent: AgentFacts
+    task: str | None
+    reached: Reached | None
+
+
+class Agents(TeamPart):
+    """The agents of one team. A launch proves its identity with its nonce."""
+
+    async def register(
+        self,
+        name: str,
+        spec: AgentSpec,
+        *,
+        by: str,
+        nonce: str,
+        key: str | None = None,
+        in_place: bool = False,
+    ) -> Registration:
+        """Record an agent before it is started.
+
+        If `key` was used before, return the agent with that key and change nothing. The lead can be
+        registered even though it is already in the roster. With `in_place`, so can any other
+        member: another program added it, and the agent takes its place.
+
+        Raises:
+            Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
+            Conflict: the name is taken; with `in_place`, by an agent that has not ended.
+            NotFound: with `in_place`, there is no such member.
+        """
+        if not in_place:
+            names.check_new_name(name, kind="member")
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Registration, list[Change]]:
+            team = view.team
+            held = agent_rules.with_key(team, key) if key is not None else None
+            if held is not None and held.agent is not None:
+                return Registration(held, held.agent, fresh=False), []
+            agent_rules.check_spawn(team, by=by, now_ms=now)
+            lead = name == LEAD
+            depth = 0 if lead else agent_rules.depth_under(team, by)
+            agent = agent_rules.new_agent(
+                spec,
+                nonce=nonce,
+                key=key,
+                parent=by,
+                depth=depth,
+                prompt_id=message_id if spec.prompt else None,
+                now_ms=now,
+            )
+            if lead or in_place:
+                row = member_of(team, name)
+                agent = agent_rules.succeeding(row, agent)
+            else:
+                row = new_member(team, name, spec, now_ms=now)
+            row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)
+            changes: list[Change] = [
+                PutMember(row),
+                PutTeam({"bullpen": agent_rules.spawned(team.facts, now).raw}),
+            ]
+            return Registration(row, agent, fresh=True), changes
+
+        return await self._settle(decide, by=by, op="agent.spawn")
+
+    async def relaunch(
+        self,
+        name: str,
+        *,
+        by: str,
+        nonce: str,
+        expect: str | None = None,
+    ) -> Registration:
+        """Record that an agent is about to be started again. Earlier launches can no longer act.
+
+        Raises:
+            Conflict: its nonce is no longer `expect`: another process started it.
+            Refused: the team has reached its limit of agents (agents_limit).
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Registration, list[Change]]:
+            member = member_of(view.team, name)
+            agent = agent_rules.relaunched(
+                view.team, member, nonce=nonce, expect=expect, now_ms=now
+            )
+            row = member.evolve(bullpen=agent.raw, is_active=False)
+            return Registration(row, agent, fresh=True), [PutMember(row)]
+
+        return await self._settle(decide, by=by, op="agent.resume")
+
+    async def withdraw(self, name: str, *, by: str, nonce: str, cause: str) -> None:
+        """Undo a registration after a failed start: remove a new member, end an existing one."""
+        now = self._clock()
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            member, agent = agent_rules.agent_of(view.team, name)
+            if agent.nonce != nonce:
+                return None, []
+            if agent.launch == 1 and not member.is_lead:
+                return None, leaving(view.team, member)
+            ended = agent_rules.ended(agent, "failed", cause, now)
+            return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False))]
+
+        await self._settle(decide, by=by, op="agent.withdraw")
+
+    async def waiting(self, name: str, *, nonce: str) -> Registration:
+        """Return a launch that is still waiting for a host. Raises Conflict or NotFound."""
+
+        def decide(view: View) -> tuple[Registration, list[Change]]:
+            return Registration(*agent_rules.waiting(view.team, name, nonce), fresh=False), []
+
+        return await self._settle(decide, by=name, op="agent.waiting")
+
+    async def placed(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
+        """Record where a launch runs. Raises Conflict if it may no longer act."""
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = agent.evolve(process=place.raw)
+            if after == agent:
+                return after, []
+            return after, [PutMember(member.evolve(bullpen=after.raw))]
+
+        return await self._settle(decide, by=name, op="agent.placed")
+
+    async def ready(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
+        """Record that a launch can receive mail, and where it runs.
+
+        The prompt it was spawned with is put in its mailbox in the same commit.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            known = {} if agent.process is None else agent.process.raw
+            merged = {**known, **place.raw}
+            after = agent.evolve(phase="running", since_ms=now, process=merged, prompt_id=None)
+            changes: list[Change] = [PutMember(member.evolve(bullpen=after.raw))]
+            text, parent = agent.spec.prompt, agent.parent or LEAD
+            if agent.prompt_id is not None and text:
+                message = new_message(
+                    text, team=view.team, sender=parent, message_id=agent.prompt_id, now_ms=now
+                )
+                changes.append(Deliver(name, message))
+            return after, changes
+
+        return await self._settle(decide, by=name, op="agent.ready")
+
+    async def begin_turn(self, name: str, *, nonce: str, task: str | None = None) -> AgentTurn:
+        """Record the start of a turn, for `task` if the agent has it in progress.
+
+        Raises:
+            OverBudget: a budget of the team, the agent or the task is used up.
+            Conflict: this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[AgentTurn, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            own = in_hand(view, name, task)
+            reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
+            if reached is not None:
+                raise OverBudget(reached)
+            task_id = None if own is None else own.id
+            after = budget_rules.with_turn(agent, task_id)
+            left = budget_rules.seconds_left(view.team, agent, now)
+            row = member.evolve(is_active=True, bullpen=after.raw)
+            return AgentTurn(after, left, task_id), [PutMember(row)]
+
+        return await self._settle(decide, by=name, op="agent.turn")
+
+    async def spend(
+        self, name: str, *, nonce: str, reports: Mapping[int, Spent], task: str | None
+    ) -> Booked:
+        """Record usage by report number, and check what is left.
+
+        A report counts once, even if it is sent again. `task` is the task of the next request, if
+        the agent has it in progress.
+
+        Raises:
+            Conflict: this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Booked, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = budget_rules.reported(agent, reports)
+            row = member.evolve(bullpen=after.raw)
+            own = in_hand(view, name, task)
+            reached = budget_rules.met(
+                view.team.with_member(row), name, after, own, now_ms=now, turn=False
+            )
+            booked = Booked(after, None if own is None else own.id, reached)
+            return booked, [] if after == agent else [PutMember(row)]
+
+        return await self._settle(decide, by=name, op="agent.spend")
+
+    async def end_turn(
+        self,
+        name: str,
+        *,
+        nonce: str,
+        reports: Mapping[int, Spent],
+        idle: IdleNotification | None,
+    ) -> AgentFacts:
+        """Record the end of a turn and its usage, and tell the lead, in one commit.
+
+        `reports` is the usage that is not recorded yet. The turn itself was counted when it
+        started.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = budget_rules.reported(agent, reports)
+            changes: list[Change] = [PutMember(member.evolve(is_active=False, bullpen=after.raw))]
+            if idle is not None and not leads(view.team, name):
+                message = notice(
+                    idle, team=view.team, sender=name, message_id=message_id, now_ms=now
+                )
+                changes.append(Deliver(LEAD, message, fresh=True))
+            return after, changes
+
+        return await self._settle(decide, by=name, op="agent.idle")
+
+    async def ending(self, name: str, end: End, *, by: str, nonce: str, cause: str) -> None:
+        """Record how a launch will end before it is told to. A later report does not change it."""
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            found = agent_rules.living_launch(view.team, name, nonce)
+            if found is None:
+                return None, []
+            member, agent = found
+            after = agent.evolve(end=end, cause=cause)
+            return None, [PutMember(member.evolve(bullpen=after.raw))]
+
+        await self._settle(decide, by=by, op="agent.ending")
+
+    async def end(
+        self,
+        name: str,
+        end: End,
+        *,
+        by: str,
+        nonce: str,
+        cause: str | None = None,
+        reached: Reached | None = None,
+    ) -> Ending | None:
+        """Record that a launch ended. Its unfinished tasks go back to pending as new attempts.
+
+        A suspended agent keeps its tasks and continues them later. A guest leaves the team. If the
+        agent failed, was lost or reached a limit for the first time (`reached`), the lead is told
+        in the same commit. Returns None if the launch was replaced or had already ended.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Ending | None, list[Change]]:
+            found = agent_rules.living_launch(view.team, name, nonce)
+            if found is None:
+                return None, []
+            member, agent = found
+            after = agent_rules.ended(agent, end, cause, now)
+            news = reached is not None and reached.key not in agent.met
+            if reached is not None:
+                met = [*agent.met, reached.key] if news else agent.met
+                after = after.evolve(met=met, at_limit=reached.key)
+            how, why = after.end, after.cause or "the cause is unknown"
+            keeps = how == "suspended"
+            reason = f"{name} {how}: {why}"
+            tasks = [] if keeps else rules.released_from(view, name, reason=reason)
+            row, guest = member.evolve(is_active=False, bullpen=after.raw), agent.spec.is_guest
+            left = leaving(view.team, row) if guest and not keeps else None
+            changes: list[Change] = left or [PutMember(row)]
+            changes += (PutTask(task) for task in tasks)
+            # If it was never ready, the caller of spawn gets the error instead.
+            told = (agent.phase == "running" or guest) and not member.is_lead
+            if (how in ("failed", "lost") or news) and told:
+                payload = IdleNotification.new(
+                    sender=name,
+                    timestamp=iso(now),
+                    idle_reason="failed",
+                    failure_reason=f"{name} is {how}: {why}",
+                )
+                message = notice(
+                    payload, team=view.team, sender=name, message_id=message_id, now_ms=now
+                )
+                changes.append(Deliver(LEAD, message, fresh=True))
+            return Ending(after, tuple(tasks)), changes
+
+        return await self._settle(decide, by=by, op="agent.end")
+
+    async def get(self, name: str) -> tuple[Member, AgentFacts]:
+        """Return an agent that Bullpen runs. Raises NotFound."""
+        return agent_rules.agent_of(await self._store.config(self._team), name)
+
+    async def living(self) -> list[tuple[Member, AgentFacts]]:
+        """Return the agents that have not ended, according to the team's records."""
+        config = await self._store.config(self._team)
+        return [agent_rules.agent_of(config, m.name) for m in agent_rules.living(config)]
+
+    async def beat(self, presence: Presence) -> None:
+        """Record a heartbeat."""
+        await self._store.beat(self._team, presence)
+
+    async def presence(self) -> Mapping[str, Presence]:
+        """Return the last heartbeat of every member that ever sent one."""
+        return await self._store.presence(self._team)
+
+    async def config(self) -> TeamConfig:
+        """Return the team with its members and Bullpen's facts about them."""
+        return await self._store.config(self._team)
+
+    async def limits(self) -> Limits:
+        """Return the limits of the team."""
+        return (await self._store.config(self._team)).facts.limits
+
+    async def limit(self, *, by: str, voice: Voice = "human", **changes: float | None) -> Limits:
+        """Change limits: agents, depth, spawns_per_minute, turns, tokens, usd, wall_s.
+
+        None removes a limit on tokens, usd or wall_s. `voice` says who acts in the name of `by`.
+
+        Raises:
+            Refused: not_a_person.
+            Invalid: an amount is not valid.
+        """
+        facts = await self._change_facts(
+            lambda _, view: agent_rules.limited(view.team, voice, changes), by=by, op="team.limits"
+        )
+        return facts.limits
+
+    async def grant(
+        self,
+        *,
+        by: str,
+        turns: int | None = None,
+        tokens: int | None = None,
+        usd: float | None = None,
+    ) -> Limits:
+        """Set limits to the current usage plus these amounts. None leaves a limit as it is."""
+
+        def change(_: TeamFacts, view: View) -> TeamFacts:
+            used = budget_rules.total(view.team)
+            more = {
+                "turns": None if turns is None else used.turns + turns,
+                "tokens": None if tokens is None else used.tokens + tokens,
+                "usd": None if usd is None else used.cost_usd + usd,
+            }
+            given = {name: most for name, most in more.items() if most is not None}
+            return agent_rules.limited(view.team, "human", given)
+
+        return (await self._change_facts(change, by=by, op="team.limits")).limits
+
+    async def rebudget(
+        self, name: str, *, by: str, voice: Voice = "human", **changes: float | None
+    ) -> AgentFacts:
+        """Change the budget of one agent: turns, tokens, usd, wall_s. None removes a limit.
+
+        Raises:
+            Refused: not_a_person.
+            Invalid: an amount is not valid.
+        """
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.agent_of(view.team, name)
+            after = agent_rules.rebudgeted(agent, voice, changes)
+            return after, [PutMember(member.evolve(bullpen=after.raw))]
+
+        return await self._settle(decide, by=by, op="agent.budget")
+
+    async def take_lead(self, lease: LeadLease, *, by: str, holder_gone: bool = False) -> LeadLease:
+        """Take the lead lease for this process. Call it again to renew the lease.
+
+        Raises:
+            Conflict: another process leads.
+        """
+        now = self._clock()
+        await self._change_facts(
+            lambda facts, _: agent_rules.take_lead(
+                facts, lease, now_ms=now, holder_gone=holder_gone
+            ),
+            by=by,
+            op="lead.take",
+        )
+        return lease
+
+    async def drop_lead(self, nonce: str, *, by: str) -> None:
+        """Give back the lead lease. Does nothing if another process holds it."""
+        await self._change_facts(
+            lambda facts, _: agent_rules.drop_lead(facts, nonce), by=by, op="lead.drop"
+        )
+
+    async def leader(self) -> LeadLease | None:
+        """Return who leads, or led last."""
+        return (await self._store.config(self._team)).facts.lead
+
+    async def finish(self, *, by: str, summary: str, override: str | None = None) -> Finished:
+        """Record that the goal is reached.
+
+        Raises:
+            Refused: not_lead; or open_tasks while tasks are not completed, unless `override` gives
+                a reason to leave them open.
+        """
+        now = self._clock()
+        result = agent_rules.finished(by, summary, override, now)
+
+        def change(facts: TeamFacts, view: View) -> TeamFacts:
+            agent_rules.check_finish(view.team, view.tasks().values(), by=by, override=override)
+            return facts.evolve(finished=result.raw)
+
+        await self._change_facts(change, by=by, op="team.finish")
+        return result
+
+    async def unfinish(self, *, by: str) -> None:
+        """Reopen a finished team for a new goal. Its time starts again from zero."""
+        now = self._clock()
+        await self._change_facts(
+            lambda facts, _: facts.evolve(finished=None, began_ms=now), by=by, op="team.unfinish"
+        )
+
+    async def result(self) -> Finished | None:
+        """Return how the lead finished, if it did."""
+        return (await self._store.config(self._team)).facts.finished

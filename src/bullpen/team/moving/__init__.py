@@ -1,0 +1,1 @@
+"""Moves a team from one store to another."""

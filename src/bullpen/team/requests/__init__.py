@@ -1,0 +1,1 @@
+"""Requests, approvals and plans."""

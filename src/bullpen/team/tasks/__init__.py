@@ -1,0 +1,1 @@
+"""The shared task list: operations and rules."""

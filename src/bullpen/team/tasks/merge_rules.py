@@ -1,0 +1,178 @@
+"""Rules for the merge queue: what is queued, and how each step changes a task. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bullpen.errors import Refused
+from bullpen.protocol.request import Voice
+from bullpen.protocol.task import STEPS_MAX, Merge, ReturnedFor, Step, Task
+from bullpen.team.tasks.check_rules import is_queued
+
+
+@dataclass(frozen=True, slots=True)
+class HandIn:
+    """Work on a branch: its last commit, its base and the ref that keeps it."""
+
+    commit: str
+    base: str
+    ref: str
+
+
+def refuse_configuring(voice: Voice) -> None:
+    """Refuse to let an agent configure what its own work has to pass.
+
+    Raises:
+        Refused: not_a_person.
+    """
+    if voice != "human":
+        raise Refused(
+            "An agent cannot change the target branch or the merge gate.",
+            reason="not_a_person",
+            remedy="Ask a person to run: bullpen merge set",
+        )
+
+
+def queued(tasks: Iterable[Task], task: Task, work: HandIn, *, by: str, now_ms: int) -> Task:
+    """Return the task with its work at the end of the queue. Earlier queue steps are kept."""
+    records = [record for other in tasks if (record := other.facts.merge) is not None]
+    order = max((record.order for record in records), default=0) + 1
+    before = task.facts.merge
+    merge = Merge.new(
+        state="queued",
+        order=order,
+        commit=work.commit,
+        base=work.base,
+        ref=work.ref,
+        by=by,
+        attempt=task.facts.attempt,
+        at_ms=now_ms,
+        tries=0 if before is None else before.tries,
+        steps=[] if before is None else before.steps,
+    )
+    return _kept(task, merge, [Step.new(at_ms=now_ms, what="queued", commit=work.commit)])
+
+
+def queue_order(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks whose work waits to be merged, in the order they were handed in."""
+    waiting = [(record.order, task) for task in tasks if (record := _waiting(task)) is not None]
+    return [task for _, task in sorted(waiting, key=lambda pair: pair[0])]
+
+
+def _waiting(task: Task) -> Merge | None:
+    record = task.facts.merge if is_queued(task) else None
+    return record if record is not None and record.state == "queued" else None
+
+
+def in_line(task: Task, attempt: int) -> Merge:
+    """Return the record of queued work.
+
+    Raises:
+        Refused: not_queued, if the work is no longer queued or was replaced by other work.
+    """
+    record = _waiting(task)
+    if record is None or record.attempt != attempt:
+        raise not_queued(task.id)
+    return record
+
+
+def not_queued(task_id: str) -> Refused:
+    """Return the refusal to act on work that is not queued."""
+    return Refused(
+        f"Task {task_id!r} is not in the merge queue with that work.",
+        reason="not_queued",
+        remedy="Show the merge queue: bullpen merge list",
+    )
+
+
+def noted(task: Task, attempt: int, steps: Sequence[Step]) -> Task:
+    """Return the task with what the queue did with its work."""
+    record = in_line(task, attempt)
+    return _kept(task, record.evolve(tries=record.tries + _tests(steps)), steps)
+
+
+def _tests(steps: Sequence[Step]) -> int:
+    return sum(step.what in {"tested", "bisected"} for step in steps)
+
+
+def about_to_land(task: Task, attempt: int, commit: str, steps: Sequence[Step]) -> Task:
+    """Return the task with the commit that its work will be on the target."""
+    record = in_line(task, attempt)
+    tries = record.tries + _tests(steps)
+    return _kept(task, record.evolve(candidate=commit, tries=tries), steps)
+
+
+def landed(task: Task, attempt: int, steps: Sequence[Step], *, tell: bool) -> Task | None:
+    """Return the task with its work merged, so it is done. None if it is no longer queued.
+
+    With `tell`, a command must still be run for it.
+    """
+    record = _waiting(task)
+    if record is None or record.attempt != attempt:
+        return None
+    merged = record.evolve(
+        state="merged",
+        landed=record.candidate,
+        told="due" if tell else None,
+        why=None,
+        detail=None,
+        files=[],
+    )
+    return _kept(task, merged, steps)
+
+
+def untold(tasks: Iterable[Task]) -> list[Task]:
+    """Return the merged tasks whose after-merge command has not run yet, in order."""
+    due = [(record.order, task) for task in tasks if (record := _due(task)) is not None]
+    return [task for _, task in sorted(due, key=lambda pair: pair[0])]
+
+
+def _due(task: Task) -> Merge | None:
+    # Checked before the record is parsed: few tasks qualify, and lists are long.
+    own = (task.metadata or {}).get("bullpen")
+    row = own.get("merge") if isinstance(own, dict) else None
+    if not isinstance(row, dict) or row.get("told") != "due":
+        return None
+    record = task.facts.merge
+    return record if record is not None and record.state == "merged" else None
+
+
+def told(task: Task, passed: bool, step: Step) -> Task | None:
+    """Return the task after its after-merge command ran; None if none was due."""
+    record = _due(task)
+    if record is None:
+        return None
+    return _kept(task, record.evolve(told="ran" if passed else "failed"), [step])
+
+
+def returned(
+    task: Task,
+    attempt: int,
+    why: ReturnedFor,
+    detail: str,
+    files: Sequence[str],
+    steps: Sequence[Step],
+    *,
+    owner: str | None,
+) -> Task:
+    """Return the task as pending with its owner, and with the reason its work came back."""
+    record = in_line(task, attempt).evolve(
+        state="returned", candidate=None, why=why, detail=detail, files=list(files)
+    )
+    back = task.evolve(status="pending", owner=owner)
+    return _kept(
+        back.with_facts(released=f"came back from the merge queue: {_WORDS[why]}"), record, steps
+    )
+
+
+_WORDS: dict[ReturnedFor, str] = {
+    "conflict": "it conflicts with the target",
+    "checks": "its checks fail on the target",
+    "missing": "its commit cannot be fetched",
+    "guarded": "no person approved its changes to guarded paths",
+}
+
+
+def _kept(task: Task, merge: Merge, steps: Sequence[Step]) -> Task:
+    return task.with_facts(merge=merge.evolve(steps=[*merge.steps, *steps][-STEPS_MAX:]))

@@ -1,0 +1,49 @@
+"""Rules for nudging an owner, reassigning its task and giving the task up. Pure."""
+
+from __future__ import annotations
+
+from bullpen.errors import Refused
+from bullpen.protocol.task import Nudged, Task
+from bullpen.store.contract import View
+from bullpen.team.lookup import owner_of, task_of
+from bullpen.team.tasks.rules import not_claimed, released, unresolved
+
+
+def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_ms: int) -> Task:
+    """Return the task with one nudge more than `times` in this attempt.
+
+    Raises:
+        Refused: not_stalled, if there is a newer attempt or its owner was already nudged.
+    """
+    task = task_of(view, task_id)
+    facts = task.facts
+    if task.status != "in_progress" or (facts.attempt, facts.nudges) != (attempt, times):
+        raise Refused(
+            f"Task {task_id!r} is no longer stalled.", reason="not_stalled", remedy="Do nothing."
+        )
+    nudged = Nudged.new(attempt=attempt, times=times + 1, at_ms=now_ms, why=why)
+    return task.with_facts(nudged=nudged.raw)
+
+
+def relieve(view: View, task_id: str, *, reason: str) -> Task:
+    """Return the task as pending without an owner, not to be taken again by the last one.
+
+    Raises:
+        Refused: already_resolved, or not_claimed.
+    """
+    task = unresolved(view, task_id)
+    owner = owner_of(task, view.team.name)
+    if owner is None:
+        raise not_claimed(task)
+    tried = list(dict.fromkeys([*(task.facts.tried or ()), owner]))
+    return released(task, reason).with_facts(tried=tried)
+
+
+def give_up(view: View, task_id: str, *, reason: str) -> Task:
+    """Return the task as pending without an owner, not offered to anyone until it is retried."""
+    return released(unresolved(view, task_id), reason).with_facts(given_up=reason)
+
+
+def retry(view: View, task_id: str) -> Task:
+    """Return the task as if it had never been taken away from anybody."""
+    return unresolved(view, task_id).with_facts(given_up=None, tried=None)

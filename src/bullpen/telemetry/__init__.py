@@ -1,1 +1,0 @@
-"""Traces, metrics and logs of a team, told from its log: nothing runs inside the agents."""

@@ -1,0 +1,1 @@
+"""The gate of other vendors' programs: what they ask about, and what they are refused."""

@@ -1,0 +1,276 @@
+"""What a team did, from its records and its log: tasks, members, merges, cost, open points. Pure.
+
+Usage is the same as in `bullpen cost`; times are those between events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bullpen.protocol.agent import Usage
+from bullpen.protocol.changes import Event, PutMember, PutTask
+from bullpen.protocol.clock import iso, ms_of
+from bullpen.protocol.names import LEAD, task_order
+from bullpen.protocol.task import Task
+from bullpen.team.budget.cost import Allowance, cost_of
+from bullpen.team.lookup import owner_of
+from bullpen.team.snapshot import Snapshot
+from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.rules import open_blockers
+from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
+from bullpen.view.task_state import FINISHED, TaskState
+
+_LEAVES = ("agent.end", "agent.withdraw")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeLine:
+    """The work of a task that was merged into the target."""
+
+    task: str
+    by: str
+    commit: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a team did."""
+
+    team: str
+    goal: str | None
+    file: str | None
+    # done, failed, unfinished, interrupted or running.
+    status: str
+    cause: str | None
+    began: str | None
+    until: str
+    tasks: tuple[TaskCard, ...]
+    members: tuple[MemberCard, ...]
+    merges: tuple[MergeLine, ...]
+    used: Usage
+    limits: tuple[Allowance, ...]
+    # What needs a person's attention, in words.
+    needs: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[TaskState, int]:
+        return dict(Counter(line.state for line in self.tasks))
+
+    @property
+    def seconds(self) -> float:
+        began = ms_of(self.began) if self.began is not None else None
+        now = ms_of(self.until)
+        return 0.0 if began is None or now is None else max(0.0, (now - began) / 1000)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        plain = ("team", "goal", "file", "status", "cause", "began", "until")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "tasks": [_task_row(card) for card in self.tasks],
+            "members": [_member_row(card) for card in self.members],
+            "merges": [asdict(line) for line in self.merges],
+            "used": self.used.raw,
+            "limits": [asdict(limit) for limit in self.limits],
+            "needs": list(self.needs),
+            "counts": self.counts,
+            "seconds": self.seconds,
+        }
+
+
+def _task_row(card: TaskCard) -> dict[str, Any]:
+    return {
+        "id": card.id,
+        "subject": card.subject,
+        "state": card.state,
+        "by": card.by,
+        "commit": card.commit,
+        "why": card.why,
+        "attempts": card.attempt,
+        "returned": card.returned,
+        "relieved": list(card.relieved),
+        "used": card.usage.raw,
+    }
+
+
+def _member_row(card: MemberCard) -> dict[str, Any]:
+    return {
+        "name": card.name,
+        "driver": card.driver,
+        "model": card.model,
+        "state": card.outcome,
+        "cause": card.cause,
+        "tasks": list(card.completed),
+        "used": card.usage.raw,
+        "working_s": card.working_s,
+        "waiting_s": card.waiting_s,
+        "restarts": card.restarts,
+    }
+
+
+def summed_up(
+    snapshot: Snapshot,
+    events: Sequence[Event],
+    *,
+    status: str | None = None,
+    cause: str | None = None,
+    needs: Iterable[str] = (),
+) -> Summary:
+    """What a team did until the moment of the snapshot, with all events until then.
+
+    `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
+    `needs` are further points that need a person's attention.
+    """
+    team = snapshot.team
+    cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
+    used_for = {line.name: line.used for line in cost.tasks}
+    used_by = {line.name: line.used for line in cost.agents}
+    came_back = Counter(task.id for event in events for task in _tasks_of(event, "merge.return"))
+    by_id = {task.id: task for task in snapshot.tasks}
+    tasks = [
+        task_card(
+            task,
+            team.name,
+            open_blockers(task, by_id.get),
+            returned=came_back[task.id],
+            usage=used_for.get(task.id),
+        )
+        for task in snapshot.tasks
+    ]
+    origin = team.facts.origin
+    result = team.facts.finished
+    at_work = any(
+        (agent := view.member.agent) is not None and agent.phase != "ended"
+        for view in snapshot.members
+    )
+    return Summary(
+        team=team.name,
+        goal=team.description or None,
+        file=None if origin is None else origin.file,
+        status=status or _status(tasks, at_work=at_work),
+        cause=cause if cause or result is None else result.summary,
+        began=events[0].time if events else None,
+        until=iso(snapshot.taken_ms) if at_work or not events else events[-1].time,
+        tasks=tuple(sorted(tasks, key=lambda line: task_order(line.id))),
+        members=_members(snapshot, events, used_by),
+        merges=_merges(events),
+        used=cost.total,
+        limits=tuple(each for each in cost.allowances if each.scope == "team"),
+        needs=(*_needs(snapshot, tasks), *needs),
+    )
+
+
+def _status(tasks: Sequence[TaskCard], *, at_work: bool) -> str:
+    if at_work:
+        return "running"
+    return "done" if all(line.state in FINISHED for line in tasks) else "unfinished"
+
+
+def _members(
+    snapshot: Snapshot, events: Sequence[Event], used: dict[str, Usage]
+) -> tuple[MemberCard, ...]:
+    working, alive = _times(events, snapshot.taken_ms)
+    done: defaultdict[str, list[str]] = defaultdict(list)
+    for task in snapshot.tasks:
+        merge = task.facts.merge
+        who = merge.by if merge is not None else owner_of(task, snapshot.team.name)
+        if who is not None and is_done(task):
+            done[who].append(task.id)
+    cards = [
+        member_card(view.member, view.state, view.since_ms)
+        for view in snapshot.members
+        if view.member.agent is not None
+    ]
+    known = {card.name for card in cards}
+    # Members that have left are part of the cost.
+    gone = [name for name, usage in used.items() if name not in known and usage.turns]
+    cards += [
+        MemberCard(name=name, lead=False, color=None, state="unknown", since_ms=None)
+        for name in gone
+    ]
+    return tuple(
+        replace(
+            card,
+            usage=used.get(card.name, Usage.new()),
+            completed=tuple(done[card.name]),
+            working_s=working[card.name] / 1000,
+            waiting_s=max(0, alive[card.name] - working[card.name]) / 1000,
+        )
+        for card in cards
+    )
+
+
+def _times(events: Sequence[Event], now_ms: int) -> tuple[Counter[str], Counter[str]]:
+    """For how many milliseconds each agent worked in a turn, and was running."""
+    working, alive = Counter[str](), Counter[str]()
+    turns: dict[str, int] = {}
+    lives: dict[str, int] = {}
+    for event in events:
+        at = ms_of(event.time)
+        if at is None or not event.op.startswith("agent."):
+            continue
+        for change in event.changes:
+            if not isinstance(change, PutMember):
+                continue
+            name = change.member.name
+            if event.op == "agent.ready":
+                lives.setdefault(name, at)
+            elif event.op == "agent.turn":
+                turns.setdefault(name, at)
+            elif event.op == "agent.idle" or event.op in _LEAVES:
+                working[name] += at - turns.pop(name, at)
+                if event.op in _LEAVES:
+                    alive[name] += at - lives.pop(name, at)
+    for name, at in turns.items():
+        working[name] += max(0, now_ms - at)
+    for name, at in lives.items():
+        alive[name] += max(0, now_ms - at)
+    return working, alive
+
+
+def _merges(events: Sequence[Event]) -> tuple[MergeLine, ...]:
+    return tuple(
+        MergeLine(task.id, merge.by, merge.landed or merge.commit, event.time)
+        for event in events
+        for task in _tasks_of(event, "merge.land")
+        if (merge := task.facts.merge) is not None
+    )
+
+
+def _tasks_of(event: Event, op: str) -> list[Task]:
+    """The tasks that an event of this kind changed."""
+    changes = event.changes if event.op == op else ()
+    return [change.task for change in changes if isinstance(change, PutTask)]
+
+
+def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
+    """What needs a person's attention, as far as the team's records say."""
+    which = f"-t {snapshot.team.name}"
+    found = [
+        f"{request.sender} waits for an answer: bullpen requests {which}"
+        for request in snapshot.pending
+    ]
+    found += [
+        f"task #{line.id} was given up ({line.why}): bullpen task retry {line.id} {which}"
+        for line in tasks
+        if line.state == "given_up"
+    ]
+    found += [
+        f"task #{line.id} was marked completed without its checks: bullpen task show {line.id}"
+        f" {which}"
+        for line in tasks
+        if line.state == "unproven"
+    ]
+    found += [
+        f"{view.member.name} failed: {agent.cause}"
+        for view in snapshot.members
+        if (agent := view.member.agent) is not None
+        and agent.phase == "ended"
+        and agent.end == "failed"
+        and view.member.name != LEAD
+    ]
+    return found

@@ -1,0 +1,1 @@
+"""Starts a task in a worktree, and hands in its work."""

@@ -1,0 +1,1 @@
+"""The merge queue: rebases, tests and merges finished work, one after another."""

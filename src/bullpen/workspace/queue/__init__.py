@@ -1,1 +1,0 @@
-"""The merge queue: finished work, rebased, tested and landed one after another."""

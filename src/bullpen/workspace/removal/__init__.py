@@ -1,0 +1,1 @@
+"""Removes worktrees without losing their content."""

@@ -1,0 +1,1 @@
+"""A checkout that several agents share."""

@@ -1,0 +1,1 @@
+"""Snapshots: commits that save what exists only in a worktree."""

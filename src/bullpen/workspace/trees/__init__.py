@@ -1,0 +1,1 @@
+"""The worktree or clone of an agent, from plan to ready."""

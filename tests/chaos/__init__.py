@@ -1,0 +1,1 @@
+"""Kills, faults, fuzz and nights: bounded here, whole at night."""

@@ -1,0 +1,1 @@
+"""Agents are killed at any moment."""

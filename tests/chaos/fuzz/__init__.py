@@ -1,0 +1,1 @@
+"""Bad inputs by the thousand."""

@@ -1,0 +1,1 @@
+"""Hosts and clients in processes that are killed."""

@@ -1,0 +1,1 @@
+"""The merge queue is killed at any step."""

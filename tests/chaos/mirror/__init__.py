@@ -1,0 +1,1 @@
+"""A mirror is killed anywhere."""

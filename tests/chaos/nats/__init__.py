@@ -1,0 +1,1 @@
+"""Servers, hosts and networks fail."""

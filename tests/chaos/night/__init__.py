@@ -1,0 +1,1 @@
+"""Whole nights, with everything that can go wrong."""

@@ -1,0 +1,1 @@
+"""Servers are upgraded and their disks lie."""

@@ -1,0 +1,1 @@
+"""Whoever makes a worktree is killed."""

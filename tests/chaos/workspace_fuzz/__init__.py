@@ -1,0 +1,1 @@
+"""Random repositories: no byte of a tree is lost."""

@@ -1,0 +1,1 @@
+"""Every backend keeps the backend contract."""

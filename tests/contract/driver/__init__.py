@@ -1,0 +1,1 @@
+"""Every driver keeps the driver contract."""

@@ -1,0 +1,19 @@
+"""The scripted driver runs commands as every driver does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bullpen.testing.driver_contract import DriverContract, Puppet
+from support.agents.driver_puppets import RUN_A_COMMAND, ScriptPuppet, leave_out, promises_of
+
+
+class TestScripted(DriverContract):
+    @pytest.fixture
+    def puppet(self, tmp_path: Path) -> Puppet:
+        return ScriptPuppet(tmp_path)
+
+
+leave_out(TestScripted, promises_of(DriverContract) - RUN_A_COMMAND)

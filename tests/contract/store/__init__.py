@@ -1,0 +1,1 @@
+"""The store on NATS keeps the store contract."""

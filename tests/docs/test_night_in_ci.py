@@ -1,0 +1,60 @@
+"""The example of a night in CI runs as it is, with scripted agents in place of a model."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from support.runs.unattended_team import WORKS, Night, git_environment
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "night-in-ci"
+
+
+def test_a_night_in_ci_ends_with_merged_commits_a_report_and_the_code(tmp_path: Path) -> None:
+    night = Night(tmp_path)
+    night.make_repository()
+    for name in ("BACKLOG.md", "night.sh"):
+        shutil.copy(EXAMPLE / name, night.project)
+    text = (EXAMPLE / "TEAM.toml").read_text("utf-8")
+    # No model, two members less, and a gate that needs no python on the path.
+    text = text.replace("count = 3", 'count = 1\ndriver = "scripted"\nscript = "script.toml"')
+    text = text.replace(
+        'mode = "acceptEdits"', 'mode = "bypassPermissions"\nbackend = "in-process"'
+    )
+    text = text.replace('"python -m unittest"', '"test ! -e broken"')
+    (night.project / "TEAM.toml").write_text(text, "utf-8")
+    (night.project / "script.toml").write_text(WORKS.format(name="worker"), "utf-8")
+    night.git("add", ".")
+    night.git("commit", "--quiet", "--message=the night's work")
+    env = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("BULLPEN_")},
+        **git_environment(),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "BULLPEN_HOME": str(tmp_path / "home"),
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+    done = subprocess.run(
+        ["bash", "night.sh"], cwd=night.project, env=env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    subjects = night.git("log", "--format=%s", "night").splitlines()
+    assert len([subject for subject in subjects if subject.startswith("#")]) == 3
+    report = (tmp_path / "summary.md").read_text("utf-8")
+    assert "- **tasks**: 3 merged" in report
+    assert len(re.findall(r"^\| [0-9a-f]{12} \|", report, re.MULTILINE)) == 3
+    notices = (tmp_path / "notices.jsonl").read_text("utf-8")
+    assert notices.count('"happening":"merged"') == 3
+    lines = (tmp_path / "night.jsonl").read_text("utf-8").splitlines()
+    assert '"kind":"outcome"' in lines[-1]
+
+
+def test_the_workflow_runs_what_is_tested() -> None:
+    workflow = (EXAMPLE / "night.yml").read_text("utf-8")
+    assert "bash night.sh" in workflow
+    assert "stdin" not in workflow

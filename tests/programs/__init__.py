@@ -1,0 +1,1 @@
+"""Programs of other vendors at pinned versions, offline."""

@@ -1,0 +1,1 @@
+"""A real Claude Code leads, and our members join it."""

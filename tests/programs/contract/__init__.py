@@ -1,0 +1,1 @@
+"""Real programs keep the driver contract."""

@@ -1,0 +1,1 @@
+"""Real programs read what an install wrote."""

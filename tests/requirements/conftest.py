@@ -1,5 +1,0 @@
-"""A team with room for agents."""
-
-from crew_fixtures import crew, place
-
-__all__ = ["crew", "place"]

@@ -1,0 +1,1 @@
+"""Screens, pages and logs to test with."""

@@ -1,0 +1,1 @@
+"""Keys, hosts and mirrors to test with."""

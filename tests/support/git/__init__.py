@@ -1,0 +1,1 @@
+"""Repositories to test with."""

@@ -1,0 +1,1 @@
+"""Hostile command lines and paths."""

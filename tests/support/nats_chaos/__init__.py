@@ -1,0 +1,1 @@
+"""Chaos on NATS: hosts, faults, diaries and the check at the end."""

@@ -1,0 +1,1 @@
+"""Team files and pages to test with."""

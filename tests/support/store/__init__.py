@@ -1,0 +1,1 @@
+"""Other programs, hosts and races around a store."""

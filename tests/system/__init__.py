@@ -1,0 +1,1 @@
+"""Real processes, tmux, git and servers on this machine; one folder for each promise."""

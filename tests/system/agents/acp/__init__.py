@@ -1,0 +1,1 @@
+"""Programs that speak ACP are driven."""

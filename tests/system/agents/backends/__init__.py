@@ -1,0 +1,1 @@
+"""Agents outlive whoever started them, and end for good."""

@@ -1,0 +1,1 @@
+"""Limits stop an agent and keep its work."""

@@ -1,0 +1,1 @@
+"""A task is done when its checks were seen to pass."""

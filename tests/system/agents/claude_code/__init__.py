@@ -1,0 +1,1 @@
+"""The Claude Code driver starts and records."""

@@ -1,0 +1,1 @@
+"""Drivers with processes of their own."""

@@ -1,0 +1,1 @@
+"""Hooks run as commands."""

@@ -1,0 +1,1 @@
+"""Agents start, work, are watched and stop."""

@@ -1,0 +1,1 @@
+"""Verdicts on command lines against the real bash."""

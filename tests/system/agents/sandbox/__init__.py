@@ -1,0 +1,1 @@
+"""Nothing leaves the sandbox."""

@@ -1,0 +1,1 @@
+"""The doors as people and programs use them."""

@@ -1,0 +1,1 @@
+"""Commands in processes and terminals of their own."""

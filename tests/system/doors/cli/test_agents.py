@@ -1,0 +1,441 @@
+"""Starting, looking at and stopping agents: real processes, played by the scripted driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DEADLINE_S = 60
+FREE = ("--mode", "bypassPermissions")
+"""These tests are about processes: nothing is asked for."""
+
+SCRIPT = """
+[[agents.alice.turns]]
+when = "start"
+steps = [
+  {usage = {input_tokens = 1000, output_tokens = 50, cost_usd = 0.01}},
+  {tool = "TaskList", input = {}},
+  {say = "I have \\u001b[31mbegun."},
+]
+[[agents.alice.turns]]
+repeat = true
+steps = [{say = "Noted."}]
+
+[[agents.bob.turns]]
+when = "start"
+steps = [{say = "Busy now."}, {hang = true}]
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    """What the agents of these tests do."""
+    path = tmp_path / "script.toml"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def app(
+    run: Callable[..., Any], ok: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """An empty team on a tmux server of its own; whatever runs in it is stopped at the end."""
+    socket = f"bullpen-test-{uuid.uuid4().hex[:8]}"
+    monkeypatch.setenv("BULLPEN_TMUX_SOCKET", socket)
+    monkeypatch.delenv("TMUX", raising=False)
+    ok("team", "create", "calc")
+    yield "calc"
+    run("stop", "--all", "--grace", "1")
+    if shutil.which("tmux"):
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def alice(app: str, as_json: Callable[..., Any], script: str) -> dict[str, Any]:
+    """An agent that has begun, took a turn and is idle."""
+    started: dict[str, Any] = as_json("spawn", "alice", "Go", "--driver", "scripted",
+                                      "--script", script, *FREE)  # fmt: skip
+    _until(lambda: _state(as_json, "alice") == "idle" and _turns(as_json, "alice") >= 1)
+    return started
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < until, "it did not come to that in time"
+        time.sleep(0.1)
+
+
+def _agent(as_json: Callable[..., Any], name: str) -> dict[str, Any]:
+    agents = as_json("ps")["agents"]
+    return next(agent for agent in agents if agent["name"] == name)
+
+
+def _state(as_json: Callable[..., Any], name: str) -> str:
+    return str(_agent(as_json, name)["state"])
+
+
+def _turns(as_json: Callable[..., Any], name: str) -> int:
+    return int(_agent(as_json, name)["usage"]["turns"])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended and was not yet collected does not run.
+    stat = Path(f"/proc/{pid}/stat")
+    return (
+        not stat.exists() or stat.read_text("utf-8", "replace").rsplit(")", 1)[1].split()[0] != "Z"
+    )
+
+
+def test_an_agent_can_be_started_seen_read_and_stopped(
+    ok: Callable[..., str], as_json: Callable[..., Any], app: str, script: str
+) -> None:
+    said = ok("spawn", "alice", "Go", "--driver", "scripted", "--script", script, *FREE)
+    assert "Started alice (scripted driver, subprocess backend, pid " in said
+    assert "bullpen logs alice -f -t calc" in said
+    # What it said is in the log before its turn has ended.
+    _until(lambda: _state(as_json, "alice") == "idle" and _turns(as_json, "alice") >= 1)
+
+    rows = ok("ps").splitlines()
+    assert rows[2].split()[:5] == ["alice", "idle", rows[2].split()[2], "scripted", "subprocess"]
+    shown = ok("logs", "alice")
+    assert "tool    TaskList" in shown
+    assert "I have \\x1b[31mbegun." in shown
+    assert "1000 tokens in, 50 out, $0.010" in shown
+
+    assert ok("stop", "alice") == "Stopped alice.\n"
+    assert ok("stop", "alice").startswith("alice was not running")
+    assert "stopped" in ok("ps")
+
+
+def test_a_stopped_agent_is_gone_for_the_system(
+    ok: Callable[..., str], alice: dict[str, Any]
+) -> None:
+    pid = alice["place"]["pid"]
+    assert _runs(pid)
+    ok("stop", "alice")
+    assert not _runs(pid)
+
+
+def test_the_same_key_starts_nothing_new(
+    ok: Callable[..., str], as_json: Callable[..., Any], app: str, script: str
+) -> None:
+    words = ("spawn", "alice", "--driver", "scripted", "--script", script, "--key", "once", *FREE)
+    first = as_json(*words)
+    assert first["fresh"]
+    assert "nothing new was started" in ok(*words)
+    assert _agent(as_json, "alice")["place"]["pid"] == first["place"]["pid"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--driver", "scripted"), 2),
+        (("--driver", "scripted", "--script", "/no/such/file"), 5),
+        (("--driver", "psychic"), 2),
+        (("--backend", "in-process"), 2),
+        (("--driver", "scripted", "--env", "NO_SUCH_VARIABLE_HERE"), 2),
+        (("--driver", "scripted", "--role", "no-such-role"), 3),
+        (("--driver", "scripted", "--cwd", "/no/such/directory"), 3),
+    ],
+)
+def test_what_cannot_be_had_is_refused_and_leaves_nothing(
+    run: Callable[..., Any],
+    as_json: Callable[..., Any],
+    app: str,
+    words: tuple[str, ...],
+    code: int,
+) -> None:
+    result = run("spawn", "alice", *words)
+
+    assert result.exit_code == code, result.output
+    assert "hint: " in result.stderr
+    assert [agent["name"] for agent in as_json("ps")["agents"]] == ["team-lead"]
+
+
+def test_a_backend_that_is_not_there_is_an_error_and_no_other_is_taken(
+    run: Callable[..., Any],
+    as_json: Callable[..., Any],
+    app: str,
+    script: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-9.3."""
+    (tmp_path / "empty").mkdir()
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path / "empty"))
+        result = run(
+            "spawn", "alice", "--driver", "scripted", "--script", script, "--backend", "tmux", *FREE
+        )
+    assert result.exit_code == 5
+    assert "tmux" in result.stderr
+    assert [agent["name"] for agent in as_json("ps")["agents"]] == ["team-lead"]
+
+
+def test_all_agents_can_be_stopped_at_once(
+    ok: Callable[..., str], as_json: Callable[..., Any], alice: dict[str, Any], script: str
+) -> None:
+    ok("spawn", "bob", "--driver", "scripted", "--script", script, *FREE)
+
+    said = ok("stop", "--all", "--reason", "Time to go")
+    assert sorted(said.splitlines()) == ["Stopped alice.", "Stopped bob."]
+    assert ok("stop", "--all") == "No agent was running.\n"
+    assert {_state(as_json, name) for name in ("alice", "bob")} == {"stopped"}
+    assert {_agent(as_json, name)["cause"] for name in ("alice", "bob")} == {"Time to go"}
+
+
+def test_to_ask_all_at_once_is_refused_with_the_reason(run: Callable[..., Any], app: str) -> None:
+    assert "each may refuse" in run("stop", "--all", "--ask").stderr
+
+
+def test_a_team_with_agents_at_work_is_not_deleted_and_it_is_said_how_to_stop_them(
+    run: Callable[..., Any], ok: Callable[..., str], alice: dict[str, Any]
+) -> None:
+    refused = run("team", "delete", "calc", "--yes")
+    assert refused.exit_code == 2
+    assert "bullpen stop --all -t calc" in refused.stderr
+
+    ok("stop", "--all")
+    assert ok("team", "delete", "calc", "--yes") == "Deleted team calc.\n"
+
+
+def test_who_has_no_transcript_is_said_with_the_reason(run: Callable[..., Any], app: str) -> None:
+    unknown = run("logs", "nobody")
+    assert unknown.exit_code == 3
+    assert "members: team-lead." in unknown.stderr
+    assert "no agent of this name was started" in run("logs", "team-lead").stderr
+
+
+def test_a_start_that_fails_can_be_read_at_a_terminal(
+    at_terminal: Callable[..., tuple[int, str]], app: str, script: str
+) -> None:
+    """R-9.12: the whole cause, no word broken, and the last screen apart from our words."""
+    words = ("--driver", "scripted", "--script", script, "--backend", "tmux", *FREE)
+    code, shown = at_terminal("spawn", "zoe", *words, COLUMNS="60")
+
+    assert code == 5
+    lines = shown.splitlines()
+    assert lines[0].startswith("error: 'zoe' could not be started: ")
+    assert lines[1].startswith(" " * 7)
+    hint = next(at for at, line in enumerate(lines) if line.startswith("hint: "))
+    screen = lines[lines.index("its last screen:") + 1 : hint]
+    assert screen
+    assert all(line.startswith("  |") for line in screen)
+    assert all(line.startswith(" " * 6) for line in lines[hint + 1 :])
+    assert all(len(line) <= 60 for line in lines if script not in line)
+
+
+def test_what_is_typed_does_not_tear_the_picture_of_ps(
+    at_terminal: Callable[..., tuple[int, str]], alice: dict[str, Any]
+) -> None:
+    def types(terminal: int, process: subprocess.Popen[bytes]) -> None:
+        os.write(terminal, b"typed words\n")
+        # The kernel passes it on in its own time; only what arrives in the picture counts here.
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+
+    code, shown = at_terminal("ps", "--watch", steps=[("alice", types)])
+    assert code == 130
+    assert "typed words" not in shown
+
+
+def test_an_agent_that_does_not_answer_is_stopped_at_the_deadline(
+    as_json: Callable[..., Any], app: str, script: str
+) -> None:
+    started = as_json("spawn", "bob", "--driver", "scripted", "--script", script, *FREE)
+    stopped = as_json("stop", "bob", "--ask", "--grace", "1", "--reason", "Enough")["stopped"]
+
+    assert stopped[0]["name"] == "bob"
+    assert not _runs(started["place"]["pid"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("stop",), 2),
+        (("stop", "alice", "--all"), 2),
+        (("stop", "--all", "--ask"), 2),
+        (("stop", "nobody"), 3),
+        (("logs", "nobody"), 3),
+        (("attach", "nobody"), 3),
+        (("logs", "../../../etc"), 3),
+        (("stop", "team-lead"), 3),
+        (("agent", "run"), 2),
+        (("ps", "-t", "no-such-team"), 3),
+    ],
+)
+def test_wrong_words_are_refused_with_a_hint(
+    run: Callable[..., Any], app: str, words: tuple[str, ...], code: int
+) -> None:
+    result = run(*words)
+
+    assert result.exit_code == code, result.output
+    assert "hint: " in result.stderr
+
+
+def test_a_team_that_nobody_runs_agents_in_says_how_to_start_one(
+    ok: Callable[..., str], as_json: Callable[..., Any], app: str
+) -> None:
+    assert "bullpen spawn alice" in ok("ps")
+    assert ok("stop", "--all") == "No agent was running.\n"
+    assert as_json("team", "resume") == {"team": "calc", "started": []}
+
+
+def test_an_agent_that_was_stopped_is_started_again_by_name(
+    run: Callable[..., Any], as_json: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    as_json("stop", "alice")
+    refused = run("send", "alice", "Hello")
+    assert "bullpen team resume --agent alice" in refused.stderr
+
+    assert as_json("team", "resume")["started"] == []
+    started = as_json("team", "resume", "--agent", "alice")["started"]
+    assert [each["name"] for each in started] == ["alice"]
+    assert run("team", "resume", "--agent", "nobody").exit_code == 3
+    as_json("stop", "alice")
+
+
+def test_the_rows_of_a_transcript_are_one_json_value(
+    run: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    rows = json.loads(run("logs", "alice", "--json").stdout)
+
+    assert {"turn", "tool", "result", "text"} <= {row["kind"] for row in rows}
+    assert json.loads(run("logs", "alice", "-n", "1", "--json").stdout) == rows[-1:]
+    assert json.loads(run("logs", "team-lead", "--json").stdout) == []
+
+
+def test_logs_follow_what_an_agent_does(
+    ok: Callable[..., str], follow: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    following = follow("logs", "alice", "-f", "-n", "1")
+    lines: list[str] = [following.line()]
+    ok("send", "alice", "Are you there?")
+    while "Noted." not in lines[-1]:
+        lines.append(following.line())
+    assert any("Are you there?" in line for line in lines)
+    assert following.interrupt()[0] == 130
+
+
+def test_watching_gives_a_line_of_json_for_each_change(
+    ok: Callable[..., str], follow: Callable[..., Any], app: str, script: str
+) -> None:
+    """R-6.1: one machine-readable stream, also without a lead."""
+    following = follow("ps", "--watch", "--json")
+    assert [agent["name"] for agent in json.loads(following.line())["agents"]] == ["team-lead"]
+    ok("spawn", "alice", "--driver", "scripted", "--script", script, *FREE)
+    agents: dict[str, str] = {}
+    while agents.get("alice") != "idle":
+        agents = {a["name"]: a["state"] for a in json.loads(following.line())["agents"]}
+    ok("stop", "alice")
+    while agents["alice"] != "stopped":
+        agents = {a["name"]: a["state"] for a in json.loads(following.line())["agents"]}
+    assert following.interrupt()[0] == 130
+
+
+def test_ps_at_a_terminal_is_one_line_an_agent(
+    at_terminal: Callable[..., tuple[int, str]], alice: dict[str, Any]
+) -> None:
+    code, shown = at_terminal("ps", NO_COLOR="1")
+
+    assert code == 0
+    line = next(line for line in shown.splitlines() if "alice" in line)
+    assert line.startswith("○ alice")
+    assert "$0.010" in line
+    assert max(len(line) for line in shown.splitlines()) <= 100
+    assert "\x1b" not in shown
+    assert "\x1b[34malice" in at_terminal("ps")[1]
+
+
+def test_an_agent_that_was_killed_is_started_again(
+    ok: Callable[..., str], as_json: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    os.kill(alice["place"]["pid"], signal.SIGKILL)
+    _until(lambda: _state(as_json, "alice") == "lost")
+
+    assert ok("team", "resume", "calc").startswith("Started alice (scripted driver, subprocess")
+    agent = _agent(as_json, "alice")
+    assert agent["launch"] == 2
+    assert agent["state"] in ("idle", "working", "starting")
+
+
+def test_there_is_nothing_to_see_of_an_agent_without_a_terminal(
+    run: Callable[..., Any], alice: dict[str, Any]
+) -> None:
+    result = run("attach", "alice")
+
+    assert result.exit_code == 2
+    assert "bullpen logs alice -f" in result.stderr
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="needs tmux")
+def test_an_agent_in_tmux_can_be_looked_at(
+    run: Callable[..., Any],
+    ok: Callable[..., str],
+    as_json: Callable[..., Any],
+    at_terminal: Callable[..., tuple[int, str]],
+    app: str,
+    script: str,
+) -> None:
+    words = ("--driver", "scripted", "--script", script, "--backend", "tmux", *FREE)
+    assert "bullpen attach alice -t calc" in ok("spawn", "alice", "Go", *words)
+    assert as_json("attach", "alice")["command"][-1].startswith("%")
+    without = run("attach", "alice")
+    assert without.exit_code == 2
+    assert "no terminal" in without.stderr
+    assert "bullpen logs alice -f" in without.stderr
+
+    def leave(*_: object) -> None:
+        socket = os.environ["BULLPEN_TMUX_SOCKET"]
+        subprocess.run(["tmux", "-L", socket, "detach-client", "-s", "bullpen-calc"], check=True)
+
+    code, shown = at_terminal("attach", "alice", steps=[("begun", leave)])
+    assert code == 0
+    assert "detached" in shown
+    assert _state(as_json, "alice") == "idle"
+
+    ok("stop", "alice")
+    assert "is no longer running" in run("attach", "alice").stderr
+
+
+def test_a_prompt_can_come_from_standard_input(
+    run: Callable[..., Any], app: str, script: str
+) -> None:
+    words = ("spawn", "alice", "-", "--driver", "scripted", "--script", script, *FREE)
+    assert run(*words, typed=b"Read the long text").exit_code == 0
+    _until(lambda: "Read the long text" in run("logs", "alice", "--json").stdout)
+
+
+def test_shells_complete_the_names_of_agents(alice: dict[str, Any]) -> None:
+    for words in ("stop", "logs", "attach"):
+        result = subprocess.run(
+            [sys.executable, "-m", "bullpen"],
+            env={
+                **os.environ,
+                "_BULLPEN_COMPLETE": "complete_bash",
+                "COMP_WORDS": f"bullpen {words} a",
+                "COMP_CWORD": "2",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        assert result.stdout.split() == ["alice"], words

@@ -1,0 +1,81 @@
+"""`bullpen doctor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def _break_an_edge(home: Path) -> None:
+    path = home / "tasks/alpha/1.json"
+    task = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**task, "blocks": []}), encoding="utf-8")
+
+
+def test_a_healthy_team_is_said_to_be_well(ok: Callable[..., str], team: str) -> None:
+    assert ok("doctor") == "No problems found.\n"
+    assert ok("doctor", "--all") == "No problems found.\n"
+
+
+def test_damage_is_found_and_exits_with_one(run: Callable[..., Any], team: str, home: Path) -> None:
+    _break_an_edge(home)
+
+    result = run("doctor")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].split()[:2] == ["open", "one_ended_edge"]
+    assert "bullpen doctor --fix" in result.stdout
+
+
+def test_damage_is_mended_when_asked(run: Callable[..., Any], team: str, home: Path) -> None:
+    _break_an_edge(home)
+
+    result = run("doctor", "--fix")
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[1].split()[:2] == ["fixed", "one_ended_edge"]
+    assert json.loads((home / "tasks/alpha/1.json").read_bytes())["blocks"] == ["3"]
+    assert run("doctor").stdout == "No problems found.\n"
+
+
+def test_all_teams_are_examined(run: Callable[..., Any], team: str, home: Path) -> None:
+    run("team", "create", "beta")
+    _break_an_edge(home)
+
+    assert run("doctor", "-t", "beta").exit_code == 0
+    assert run("doctor").exit_code == 2
+    assert run("doctor", "--all").exit_code == 1
+
+
+def test_doctor_end_to_end_finds_and_mends(
+    spawn: Callable[..., Any], team: str, home: Path
+) -> None:
+    _break_an_edge(home)
+
+    found = spawn("doctor", "--json")
+    assert found.returncode == 1
+    finding = json.loads(found.stdout)["findings"][0]
+    assert set(finding) == {"kind", "where", "what", "fixed", "action"}
+    assert finding["fixed"] is False
+
+    mended = spawn("doctor", "--fix", "--json")
+    assert mended.returncode == 0
+    assert json.loads(mended.stdout)["findings"][0]["fixed"] is True
+
+
+def test_doctor_end_to_end_of_an_unknown_team(spawn: Callable[..., Any], team: str) -> None:
+    assert spawn("doctor", "-t", "nosuch", "--json").returncode == 3
+
+
+def test_a_home_that_others_may_enter_is_said_and_closed(
+    run: Callable[..., Any], team: str, home: Path
+) -> None:
+    home.chmod(0o755)
+
+    result = run("doctor")
+
+    assert "open_home" in result.stdout and "mode 755" in result.stdout
+    assert home.stat().st_mode & 0o077 == 0
+    assert run("doctor").stdout == "No problems found.\n"

@@ -1,0 +1,1 @@
+"""The MCP server as a process, with the SDK's client."""

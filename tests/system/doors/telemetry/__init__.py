@@ -1,0 +1,1 @@
+"""Telemetry reaches a collector."""

@@ -1,0 +1,63 @@
+"""A team on NATS looks the same, and says so when its servers are gone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from textual.pilot import Pilot
+
+from bullpen.app.app import open_app
+from bullpen.doors.tui.app import TeamApp
+from bullpen.doors.tui.panes.requests import SETTLE_S
+from bullpen.fleet.servers.server_process import Cluster
+from bullpen.protocol.clock import now_ms
+from bullpen.team.team import Team
+from support.doors.tui_screens import ready, text_of, until
+from support.doors.tui_teams import ask, at, beat, hire
+from support.store.nats_parts import servers
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A server with all streams."""
+    with servers(1) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def shown(cluster: Cluster, home: Path) -> AsyncGenerator[tuple[Pilot[None], Team], None]:
+    """A team with one member on the screen."""
+    async with open_app(replace(at(home), store=cluster.url)) as bullpen_app:
+        await bullpen_app.teams.create("alpha")
+        team = bullpen_app.teams.open("alpha")
+        await hire(team, "alice")
+        await beat(team, "alice", "working", ms=now_ms(), detail="pytest -q")
+        app = TeamApp(bullpen_app, team=None)
+        async with app.run_test(size=(80, 24), notifications=True) as pilot:
+            await ready(pilot)
+            await until(pilot, "alice")
+            yield pilot, team
+
+
+async def test_a_team_on_nats_is_shown_and_answered(tmp_path: Path, cluster: Cluster) -> None:
+    async with shown(cluster, tmp_path) as (pilot, team):
+        request = await ask(team, "alice")
+        await pilot.press("4")
+        await until(pilot, "git push origin main")
+        await anyio.sleep(SETTLE_S)
+        await pilot.press("a")
+        await until(pilot, "No requests are waiting.")
+        assert (await team.approvals.get(request.id)).state == "approved"
+
+
+@pytest.mark.nightly
+async def test_servers_that_are_gone_are_said_to_be(tmp_path: Path, cluster: Cluster) -> None:
+    async with shown(cluster, tmp_path) as (pilot, _):
+        cluster.kill(0)
+        await until(pilot, lambda: "! " in text_of(pilot))
+        assert "alice" in text_of(pilot)

@@ -1,0 +1,1 @@
+"""Hosts, keys, servers and mirrors on this machine."""

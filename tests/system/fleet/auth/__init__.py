@@ -1,0 +1,1 @@
+"""Keys open what their role allows, at real servers."""

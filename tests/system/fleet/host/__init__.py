@@ -1,0 +1,1 @@
+"""Hosts start, lose and hand over agents."""

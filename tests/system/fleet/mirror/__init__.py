@@ -1,0 +1,1 @@
+"""Mirrors as processes and on NATS."""

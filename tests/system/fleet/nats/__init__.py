@@ -1,0 +1,1 @@
+"""The NATS store under contention."""

@@ -1,0 +1,1 @@
+"""NATS servers as processes."""

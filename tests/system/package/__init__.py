@@ -1,0 +1,1 @@
+"""The package, its benchmarks and its tests."""

@@ -1,0 +1,26 @@
+"""Settings, the choice of a team, and the doctor, on real files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import bullpen
+
+
+def test_importing_the_package_imports_nothing_else_of_it() -> None:
+    script = (
+        "import sys; before = set(sys.modules); import bullpen;"
+        "new = set(sys.modules) - before;"
+        "print(sorted(name for name in new if name.startswith(('bullpen', 'typing', 'pydantic'))))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        env={"PYTHONPATH": str(Path(bullpen.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert answer.stdout.strip() == "['bullpen']"

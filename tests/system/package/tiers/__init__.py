@@ -1,0 +1,1 @@
+"""The tests keep the promises of their tiers."""

@@ -1,0 +1,1 @@
+"""Teams run to their end."""

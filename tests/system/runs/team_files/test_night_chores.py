@@ -1,0 +1,130 @@
+"""Chores of a night: quiet hours, mail to a lead that is none, notices, and the merge queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from bullpen.protocol.clock import iso
+from bullpen.runs.watch.notify import WAITING_MAX, Notified, Notifier
+from bullpen.view.notable_events import Happening
+from support.crews import eventually
+
+# ── the world outside ────────────────────────────────────────────────────────────────────────────
+
+
+def happened(number: int, kind: str = "merged") -> Happening:
+    return Happening(kind, "night", iso(number), f"thing {number}", seq=number)  # type: ignore[arg-type]
+
+
+def notifier(folder: Path, *commands: Notified, trouble: list[str] | None = None) -> Notifier:
+    tell = ([] if trouble is None else trouble).append
+    return Notifier(
+        commands, cwd=str(folder), environ=os.environ, kept=folder / "kept.json", tell=tell
+    )
+
+
+@asynccontextmanager
+async def telling(folder: Path, *commands: Notified) -> AsyncIterator[tuple[Notifier, list[str]]]:
+    trouble: list[str] = []
+    notices = notifier(folder, *commands, trouble=trouble)
+    async with anyio.create_task_group() as group:
+        group.start_soon(notices.run)
+        yield notices, trouble
+        group.cancel_scope.cancel()
+
+
+async def test_every_command_is_told_in_order_what_it_wants_to_hear(tmp_path: Path) -> None:
+    all_of_it, some = Notified("cat >> all"), Notified("cat >> some", on=("given_up",))
+    async with telling(tmp_path, all_of_it, some) as (notices, trouble):
+        for number in range(1, 13):
+            notices.hear(happened(number, "given_up" if number % 3 == 0 else "merged"))
+        await notices.drain()
+    rows = [json.loads(line) for line in (tmp_path / "all").read_text("utf-8").splitlines()]
+    assert [row["seq"] for row in rows] == list(range(1, 13))
+    assert rows[0] == {
+        "happening": "merged", "team": "night", "at": iso(1), "text": "thing 1", "seq": 1,
+    }  # fmt: skip
+    rows = [json.loads(line) for line in (tmp_path / "some").read_text("utf-8").splitlines()]
+    assert [row["seq"] for row in rows] == [3, 6, 9, 12]
+    assert trouble == []
+    assert notifier(tmp_path).told_until() == 12
+
+
+async def test_a_command_that_fails_or_hangs_is_told_and_holds_up_nobody(tmp_path: Path) -> None:
+    hanging = Notified("sleep 600 & echo $! > child; wait", timeout_s=0.5)
+    failing = Notified("cat > /dev/null; echo the chat is down; exit 3")
+    async with telling(tmp_path, hanging, failing, Notified("cat >> fine")) as (notices, trouble):
+        began = time.monotonic()
+        notices.hear(happened(1))
+        await notices.drain()
+        assert time.monotonic() - began < 10
+    assert sorted(trouble) == [
+        f"the notice `{failing.run}` failed: exit code 3: the chat is down",
+        f"the notice `{hanging.run}` failed: it took longer than 0.5 s and was stopped",
+    ]
+    assert (tmp_path / "fine").exists()
+    child = int((tmp_path / "child").read_text("utf-8"))
+
+    def is_gone() -> bool:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{child}/stat").read_text("utf-8").split()[2] == "Z"
+
+    await eventually(is_gone)
+
+
+async def test_a_command_that_is_too_slow_loses_the_oldest_and_says_so(tmp_path: Path) -> None:
+    trouble: list[str] = []
+    notices = notifier(tmp_path, Notified("cat >> all"), trouble=trouble)
+    for number in range(WAITING_MAX + 7):
+        notices.hear(happened(number))
+    # What is left is told from the oldest on; the first of it says what was lost.
+    async with anyio.create_task_group() as group:
+        group.start_soon(notices.run)
+        await eventually(lambda: _lines(tmp_path / "all") > 0 and bool(trouble))
+        group.cancel_scope.cancel()
+    first = json.loads((tmp_path / "all").read_text("utf-8").splitlines()[0])
+    assert first["seq"] == 7
+    assert trouble[0].startswith("7 notices were dropped")
+
+
+async def test_what_was_not_told_before_a_kill_is_told_afterwards(tmp_path: Path) -> None:
+    stuck = Notified("cat >> all; test $(wc -l < all) -lt 3 || sleep 600", timeout_s=900)
+    notices = notifier(tmp_path, stuck)
+    for number in range(1, 6):
+        notices.hear(happened(number))
+    async with anyio.create_task_group() as group:
+        group.start_soon(notices.run)
+        await eventually(lambda: _lines(tmp_path / "all") == 3)
+        group.cancel_scope.cancel()
+    assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"
+    again = notifier(tmp_path, stuck)
+    assert again.told_until() == 2, "the third was being told: it is told again"
+
+
+def ended_in(folder: Path) -> int:
+    """End what sleeps in a folder of this test; how many there were."""
+    ended = 0
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        try:
+            here = os.readlink(f"/proc/{pid}/cwd") == str(folder)
+            if here and b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
+                ended += 1
+        except OSError:
+            continue
+    return ended
+
+
+def _lines(path: Path) -> int:
+    return path.read_text("utf-8").count("\n") if path.exists() else 0

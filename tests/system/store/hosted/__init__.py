@@ -1,0 +1,1 @@
+"""The store behind a socket, with a client that does not read."""

@@ -1,0 +1,1 @@
+"""Teams move between stores by command."""

@@ -1,0 +1,1 @@
+"""Worktrees, merges and a shared tree with real git."""

@@ -1,0 +1,1 @@
+"""Repositories whose settings name programs: none of them may run."""

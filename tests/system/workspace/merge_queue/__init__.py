@@ -1,0 +1,1 @@
+"""Work is merged and the target stays green."""

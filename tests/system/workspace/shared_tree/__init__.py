@@ -1,0 +1,1 @@
+"""In a shared tree nobody's edits are taken."""

@@ -1,0 +1,1 @@
+"""Worktrees, clones and snapshots."""

@@ -1,0 +1,1 @@
+"""Agents, as far as they need no process."""

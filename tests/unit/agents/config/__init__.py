@@ -1,0 +1,1 @@
+"""Definitions, settings, trust, and what an agent inherits."""

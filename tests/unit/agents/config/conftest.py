@@ -1,0 +1,8 @@
+"""Fixtures of this folder."""
+
+from __future__ import annotations
+
+from support.agents.native_fixtures import spec, workplace
+from support.crew_fixtures import crew, place
+
+__all__ = ["crew", "place", "spec", "workplace"]

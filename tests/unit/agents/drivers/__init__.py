@@ -1,0 +1,1 @@
+"""What drivers declare, and what is stored of an agent that one drives."""

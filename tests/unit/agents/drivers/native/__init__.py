@@ -1,0 +1,1 @@
+"""The native driver's choice of model, history and limits."""

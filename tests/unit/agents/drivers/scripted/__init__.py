@@ -1,0 +1,1 @@
+"""Scripts and the driver that plays them."""

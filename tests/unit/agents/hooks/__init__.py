@@ -1,0 +1,1 @@
+"""Which hooks run, and what their answers mean."""

@@ -1,0 +1,1 @@
+"""Verdicts on tool calls: rules, paths, command lines."""

@@ -1,0 +1,1 @@
+"""Admission and the roster of agents."""

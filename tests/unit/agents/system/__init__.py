@@ -1,0 +1,1 @@
+"""Secrets and other parts of the operating system that need no process."""

@@ -1,0 +1,145 @@
+"""Which tools an agent has, and what calling one looks like from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bullpen.agents.contracts.desk import Desk, Wanted
+from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, toolbox
+from bullpen.errors import Invalid
+from bullpen.protocol.names import LEAD
+
+if TYPE_CHECKING:
+    from support.agents.tools_fixtures import Bench, MakeBench
+
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
+TALKING = {
+    *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
+    *("SendMessage", "TeamStatus", "ScheduleWakeup"),
+}
+WORKING = {"Write", "Edit", "Bash", "EnterPlanMode"}
+
+
+class Office:
+    """Colleagues that are never asked."""
+
+    async def spawn(self, wanted: Wanted) -> str:
+        raise NotImplementedError
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        raise NotImplementedError
+
+
+def names(bench: Bench) -> set[str]:
+    return {tool.name for tool in toolbox(bench.desk)}
+
+
+async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBench) -> None:
+    assert names(make_bench("ann")) == LOOKING | TALKING | WORKING
+    spawner = names(make_bench("ann", colleagues=Office()))
+    assert spawner - (LOOKING | TALKING | WORKING) == {"SpawnTeammate", "StopTeammate"}
+
+
+async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
+    assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
+        "ExitPlanMode"
+    }
+    assert not {"SpawnTeammate", "StopTeammate"} & names(make_bench(LEAD))
+
+
+async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -> None:
+    """R-12.1"""
+    lead = make_bench(LEAD, colleagues=Office(), mode="delegate")
+    assert names(lead) == TALKING | {"SpawnTeammate", "StopTeammate", "Finish"}
+    text = await lead.refused("Bash", command="touch x")
+    assert "do not have the tool 'Bash'" in text
+    assert not (lead.cwd / "x").exists()
+
+
+async def test_who_plans_can_read_and_talk_only(make_bench: MakeBench) -> None:
+    assert names(make_bench("ann", mode="plan")) == LOOKING | TALKING | {"ExitPlanMode"}
+    spawner = names(make_bench("ann", mode="plan", colleagues=Office()))
+    assert "SpawnTeammate" not in spawner, "others would do for it what it may not"
+    assert names(make_bench("ann", mode="acceptEdits")) == LOOKING | TALKING | WORKING
+
+
+async def test_tools_are_allowed_and_taken_away_by_name(make_bench: MakeBench) -> None:
+    assert names(make_bench("ann", tools=["Read", "Bash"])) == {"Read", "Bash"}
+    assert names(make_bench("ann", tools=[])) == set()
+    assert names(make_bench("ann", disallowed_tools=["Bash"])) == (
+        (LOOKING | TALKING | WORKING) - {"Bash"}
+    )
+    assert names(make_bench("ann", mode="plan", tools=["Read", "Bash"])) == {"Read"}
+    assert names(make_bench("ann", tools=["Finish", "Read"])) == {"Read"}
+
+
+async def test_unknown_names_of_tools_are_refused_with_those_there_are(
+    make_bench: MakeBench,
+) -> None:
+    check_tools(["Read", "Finish"])
+    with pytest.raises(Invalid, match=r"'Raed'.*Read, Write"):
+        check_tools(["Read", "Raed"])
+    for wrong in ({"tools": ["Raed"]}, {"disallowed_tools": ["Raed"]}):
+        with pytest.raises(Invalid):
+            toolbox(make_bench("ann", **wrong).desk)
+
+
+async def test_an_unknown_tool_is_an_error_with_the_nearest_one(ann: Bench) -> None:
+    text = await ann.refused("read", file_path="x")
+    assert "There is no tool 'read'" in text
+    assert "Did you mean Read?" in text
+
+
+async def test_bad_input_is_an_error_that_says_what_would_be_right(ann: Bench) -> None:
+    text = await ann.refused("Read", path="x", limit="many")
+    assert "file_path: Field required" in text
+    assert "path: Extra inputs are not permitted" in text
+    assert "{file_path, offset?, limit?}" in text
+    assert "-i?" in await ann.refused("Grep")
+    wrong: tuple[Any, ...] = (None, [], "x")
+    for raw in wrong:
+        _, failed = await call(toolbox(ann.desk), "Read", raw, ann.desk)
+        assert failed
+
+
+async def test_a_fault_of_a_tool_is_an_error_and_no_end_of_the_agent(ann: Bench) -> None:
+    async def broken(given: Any, desk: Desk) -> str:
+        raise ZeroDivisionError("oops")
+
+    tool = Tool("Broken", "It breaks.", ToolInput, "read", broken)
+    text, failed = await call([tool], "Broken", {}, ann.desk)
+    assert failed
+    assert "oops" in text
+    assert ann.desk.did[-1] == (None, "")
+
+
+def test_every_schema_is_an_object_with_described_fields() -> None:
+    assert len({tool.name for tool in TOOLS}) == len(TOOLS)
+    for tool in TOOLS:
+        schema = tool.input.model_json_schema()
+        assert schema["type"] == "object"
+        assert schema["additionalProperties"] is False
+        for name, field in schema.get("properties", {}).items():
+            assert "description" in field, f"{tool.name}.{name}"
+        assert "Input of" not in tool.description
+
+
+def test_models_find_the_fields_they_know() -> None:
+    fields = {
+        tool.name: set(tool.input.model_json_schema()["properties"])
+        for tool in TOOLS
+        if tool.input.model_fields
+    }
+    assert fields["Read"] == {"file_path", "offset", "limit"}
+    assert fields["Write"] == {"file_path", "content"}
+    assert fields["Edit"] == {"file_path", "old_string", "new_string", "replace_all"}
+    assert fields["Bash"] == {"command", "timeout", "description", "run_in_background"}
+    assert {"pattern", "path", "glob", "output_mode", "-i", "-n", "-A", "-B", "-C"} <= fields[
+        "Grep"
+    ]
+    assert fields["TaskGet"] == {"taskId"}
+    assert {"subject", "description", "activeForm", "metadata"} <= fields["TaskCreate"]
+    assert {"to", "summary", "message", "type", "recipient", "content"} <= fields["SendMessage"]

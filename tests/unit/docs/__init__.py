@@ -1,0 +1,1 @@
+"""Pages that are read, not run: links, tables, completeness."""

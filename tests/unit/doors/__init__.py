@@ -1,0 +1,1 @@
+"""Doors: command line, terminal screen, dashboard, MCP, reports, telemetry."""

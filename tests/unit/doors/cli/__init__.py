@@ -1,0 +1,1 @@
+"""Commands, run in the process of the test."""

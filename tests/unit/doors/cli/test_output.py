@@ -1,0 +1,119 @@
+"""What reaches a terminal, a pipe and a program, and what must never reach a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from bullpen.doors.cli.output.page import Page
+from bullpen.doors.cli.output.records_view import RecordViews
+from bullpen.doors.cli.output.text import say
+from bullpen.protocol import json_text as jsontext
+from bullpen.store.memory import MemoryStore
+from bullpen.team.snapshot import Snapshot
+from bullpen.team.team import Teams
+from bullpen.view.text import Cell, json_text, one_line, visible
+
+EVIL = "\x1b]0;owned\x07\x1b[2J[bold]x[/bold] [/red]\u202e\x9b31m\r\nnext"
+
+
+def test_everything_that_could_steer_a_terminal_becomes_visible() -> None:
+    assert visible("\x1b[31m\x07\x9b\x7f\r") == "\\x1b[31m\\x07\\x9b\\x7f\\x0d"
+    assert visible("\u202e\u2066\u2028\ud800") == "\\u202e\\u2066\\u2028\\ud800"
+
+
+def test_harmless_text_stays_as_it_is() -> None:
+    assert visible("naïve ☃ 👩‍🚀 שלום\n\tx\r\ny") == "naïve ☃ 👩‍🚀 שלום\n\tx\ny"
+    assert one_line("a\tb\nc \n") == "a b c"
+
+
+def test_columns_are_aligned_and_never_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Page(json=False)
+    page.table(("id", "waits for", "text"), [("1", "", "a\nb"), ("22", Cell("日本", "bad"), " ")])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "ID  WAITS-FOR  TEXT",
+        "1   -          a b",
+        "22  日本       -",
+    ]
+
+
+def test_saying_something_without_standard_error_is_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    say("lost")
+
+    assert capsys.readouterr().out == ""
+
+
+def test_hostile_text_is_neutralised_everywhere_without_a_terminal(
+    run: Callable[..., Any], team: str
+) -> None:
+    run("task", "add", EVIL, "--description", EVIL)
+    run("send", "alice", EVIL, "--summary", EVIL)
+
+    for words in (
+        ["task", "list"], ["task", "show", "4"], ["task", "graph"], ["task", "graph", "--mermaid"],
+        ["inbox", "alice"], ["events"], ["team", "show"],
+    ):  # fmt: skip
+        shown = run(*words).stdout
+        assert not set(shown) & set("\x1b\x07\x9b\u202e\r"), words
+
+
+def test_a_bare_file_that_takes_a_part_only_gets_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Grudging(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:3])
+
+    grudging = Grudging()
+    stdout = io.TextIOWrapper(grudging, encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    Page(json=True).json_line(["all of it"])
+
+    assert grudging.getvalue() == b'["all of it"]\n'
+    stdout.detach()
+
+
+async def _pending_snapshot() -> Snapshot:
+    async with Teams(MemoryStore()) as teams:
+        await teams.create("alpha")
+        team = teams.open("alpha")
+        await team.roster.join("bob", by="team-lead")
+        await team.approvals.ask_plan("Step one", by="bob")
+        await team.approvals.ask_permission("Bash", {"c": "ls"}, by="bob", description="list")
+        await team.approvals.ask_shutdown("bob", by="team-lead", reason="finished")
+        return await team.snapshot()
+
+
+def test_what_waits_for_an_answer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    RecordViews(Page(json=False)).snapshot(anyio.run(_pending_snapshot))
+
+    shown = capsys.readouterr().out
+    assert "waiting for an answer:  3" in shown
+    assert "Step one" in shown
+    assert "Bash: list" in shown
+    assert "finished" in shown
+
+
+def test_what_waits_for_an_answer_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    RecordViews(Page(json=True)).snapshot(anyio.run(_pending_snapshot))
+
+    pending = json.loads(capsys.readouterr().out)["pending"]
+    assert {request["kind"] for request in pending} == {"plan", "permission", "shutdown"}
+
+
+def test_json_holds_steering_characters_as_escapes() -> None:
+    value = {"text": "a\u009b31m \u202eevil \x1b[0m é\n"}
+    text = json_text(jsontext.dumps(value))
+    assert json.loads(text) == value
+    assert not any(bad in text.decode() for bad in "\u009b\u202e\x1b")
+    assert "é" in text.decode()

@@ -1,0 +1,1 @@
+"""Adding our MCP server to another program's configuration."""

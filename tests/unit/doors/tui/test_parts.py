@@ -1,0 +1,98 @@
+"""The parts of a screen that need none: texts in their room, columns, the drawn graph."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from bullpen.doors.tui.graph_lines import SHOWN_MAX, drawn
+from bullpen.doors.tui.panes.members import columns_for
+from bullpen.doors.tui.panes.pane import SearchFilter, among
+from bullpen.doors.tui.terminal_text import TerminalText, styled
+from bullpen.view.cards import TaskCard
+from bullpen.view.task_state import TaskState
+
+
+def task(number: int, *after: int, state: TaskState = "blocked") -> TaskCard:
+    """A task that waits for others."""
+    return TaskCard(
+        id=str(number), subject=f"Do {number}", description="", state=state, owner=None,
+        since_ms=0, after=tuple(map(str, after)), waits_for=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 40])
+@pytest.mark.parametrize(
+    "text", ["", "short", "x" * 99, "漢字" * 30, "e\u0301" * 50, "\x1b[2J" * 9]
+)
+def test_a_text_never_takes_more_room_than_it_has(text: str, width: int) -> None:
+    for terminal in (TerminalText(), TerminalText(plain=True)):
+        assert cell_len(terminal.fit(text, width)) <= width
+        assert terminal.column(text, width).cell_len == width
+
+
+def test_a_wrapped_text_loses_nothing() -> None:
+    text = "a word and " + "x" * 50 + "  two  spaces\nand another line"
+    lines = [line.plain for line in TerminalText().wrap(text, 20)]
+    assert all(cell_len(line) <= 20 for line in lines)
+    assert "".join(lines) == text.replace("\n", "")
+
+
+def test_a_style_of_somebody_else_is_none() -> None:
+    for style in ("blink", "conceal", "red on red", "link file:///etc/passwd", "[red]"):
+        assert all(not span.style for span in styled("text", style).spans)
+
+
+def test_what_matters_least_goes_first_when_there_is_little_room() -> None:
+    def keys(width: int) -> list[str]:
+        return [column.key for column in columns_for(width, 12)]
+
+    every = ["name", "state", "since", "task", "context", "tokens", "spend", "mail", "doing"]
+    assert keys(200) == every
+    assert keys(80) == ["name", "state", "since", "task", "context", "spend", "doing"]
+    assert keys(40) == ["name", "state", "since", "doing"]
+    for width in (60, 80, 100, 200):
+        assert sum(column.width + 1 for column in columns_for(width, 12)) == width
+
+
+def test_a_line_of_the_graph_leads_from_each_task_to_the_one_that_waits() -> None:
+    lines, _ = drawn([task(1), task(2, 1), task(3), task(4, 2, 3)], TerminalText(plain=True), 120)
+    picture = [line.plain for line in lines[1:]]
+    assert picture[0].count(">") == 2
+    assert "#1" in picture[0]
+    assert "#4" in picture[0]
+    # The third runs below its own row, past the column of the second, and up to the fourth.
+    assert picture[2].rstrip().endswith("|")
+    assert picture[3].strip().startswith("+")
+    assert picture[3].strip().endswith("+")
+
+
+def test_tasks_that_wait_in_a_circle_are_drawn_all_the_same() -> None:
+    lines, _ = drawn([task(1, 2), task(2, 1)], TerminalText(), 80)
+    text = "\n".join(line.plain for line in lines)
+    assert "#1" in text
+    assert "#2" in text
+
+
+def test_of_very_many_tasks_those_that_are_done_are_left_out_and_that_is_said() -> None:
+    done = [task(number, state="done") for number in range(SHOWN_MAX)]
+    lines, _ = drawn([*done, task(9999)], TerminalText(), 80)
+    assert f"{SHOWN_MAX} finished tasks are not shown." in lines[1].plain
+    assert len(lines) == 3
+
+
+def test_a_search_goes_on_where_it_was() -> None:
+    looked: list[str] = []
+
+    def wanted(text: str) -> bool:
+        looked.append(text)
+        return among("a", text)
+
+    source = ["Anna", "bob"]
+    search: SearchFilter[str] = SearchFilter()
+    search.begin(wanted)
+    assert search.look(source) == 1
+    source.append("carla")
+    assert search.look(source) == 2
+    assert search[1] == "carla"
+    assert looked == ["Anna", "bob", "carla"]

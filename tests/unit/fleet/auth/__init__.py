@@ -1,0 +1,1 @@
+"""Keys, roles and their tables."""

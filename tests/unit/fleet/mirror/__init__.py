@@ -1,0 +1,1 @@
+"""The mirror of a team."""

@@ -1,0 +1,1 @@
+"""Configurations, alarms and backups of servers."""

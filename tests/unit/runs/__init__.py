@@ -1,0 +1,1 @@
+"""A team on its way to its end."""

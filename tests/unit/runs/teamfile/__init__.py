@@ -1,0 +1,1 @@
+"""Team files, backlogs, templates."""

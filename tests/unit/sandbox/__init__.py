@@ -1,0 +1,1 @@
+"""The rules of the sandbox, without a process."""

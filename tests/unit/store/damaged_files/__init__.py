@@ -1,0 +1,1 @@
+"""What the fuzzer found once: damaged files and homes that are none."""

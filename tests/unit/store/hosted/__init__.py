@@ -1,0 +1,1 @@
+"""The store behind a socket, with both ends in one process."""

@@ -1,0 +1,1 @@
+"""Operations and rules of a team."""

@@ -1,0 +1,1 @@
+"""Moving a team to another store."""

@@ -1,0 +1,1 @@
+"""A team as its log tells it."""
