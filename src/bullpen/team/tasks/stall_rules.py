@@ -89,9 +89,10 @@ class Courses:
 
     def _take(self, event: Event, task: Task) -> None:
         course, facts = self.of[task.id], task.facts
+        if event.op == "task.claim" or task.status == "pending":
+            # Refusals belong to one attempt: the next owner has had none.
+            course.refusal, course.refusals = None, 0
         match event.op:
-            case "task.claim":
-                course.refusal, course.refusals = None, 0
             case "task.check":
                 self._refused(course, task)
             case "task.nudge":

@@ -275,6 +275,38 @@ def test_the_same_refusal_again_and_again_is_a_loop_long_before_it_is_a_stall(
     played(tmp_path, body)
 
 
+def test_what_was_taken_away_for_the_same_refusal_waits_for_whoever_is_busy(tmp_path: Path) -> None:
+    """The refusals belong to the attempt that is over, not to the next one."""
+    check = Check.new(name="tests", kind="command", run="make test")
+
+    async def tries(given: TurnInput, desk: Desk) -> str:
+        for number in range(12):
+            await anyio.sleep(20)
+            found = check.evolve(passed=False, detail="1 failed", at_ms=number)
+            for task_id, attempt in list(desk.attempts.items()):
+                await desk.team.tasks.record_checks(
+                    task_id, [found], by=desk.agent, attempt=attempt
+                )
+        return ""
+
+    async def is_busy(given: TurnInput, desk: Desk) -> str:
+        await anyio.sleep(8 * 60)
+        return await works(given, desk)
+
+    async def body(shift: Shift) -> None:
+        await shift.team.tasks.add("Two", by=LEAD)
+        await shift.hire("bob", is_busy)
+        await anyio.sleep(5)
+        await shift.hire("alice", tries)
+        await shift.team.tasks.add("One", by=LEAD, checks=[check])
+        await watched(shift, 12)
+        steps = [step for step, _ in await shift.steps("2")]
+        assert steps == ["claim", "nudge", "relieve", "claim"]
+        assert (await shift.task("2")).owner == "bob"
+
+    played(tmp_path, body)
+
+
 def test_refusals_that_differ_are_progress(tmp_path: Path) -> None:
     check = Check.new(name="tests", kind="command", run="make test")
 
