@@ -29,7 +29,7 @@ MANIFEST = "manifest.json"
 _VERSION = 1
 _ANSWER_S = 30.0
 _OURS = re.compile(r"TEAM_\d\d|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES|SPAWN")
-_COUNTED = ("messages", "first_seq", "last_seq")
+_TRIES = 20
 _NO_STREAM = 10059
 _PROBE = "BULLPEN_RESTORE_PROBE"
 _OTHER = "Use another backup."
@@ -139,9 +139,19 @@ async def _kept(nc: Client, name: str, directory: Path) -> BackupPart:
     info = await api(nc, f"STREAM.INFO.{name}", None, timeout_s=_ANSWER_S)
     if info["config"].get("storage") == "memory":
         return BackupPart(name, info["config"], state={})
-    file = f"{name}.snapshot"
-    taken = await take(nc, name, directory / file)
-    return BackupPart(name, taken.config, taken.state, file, taken.size, taken.sha256)
+    path = directory / f"{name}.snapshot"
+    for _ in range(_TRIES):
+        taken = await take(nc, name, path)
+        info = await api(nc, f"STREAM.INFO.{name}", None, timeout_s=_ANSWER_S)
+        # What a newer message replaced meanwhile may be missing from the snapshot, as is the newer
+        # message: such a snapshot never was the stream.
+        if _is_whole(taken.state, info["state"]):
+            return BackupPart(name, taken.config, taken.state, path.name, taken.size, taken.sha256)
+        path.unlink()
+    raise Unavailable(
+        f"Stream {name} was changed too fast: {_TRIES} snapshots of it were not whole.",
+        remedy="Back up when fewer agents work.",
+    )
 
 
 async def _refuse_used(nc: Client, names: Iterable[str]) -> None:
@@ -197,20 +207,30 @@ async def _deleted(nc: Client, name: str) -> None:
 
 
 def _refuse_other(kept: BackupPart, state: Mapping[str, Any]) -> None:
-    """Refuse a stream that differs from the backup."""
+    """Refuse a stream that differs from the backup, but for what was written during it."""
     if kept.messages == 0 and not state.get("messages"):
         # An empty stream counts its first message differently before and after.
         return
-    if int(state.get("last_seq") or 0) > int(kept.state.get("last_seq") or 0):
-        # It was written to during the backup: the counts are from a moment before.
+    if _is_whole(kept.state, state):
         return
-    for what in _COUNTED:
-        if state.get(what) != kept.state.get(what):
-            raise Unavailable(
-                f"Stream {kept.name} was restored with {what} {state.get(what)}, but had "
-                f"{kept.state.get(what)}.",
-                remedy=_OTHER,
-            )
+    raise Unavailable(
+        f"Stream {kept.name} was restored with {_count(state)}, but had {_count(kept.state)}.",
+        remedy=_OTHER,
+    )
+
+
+def _is_whole(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether nothing was removed from a stream between two moments."""
+    written = int(after["last_seq"]) - int(before["last_seq"])
+    return (
+        written >= 0
+        and int(after["messages"]) == int(before["messages"]) + written
+        and (not before["messages"] or after["first_seq"] == before["first_seq"])
+    )
+
+
+def _count(state: Mapping[str, Any]) -> str:
+    return f"{state['messages']} messages ({state['first_seq']} to {state['last_seq']})"
 
 
 def _make_empty(directory: Path) -> None:

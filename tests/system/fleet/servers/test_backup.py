@@ -23,6 +23,7 @@ from bullpen.testing.nats import running
 
 DEADLINE_S = 60.0
 TEAMS = 4
+BACKUPS = 20
 LOG = "t.00.team{}.u.log"
 
 
@@ -118,8 +119,10 @@ async def test_a_backup_of_three_goes_into_one_and_replaces_what_start_made(
         assert await contents(new, "TEAM_00") == await contents(old, "TEAM_00")
 
 
-async def test_a_backup_under_load_holds_every_team_at_one_moment(tmp_path: Path) -> None:
+async def test_every_backup_under_load_holds_every_team_at_one_moment(tmp_path: Path) -> None:
+    """Also if events are replaced by a snapshot of the team while the server copies them."""
     acked = [-1] * TEAMS
+    before: list[list[int]] = []
     async with server(tmp_path / "old") as old, server(tmp_path / "new") as new:
         await prepare(old)
 
@@ -138,17 +141,21 @@ async def test_a_backup_under_load_holds_every_team_at_one_moment(tmp_path: Path
                 return min(acked) > number
 
             assert await until(lambda: all_past(40), DEADLINE_S)
-            before = list(acked)
-            await back_up(old, tmp_path / "backup")
-            assert await until(lambda: all_past(max(before) + 40), DEADLINE_S)
+            for number in range(BACKUPS):
+                before.append(list(acked))
+                await back_up(old, tmp_path / f"backup-{number}")
+            assert await until(lambda: all_past(max(before[-1]) + 40), DEADLINE_S)
             writers.cancel_scope.cancel()
-        # The count and the sequences that the manifest says are checked in here.
-        await restore(new, await checked(tmp_path / "backup"))
-        for team in range(TEAMS):
-            numbers = await numbers_of(new, team)
-            assert numbers[0] % 16 == 0
-            assert numbers == list(range(numbers[0], numbers[-1] + 1))
-            assert before[team] <= numbers[-1] <= acked[team]
+        for number, then in enumerate(before):
+            # The count and the sequences that the manifest says are checked in here.
+            await restore(new, await checked(tmp_path / f"backup-{number}"))
+            for team in range(TEAMS):
+                numbers = await numbers_of(new, team)
+                assert numbers[0] % 16 == 0
+                assert numbers == list(range(numbers[0], numbers[-1] + 1))
+                assert then[team] <= numbers[-1] <= acked[team]
+            for name in (await api(new, "STREAM.NAMES", {}, timeout_s=10))["streams"]:
+                await api(new, f"STREAM.DELETE.{name}", None, timeout_s=10)
 
 
 async def numbers_of(nc: Client, team: int) -> list[int]:
