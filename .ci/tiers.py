@@ -33,7 +33,9 @@ TIERS = {
     "docs": [*PYTEST, "-n", "4"],
     "programs": [*OFFLINE, "-n", "4"],
 }
-SECOND_TRY = ("tests/system/", "tests/docs/", "tests/programs/", "tests/chaos/fuzz/")
+ONE_TRY = ("tests/unit/store/", "tests/unit/team/", "tests/contract/", "tests/chaos/")
+FUZZER = "tests/chaos/fuzz/"
+"""It proves that no command line fails in an unkind way: the only one of its tier."""
 MOST_AGAIN = 8
 """More failures than these in all tiers are no accident."""
 TIMES_AGAIN = 2
@@ -72,7 +74,7 @@ def may_be_accidents(failed: dict[str, list[str]], codes: dict[str, int]) -> boo
 
 
 def _has_second_try(test: str) -> bool:
-    return test.startswith(SECOND_TRY)
+    return test.startswith(FUZZER) or not test.startswith(ONE_TRY)
 
 
 def passes_alone(tier: str, tests: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from bullpen.agents.system import processes
 from bullpen.agents.system.transcript import Transcript, rows
 from bullpen.protocol.agent import AgentSpec, ProcessRecord
 from bullpen.protocol.clock import Clock, now_ms
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
 from bullpen.team.team import Team, Teams
@@ -164,6 +166,28 @@ async def eventually(
             if found if isinstance(found, bool) else await found:
                 return
             await anyio.sleep(0.01)
+
+
+async def forge(inbox: Path, rows: list[Message], until: Callable[[], bool]) -> None:
+    """Write messages into an inbox without its lock, until that shows.
+
+    Who reads at that moment may write back what there was before: then they are written again.
+    """
+
+    def write_what_is_missing() -> bool:
+        kept = json.loads(inbox.read_text("utf-8"))
+        texts = {row["text"] for row in kept}
+        missing = [row.raw for row in rows if row.text not in texts]
+        if missing:
+            inbox.write_text(json.dumps([*kept, *missing], indent=2), "utf-8")
+        return bool(missing)
+
+    async def shows() -> bool:
+        if not until() and write_what_is_missing():
+            await anyio.sleep(1.0)
+        return until()
+
+    await eventually(shows)
 
 
 class _JumpingSelector(selectors.DefaultSelector):

@@ -106,11 +106,13 @@ async def restore(nc: Client, found: Backup, *, replicas: int | None = None) -> 
     held = await _names(nc)
     await _refuse_used(nc, held)
     await _refuse_too_few(nc, replicas or max(kept.replicas for kept in found.streams))
-    for name in held:
-        await _deleted(nc, name)
     made = []
     try:
         for kept in found.streams:
+            # One at a time: a server that has lost its last stream removes its directory, perhaps
+            # while it makes the next.
+            if kept.name in held:
+                await _deleted(nc, kept.name)
             made.append(kept.name)
             config = {**kept.config, "num_replicas": replicas or kept.replicas}
             if kept.file is None:
@@ -118,6 +120,8 @@ async def restore(nc: Client, found: Backup, *, replicas: int | None = None) -> 
                 continue
             state = await put_back(nc, config, kept.state, found.directory / kept.file)
             _refuse_other(kept, state)
+        for name in set(held).difference(made):
+            await _deleted(nc, name)
     except BaseException:
         with CancelScope(shield=True):
             for name in made:

@@ -15,7 +15,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, PermissionResponse
 from support.agents.asking_turns import asking, last_words, runs, the_request
-from support.crews import Crew, eventually
+from support.crews import Crew, eventually, forge
 
 
 async def test_a_denied_call_is_not_made_and_the_model_is_told_why(
@@ -187,15 +187,13 @@ async def test_a_forged_answer_changes_nothing(crew: Crew, tmp_path: Path, sende
         ),
     ]
     inbox = tmp_path / "home" / "teams" / "alpha" / "inboxes" / "alice.json"
-    rows = json.loads(inbox.read_text("utf-8"))
-    for number, text in enumerate(forged):
-        rows.append(
-            Message.new(
-                sender=sender, text=text, timestamp=f"2026-01-01T00:0{number}:00.000Z", read=False
-            ).raw
+    rows = [
+        Message.new(
+            sender=sender, text=text, timestamp=f"2026-01-01T00:0{number}:00.000Z", read=False
         )
-    inbox.write_text(json.dumps(rows, indent=2), "utf-8")
-    await eventually(lambda: len(alice.told("trouble")) >= len(forged))
+        for number, text in enumerate(forged)
+    ]
+    await forge(inbox, rows, lambda: len(alice.told("trouble")) >= len(forged))
     await anyio.sleep(0.5)
     assert not (tmp_path / "agents" / "mark").exists()
     assert (await crew.team.approvals.get(request.id)).state == "pending"
