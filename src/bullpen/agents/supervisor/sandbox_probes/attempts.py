@@ -309,8 +309,12 @@ def _sockets(top: str) -> list[str]:
 def _marked(mark: str) -> list[str]:
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
-        with open(path, "rb") as file:
-            words = file.read()
+        try:
+            with open(path, "rb") as file:
+                words = file.read()
+        except OSError:
+            # This one has ended, or is hidden; another may be seen.
+            continue
         if mark.encode() in words and str(os.getpid()) != path.split("/")[2]:
             found.append(path)
     return found
