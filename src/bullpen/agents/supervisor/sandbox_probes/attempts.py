@@ -7,6 +7,7 @@ file with JSON: the places to try. It prints one JSON object: what came of each 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -97,7 +98,7 @@ class Attempts:
         self.attempt("file: make a device", lambda: _device(f"{tree}/device"))
         self.attempt("file: mount over the tree", lambda: _mount(tree))
         self.attempt("file: unmount the private home", lambda: _called("umount2", facts["home"], 2))
-        self.attempt("file: open a disk", lambda: [_read(at) for at in _disks()])
+        self.attempt("file: open a disk", lambda: _those(_readable, _disks()))
 
     def network(self) -> None:
         """Servers of this machine and of private networks, and the hosts on the list."""
@@ -192,6 +193,11 @@ def _append(path: str) -> bool:
 def _read(path: str, *, whole: bool = False) -> bytes:
     with open(path, "rb") as file:
         return file.read(-1 if whole else 40)
+
+
+def _readable(path: str) -> bool:
+    _read(path)
+    return True
 
 
 def _link(path: str, target: str) -> bool:
@@ -298,25 +304,23 @@ def _joined(path: str) -> bool:
 
 
 def _sockets(top: str) -> list[str]:
-    return [
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(top)
-        for name in names
-        if stat.S_ISSOCK(os.lstat(os.path.join(folder, name)).st_mode)
-    ]
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]
+    return _those(lambda path: stat.S_ISSOCK(os.lstat(path).st_mode), paths)
 
 
 def _marked(mark: str) -> list[str]:
+    own = f"/proc/{os.getpid()}/cmdline"
+    others = [path for path in glob.glob("/proc/[0-9]*/cmdline") if path != own]
+    return _those(lambda path: mark.encode() in _read(path, whole=True), others)
+
+
+def _those(test: Callable[[str], bool], paths: list[str]) -> list[str]:
+    """The paths that pass a test; one that is closed, or gone meanwhile, hides no other."""
     found = []
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, "rb") as file:
-                words = file.read()
-        except OSError:
-            # This one has ended, or is hidden; another may be seen.
-            continue
-        if mark.encode() in words and str(os.getpid()) != path.split("/")[2]:
-            found.append(path)
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if test(path):
+                found.append(path)
     return found
 
 
