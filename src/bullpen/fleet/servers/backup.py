@@ -29,6 +29,7 @@ MANIFEST = "manifest.json"
 _VERSION = 1
 _ANSWER_S = 30.0
 _OURS = re.compile(r"TEAM_\d\d|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES|SPAWN")
+_COUNTED = ("messages", "first_seq", "last_seq")
 _TRIES = 20
 _NO_STREAM = 10059
 _PROBE = "BULLPEN_RESTORE_PROBE"
@@ -218,23 +219,27 @@ def _refuse_other(kept: BackupPart, state: Mapping[str, Any]) -> None:
     if _is_whole(kept.state, state):
         return
     raise Unavailable(
-        f"Stream {kept.name} was restored with {_count(state)}, but had {_count(kept.state)}.",
+        f"Stream {kept.name} was restored with {_said(state)}, but had {_said(kept.state)}.",
         remedy=_OTHER,
     )
 
 
 def _is_whole(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether nothing was removed from a stream between two moments."""
-    written = int(after["last_seq"]) - int(before["last_seq"])
-    return (
-        written >= 0
-        and int(after["messages"]) == int(before["messages"]) + written
-        and (not before["messages"] or after["first_seq"] == before["first_seq"])
-    )
+    (had, first, last), (has, now_first, now_last) = _counts(before), _counts(after)
+    written = now_last - last
+    return written >= 0 and has == had + written and (had == 0 or now_first == first)
 
 
-def _count(state: Mapping[str, Any]) -> str:
-    return f"{state['messages']} messages ({state['first_seq']} to {state['last_seq']})"
+def _counts(state: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return how many messages a stream has, and the sequences of the first and the last."""
+    messages, first, last = (int(state.get(what) or 0) for what in _COUNTED)
+    return messages, first, last
+
+
+def _said(state: Mapping[str, Any]) -> str:
+    messages, first, last = _counts(state)
+    return f"{messages} messages ({first} to {last})"
 
 
 def _make_empty(directory: Path) -> None:
