@@ -2,10 +2,10 @@
 
 The last line is that of one pytest over all of them. `programs` runs where there is no network.
 
-The tests of a tier run beside each other, so that one with real processes can come too late on a
-busy machine. The few that failed play again at the end, alone, and must pass each time. What passes
-then is counted as passed and as rerun, and named. What proves that nothing is lost has one try: a
-second would hide the one loss in a hundred.
+The tests of a tier run side by side, so one can be too late on a busy machine. If only a few
+failed, they run again at the end, alone, and must pass each time. Those that pass are counted as
+passed and as rerun, and named. What proves that nothing is lost has one try: a second would hide the
+one loss in a hundred.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIERS = {
 }
 ONE_TRY = ("tests/unit/store/", "tests/unit/team/", "tests/contract/", "tests/chaos/")
 FUZZER = "tests/chaos/fuzz/"
-"""It proves that no command line fails in an unkind way: the only one of its tier."""
+"""It looks for unkind failures of command lines; the rest of its tier looks for losses."""
 MOST_AGAIN = 8
 """More failures than these in all tiers are no accident."""
 TIMES_AGAIN = 2
@@ -95,7 +95,7 @@ def _plural(word: str) -> str:
 
 def main(tiers: list[str]) -> int:
     """Run these tiers; 0 if all of them passed."""
-    total: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {}
     codes: dict[str, int] = {}
     failed: dict[str, list[str]] = {}
     took, computed = {}, {}
@@ -103,19 +103,17 @@ def main(tiers: list[str]) -> int:
     for tier in tiers:
         print(f"\n== tests: {tier}", flush=True)
         began, before = time.monotonic(), _processor_s()
-        codes[tier], found = run([*TIERS[tier], f"tests/{tier}"])
+        codes[tier], counts[tier] = run([*TIERS[tier], f"tests/{tier}"])
         failed[tier] = failed_in(tier) if codes[tier] else []
         took[tier], computed[tier] = time.monotonic() - began, _processor_s() - before
-        total += found
     if any(codes.values()) and may_be_accidents(failed, codes):
         began = time.monotonic()
         for tier in [tier for tier in tiers if codes[tier]]:
             print(f"\n== tests: {tier}, {len(failed[tier])} again", flush=True)
             if passes_alone(tier, failed[tier]):
                 codes[tier] = 0
-                total["failed"] -= len(failed[tier])
-                total["passed"] += len(failed[tier])
-                total["rerun"] += len(failed[tier])
+                counts[tier].update(failed=-counts[tier]["failed"], errors=-counts[tier]["errors"])
+                counts[tier].update(passed=len(failed[tier]), rerun=len(failed[tier]))
         took["again"] = time.monotonic() - began
     print("\n== time of each tier")
     for tier in tiers:
@@ -123,9 +121,10 @@ def main(tiers: list[str]) -> int:
         print(f"{tier:10} {took[tier]:7.0f} s, processor {computed[tier]:7.0f} s{verdict}")
         for test in failed[tier]:
             print(f"           {'failed' if codes[tier] else 'passed only alone'}: {test}")
+    total = sum(counts.values(), Counter())
     words = [*_ORDER, *sorted(set(total) - set(_ORDER))]
-    counts = ", ".join(f"{total[word]} {word}" for word in words if total[word])
-    print(f"{f' {counts} in {sum(took.values()):.2f}s ':=^80}", flush=True)
+    said = ", ".join(f"{total[word]} {word}" for word in words if total[word])
+    print(f"{f' {said} in {sum(took.values()):.2f}s ':=^80}", flush=True)
     return max(codes.values(), default=0)
 
 

@@ -19,6 +19,18 @@ def test_late():
 def test_steady():
     pass
 """
+IS_READY_LATER = """
+import pytest
+from pathlib import Path
+@pytest.fixture
+def server():
+    seen = Path("seen")
+    was_here = seen.exists()
+    seen.touch()
+    assert was_here
+def test_late(server):
+    pass
+"""
 FAILS = "def test_broken():\n    assert False\n"
 
 
@@ -51,6 +63,14 @@ def test_a_test_that_was_late_passes_alone_and_is_named(
     output = capsys.readouterr().out
     assert "passed only alone: tests/system/test_late.py::test_late" in output
     assert " 2 passed, 1 rerun in " in output.splitlines()[-1]
+
+
+def test_a_test_that_could_not_be_prepared_is_counted_once(
+    gate: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("system/test_late.py", IS_READY_LATER)
+    assert gate.main(["system"]) == 0
+    assert " 1 passed, 1 rerun in " in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_test_that_fails_again_fails_the_gate(
