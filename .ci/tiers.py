@@ -4,8 +4,8 @@ The last line is that of one pytest over all of them. `programs` runs where ther
 
 The tests of a tier run side by side, so one can be too late on a busy machine. If only a few
 failed, they run again at the end, alone, and must pass each time. Those that pass are counted as
-passed and as rerun, and named. What proves that nothing is lost has one try: a second would hide the
-one loss in a hundred.
+passed and as rerun, and named. What proves that nothing is lost has one try: a second would hide
+the one loss in a hundred.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bullpen.errors import NotFound, Unreadable
+from bullpen.errors import NotFound, Unavailable, Unreadable
 from bullpen.fleet.servers import backup as module
 from bullpen.fleet.servers.backup import MANIFEST, checked
 
@@ -75,3 +75,28 @@ async def test_without_a_manifest_there_is_no_backup(saved: Path) -> None:
     (saved / MANIFEST).unlink()
     with pytest.raises(NotFound):
         await checked(saved)
+
+
+@pytest.mark.parametrize(
+    ("restored", "is_whole"),
+    [
+        ((4, 10, 13), True),
+        ((6, 10, 15), True),
+        ((3, 10, 13), False),
+        ((4, 10, 15), False),
+        ((4, 11, 13), False),
+        ((2, 10, 11), False),
+    ],
+    ids=["same", "written to", "short", "torn", "other first", "older"],
+)
+def test_a_stream_may_only_have_more_at_its_end_than_was_counted(
+    restored: tuple[int, int, int], is_whole: bool
+) -> None:
+    counted = dict(zip(module._COUNTED, (4, 10, 13), strict=True))
+    assert module._is_whole(counted, dict(zip(module._COUNTED, restored, strict=True))) is is_whole
+
+
+def test_a_stream_that_was_not_counted_is_refused() -> None:
+    kept = module.BackupPart("TEAM_00", {}, {"messages": 4}, "TEAM_00.snapshot")
+    with pytest.raises(Unavailable, match="TEAM_00"):
+        module._refuse_other(kept, {"messages": 4, "first_seq": 10, "last_seq": 13})
