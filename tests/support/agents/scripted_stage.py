@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import anyio
 import pytest
 
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers.scripted.driver import Scripted
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
-from bullpen.team.team import Team
+from bullpen.store.memory import MemoryStore
+from bullpen.team.team import Team, Teams
 from bullpen.testing.desks import RecordingDesk
 
 Play = Callable[[str], Awaitable["Stage"]]
@@ -39,6 +42,34 @@ class Stage:
         again = Scripted(self.desk.spec)
         await again.start(self.desk)
         return Stage(again, self.desk)
+
+
+@pytest.fixture
+async def team() -> Team:
+    teams = Teams(MemoryStore())
+    await teams.create("alpha")
+    team = teams.open("alpha")
+    for name in ("ann", "bob"):
+        await team.roster.join(name, by=LEAD)
+    return team
+
+
+@pytest.fixture
+def play(team: Team, tmp_path: Path) -> Play:
+    """Start ann with these turns."""
+
+    async def begin(turns: str) -> Stage:
+        text = turns.replace("[[turns]]", "[[agents.ann.turns]]")
+        await anyio.Path(tmp_path / "play.toml").write_text(f"[agents.ann]\n{text}")
+        spec = AgentSpec.new(
+            driver="scripted", backend="in-process", cwd=str(tmp_path), script="play.toml"
+        )
+        desk = RecordingDesk(team, "ann", tmp_path / "ann", spec)
+        driver = Scripted(spec)
+        await driver.start(desk)
+        return Stage(driver, desk)
+
+    return begin
 
 
 async def send(team: Team, text: str, *, sender: str = LEAD) -> str:

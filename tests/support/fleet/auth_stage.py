@@ -28,7 +28,6 @@ TENANT = "acme"
 RIVAL = "rival"
 OWN = "t.00.alpha.u1"
 FOREIGN = "t.00.gamma.u2"
-STREAMS = ("TEAM_00", "TEAM_01", "KV_TEAMS", "KV_HOSTS", "KV_BEATS", "PRES", "SPAWN")
 _FORGETS = ("KV_BEATS", "PRES")
 
 KEYS: dict[str, tuple[Role, tuple[str, ...]]] = {

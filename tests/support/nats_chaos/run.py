@@ -30,7 +30,6 @@ from .diary import ENDINGS, config_of, notes_in, portrait, teams_of
 
 Fault = Literal["kill leader", "kill follower", "kill host", "pause server", "pause host"]
 
-WRITERS_PER_HOST = 8
 _PARTITIONS = 2
 _PATIENCE_S = 120.0
 

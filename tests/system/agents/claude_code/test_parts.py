@@ -14,10 +14,6 @@ from bullpen.agents.drivers.claude_code import hook
 from bullpen.agents.drivers.claude_code.driver import ClaudeCodeDriver
 from bullpen.agents.drivers.claude_code.hooks import HookSocket
 from bullpen.errors import Unavailable
-from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.names import LEAD
-from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Teams
 from bullpen.testing.desks import RecordingDesk
 
 
@@ -58,23 +54,6 @@ async def test_a_question_whose_turn_is_over_blocks_the_call() -> None:
     await post.aclose()
     assert done[0].returncode == 2
     assert not Path(socket).parent.exists()
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> RecordingDesk:
-    teams = Teams(MemoryStore())
-    await teams.create("alpha")
-    team = teams.open("alpha")
-    await team.roster.join("ann", by=LEAD)
-    folder = tmp_path / "ann"
-    folder.mkdir()
-    spec = AgentSpec.new(
-        driver="claude-code",
-        backend="in-process",
-        cwd=str(tmp_path),
-        options={"command": ["sh", "-c", "echo Log in first; sleep 600"]},
-    )
-    return RecordingDesk(team, "ann", folder, spec, env={"PATH": "/usr/bin:/bin"})
 
 
 async def test_a_program_that_does_not_prove_that_it_hears_is_not_ready(

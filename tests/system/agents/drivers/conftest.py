@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from support.agents.foreign_drivers_fixtures import place, programs
+from support.agents.scripted_stage import play, team
 
-__all__ = ["place", "programs"]
+__all__ = ["place", "play", "programs", "team"]

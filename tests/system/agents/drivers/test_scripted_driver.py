@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
-import pytest
 
-from bullpen.agents.drivers.scripted.driver import Scripted
-from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.names import LEAD
-from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Team, Teams
-from bullpen.testing.desks import RecordingDesk
+from bullpen.team.team import Team
 from bullpen.testing.driver_stage import until
-from support.agents.scripted_stage import Play, Stage, send
-
-
-@pytest.fixture
-async def team() -> Team:
-    teams = Teams(MemoryStore())
-    await teams.create("alpha")
-    team = teams.open("alpha")
-    for name in ("ann", "bob"):
-        await team.roster.join(name, by=LEAD)
-    return team
-
-
-@pytest.fixture
-def play(team: Team, tmp_path: Path) -> Play:
-    """Start ann with these turns."""
-
-    async def begin(turns: str) -> Stage:
-        text = turns.replace("[[turns]]", "[[agents.ann.turns]]")
-        await anyio.Path(tmp_path / "play.toml").write_text(f"[agents.ann]\n{text}")
-        spec = AgentSpec.new(
-            driver="scripted", backend="in-process", cwd=str(tmp_path), script="play.toml"
-        )
-        desk = RecordingDesk(team, "ann", tmp_path / "ann", spec)
-        driver = Scripted(spec)
-        await driver.start(desk)
-        return Stage(driver, desk)
-
-    return begin
+from support.agents.scripted_stage import Play, send
 
 
 async def test_a_command_that_runs_leaves_no_doubt_about_the_mail_before_it(

@@ -23,7 +23,6 @@ HELLO = {
         "clientInfo": {"name": "test", "version": "1"},
     },
 }
-ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 async def test_a_program_joins_with_its_first_request_and_not_before(house: House) -> None:

@@ -6,36 +6,20 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bullpen.errors import Unavailable
 from bullpen.protocol.changes import Deliver, PutMember, PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.contract import StoreLimits
 from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import assert_replay_is_live, member, message, put, task
 from support.store import holders
+from support.store.locking_calls import HANGS_S, LOCKING, WAIT_S
 from support.store.peers import INBOX, TEAM, Files
-
-WAIT_S = 0.3
-HANGS_S = 60.0
-"""Nobody waits that long, however busy the machine is."""
-
-
-Work = Callable[[FileStore], Coroutine[Any, Any, Any]]
-
-
-@pytest.fixture
-async def hasty(tmp_path: Path, store: FileStore) -> AsyncIterator[FileStore]:
-    """The same team in a store that soon gives up."""
-    hasty = FileStore(tmp_path, fsync=False, limits=StoreLimits(lock_wait_s=WAIT_S))
-    yield hasty
-    await hasty.aclose()
 
 
 def test_our_locks_need_no_more_rights_than_an_ordinary_user_has() -> None:
@@ -118,17 +102,6 @@ def held(tmp_path: Path, store: FileStore) -> Iterator[BaseProcess]:
     finally:
         child.kill()
         child.join()
-
-
-LOCKING: dict[str, Work] = {
-    "commit": lambda store: put(store, PutTask(task("9"))),
-    "append": lambda store: store.append(TEAM, INBOX, message("m"), actor=LEAD),
-    "acknowledge": lambda store: store.acknowledge(TEAM, INBOX, ["m"], "seen", actor=INBOX),
-    "events": lambda store: store.events(TEAM),
-    "checkup": lambda store: store.checkup(TEAM, fix=False),
-    "mend": lambda store: store.checkup(TEAM, fix=True),
-    "delete": lambda store: store.delete(TEAM, actor=LEAD),
-}
 
 
 async def test_a_stopped_holder_of_the_team_is_named_at_the_deadline_and_never_robbed(

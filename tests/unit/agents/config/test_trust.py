@@ -6,7 +6,6 @@ import hashlib
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,33 +22,9 @@ from bullpen.agents.config.trust import (
 from bullpen.agents.contracts.call import Call, Rights
 from bullpen.agents.permissions.policy_file import answer_of
 from bullpen.errors import NotFound, Refused, Unreadable
-from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Policy
+from support.agents.trusted_projects import ALLOWING, role, settings, spec, stop_hook
 from support.offices import Place
-
-
-def settings(place: Place, told: object) -> Path:
-    path = place.project / ".claude/settings.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(told), encoding="utf-8")
-    return path
-
-
-def role(place: Place, front: str) -> None:
-    path = place.project / ".claude/agents/reviewer.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"---\nname: reviewer\n{front}---\nReview.\n", encoding="utf-8")
-
-
-def stop_hook(command: str) -> dict[str, Any]:
-    return {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
-
-
-ALLOWING = {"permissions": {"allow": ["Bash(ls:*)"], "deny": ["Bash(rm:*)"]}}
-
-
-async def spec(place: Place, **fields: Any) -> AgentSpec:
-    return await place.spec("[agents.alice]\n", **{"mode": None, **fields})
 
 
 async def test_a_project_with_settings_must_be_trusted_first(place: Place) -> None:

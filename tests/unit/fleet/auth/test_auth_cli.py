@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from bullpen.doors.cli.main import app
 from bullpen.fleet.auth.keys import claims_of
+from support.fleet.auth_commands import Run
 from support.fleet.creds import read_creds
-
-SEED = re.compile(r"S[AOU][A-Z2-7]{56}")
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("BULLPEN_TEAM", "BULLPEN_AGENT", "BULLPEN_STORE", "BULLPEN_CA", "BULLPEN_NONCE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BULLPEN_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def run() -> Run:
-    def invoke(*words: str) -> Result:
-        result = CliRunner().invoke(app, ["auth", *words])
-        assert not SEED.search(result.output), words
-        return result
-
-    return invoke
-
-
-@pytest.fixture
-def ok(run: Run) -> Callable[..., str]:
-    def said(*words: str) -> str:
-        result = run(*words)
-        assert (result.exit_code, result.stderr) == (0, ""), result.output
-        return result.stdout
-
-    return said
-
 
 Ok = Callable[..., str]
 

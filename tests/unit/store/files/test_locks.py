@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -18,30 +15,14 @@ import pytest
 from bullpen.errors import Unavailable
 from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.contract import StoreLimits, View
+from bullpen.store.contract import View
 from bullpen.store.files import locks
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.locks import OUR_MODE
 from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import assert_replay_is_live, member, message, put, task
-from support.store import holders
+from support.store.locking_calls import HANGS_S, LOCKING, WAIT_S, Work
 from support.store.peers import INBOX, TEAM, Files, make_older
-
-WAIT_S = 0.3
-HANGS_S = 60.0
-"""Nobody waits that long, however busy the machine is."""
-
-
-Work = Callable[[FileStore], Coroutine[Any, Any, Any]]
-
-
-@pytest.fixture
-async def hasty(tmp_path: Path, store: FileStore) -> AsyncIterator[FileStore]:
-    """The same team in a store that soon gives up."""
-    hasty = FileStore(tmp_path, fsync=False, limits=StoreLimits(lock_wait_s=WAIT_S))
-    yield hasty
-    await hasty.aclose()
-
 
 # What each needs the lock of that file for.
 WRITES: dict[str, Work] = {
@@ -219,36 +200,6 @@ async def test_a_lock_that_was_taken_from_us_is_noticed_and_left_alone(
     assert files.config.read_bytes() == before
     lock.rmdir()
     await assert_replay_is_live(store)
-
-
-@pytest.fixture
-def held(tmp_path: Path, store: FileStore) -> Iterator[BaseProcess]:
-    """A process of ours holds the team, and is stopped."""
-    body = holders.HoldsTheTeam(tmp_path)
-    child = holders.start(body)
-    try:
-        holders.wait_for(body.inside)
-        assert child.pid
-        os.kill(child.pid, signal.SIGSTOP)
-        yield child
-        os.kill(child.pid, signal.SIGCONT)
-        body.go_on.touch()
-        child.join(holders.DEADLINE_S)
-        assert child.exitcode == 0
-    finally:
-        child.kill()
-        child.join()
-
-
-LOCKING: dict[str, Work] = {
-    "commit": lambda store: put(store, PutTask(task("9"))),
-    "append": lambda store: store.append(TEAM, INBOX, message("m"), actor=LEAD),
-    "acknowledge": lambda store: store.acknowledge(TEAM, INBOX, ["m"], "seen", actor=INBOX),
-    "events": lambda store: store.events(TEAM),
-    "checkup": lambda store: store.checkup(TEAM, fix=False),
-    "mend": lambda store: store.checkup(TEAM, fix=True),
-    "delete": lambda store: store.delete(TEAM, actor=LEAD),
-}
 
 
 async def test_a_deadline_holds_when_the_lock_of_a_file_is_held_too(

@@ -12,10 +12,7 @@ from bullpen.agents.drivers.claude_code import conversation_log, memory
 from bullpen.agents.drivers.claude_code.calls import is_ours, kind_of
 from bullpen.agents.drivers.claude_code.driver import ClaudeCodeDriver
 from bullpen.errors import Unavailable
-from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
-from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Teams
 from bullpen.testing.desks import RecordingDesk
 
 
@@ -73,23 +70,6 @@ def test_a_damaged_memory_is_told_and_a_new_conversation_begins(tmp_path: Path) 
     anew, damage = memory.load(tmp_path)
     assert anew.session != kept.session and anew.seen == {}
     assert damage is not None and "new conversation" in damage
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> RecordingDesk:
-    teams = Teams(MemoryStore())
-    await teams.create("alpha")
-    team = teams.open("alpha")
-    await team.roster.join("ann", by=LEAD)
-    folder = tmp_path / "ann"
-    folder.mkdir()
-    spec = AgentSpec.new(
-        driver="claude-code",
-        backend="in-process",
-        cwd=str(tmp_path),
-        options={"command": ["sh", "-c", "echo Log in first; sleep 600"]},
-    )
-    return RecordingDesk(team, "ann", folder, spec, env={"PATH": "/usr/bin:/bin"})
 
 
 async def test_a_program_that_is_missing_is_named(desk: RecordingDesk) -> None:

@@ -10,42 +10,11 @@ import pytest
 from bullpen.agents.contracts.driver import TurnInput
 from bullpen.agents.drivers.scripted.driver import Scripted
 from bullpen.errors import Unavailable, Unreadable
-from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.protocol.agent import Usage
 from bullpen.protocol.names import LEAD
-from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Team, Teams
-from bullpen.testing.desks import RecordingDesk
+from bullpen.team.team import Team
 from bullpen.testing.driver_stage import until
-from support.agents.scripted_stage import Play, Stage, send
-
-
-@pytest.fixture
-async def team() -> Team:
-    teams = Teams(MemoryStore())
-    await teams.create("alpha")
-    team = teams.open("alpha")
-    for name in ("ann", "bob"):
-        await team.roster.join(name, by=LEAD)
-    return team
-
-
-@pytest.fixture
-def play(team: Team, tmp_path: Path) -> Play:
-    """Start ann with these turns."""
-
-    async def begin(turns: str) -> Stage:
-        text = turns.replace("[[turns]]", "[[agents.ann.turns]]")
-        await anyio.Path(tmp_path / "play.toml").write_text(f"[agents.ann]\n{text}")
-        spec = AgentSpec.new(
-            driver="scripted", backend="in-process", cwd=str(tmp_path), script="play.toml"
-        )
-        desk = RecordingDesk(team, "ann", tmp_path / "ann", spec)
-        driver = Scripted(spec)
-        await driver.start(desk)
-        return Stage(driver, desk)
-
-    return begin
-
+from support.agents.scripted_stage import Play, send
 
 # Which turn
 
