@@ -20,6 +20,7 @@ TABLES = {
     "[merge]": "MergeTable",
     "[guarded]": "GuardedTable",
     "[unattended]": "UnattendedTable",
+    "[retention]": "RetentionTable",
     "[[notify]]": "NotifyTable",
     "[[member]]": "MemberTable",
     "[member.rules]": "RulesTable",

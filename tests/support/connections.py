@@ -52,7 +52,7 @@ async def running(
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await anyio.sleep(0.01)
         try:
-            with nullcontext() if taken else connections_to(host, _Acceptor(server)):
+            with nullcontext() if taken else connections_to(host, Acceptor(server)):
                 yield
         finally:
             server.should_exit = True
@@ -61,7 +61,7 @@ async def running(
             group.cancel_scope.cancel()
 
 
-class _Acceptor:
+class Acceptor:
     """Lets a web server speak at connections that it did not accept itself."""
 
     def __init__(self, server: uvicorn.Server) -> None:

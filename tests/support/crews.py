@@ -16,7 +16,8 @@ from bullpen.agents.contracts.desk import Colleagues, Desk
 from bullpen.agents.contracts.driver import Capabilities, TurnInput, TurnResult
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
-from bullpen.agents.runner.loop import Pace, Runner
+from bullpen.agents.runner.loop import Runner
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.system import processes
 from bullpen.agents.system.transcript import Transcript, rows
 from bullpen.protocol.agent import AgentSpec, ProcessRecord
@@ -29,7 +30,7 @@ from bullpen.team.team import Team, Teams
 T = TypeVar("T")
 Turn = Callable[[TurnInput, Desk], Awaitable[str]]
 
-QUICK = Pace(beat_s=0.5, gather_s=0.5, retry_s=0.05, reply_s=5.0)
+QUICK = Pace(beat_s=0.5, gather_s=0.5, retry_s=0.05, reply_s=5.0, place_look_s=0.5)
 
 
 async def nothing(given: TurnInput, desk: Desk) -> str:
@@ -152,12 +153,15 @@ class Crew:
         async def ready() -> bool:
             return (await self.team.agents.get(name))[1].phase != "starting"
 
-        await eventually(ready)
+        await eventually(ready, every_s=0.01 if self._clock is now_ms else 1.0)
         return hired
 
 
 async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0
+    condition: Callable[[], bool | Awaitable[bool]],
+    *,
+    within_s: float = 60.0,
+    every_s: float = 0.01,
 ) -> None:
     """Wait until something is so; fail if it is not in time."""
     with anyio.fail_after(within_s):
@@ -165,7 +169,7 @@ async def eventually(
             found = condition()
             if found if isinstance(found, bool) else await found:
                 return
-            await anyio.sleep(0.01)
+            await anyio.sleep(every_s)
 
 
 async def forge(inbox: Path, rows: list[Message], until: Callable[[], bool]) -> None:

@@ -26,11 +26,12 @@ from bullpen.agents.permissions.decide import rights_of
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.gate import surroundings
-from bullpen.agents.runner.loop import Pace, Runner
+from bullpen.agents.runner.loop import Runner
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.supervisor.colleagues import TeamColleagues
 from bullpen.agents.supervisor.doctor import examine_machine, examine_team, launches
 from bullpen.agents.supervisor.supervisor import Supervisor
-from bullpen.agents.system import environment, processes
+from bullpen.agents.system import environment, orphans, process_owners, processes
 from bullpen.agents.system.folders import agent_folder
 from bullpen.agents.system.transcript import Transcript
 from bullpen.agents.work.merge_checks import remove_queue
@@ -41,10 +42,11 @@ from bullpen.agents.work.tree_cleanup import (
     remove_trees,
     trees_of,
 )
+from bullpen.agents.work.until_stored import until_stored
 from bullpen.app.effective_rights import Effective
 from bullpen.app.settings import Settings, settings_for
 from bullpen.app.stores import open_hosts, open_store
-from bullpen.errors import BullpenError, Invalid, NotFound, Unreadable
+from bullpen.errors import BullpenError, Invalid, NotFound, Unavailable, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
@@ -58,6 +60,7 @@ from bullpen.team.team import Teams
 # The tmux server to use (`bullpen` by default; `default` is the user's own), and a session in it.
 TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
 
+_READ_S = 20.0
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -257,7 +260,8 @@ class App:
         self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
     ) -> tuple[Runner, Transcript]:
         team = self.teams.open(team_name)
-        config = await team.agents.config()
+        # Another program may be writing the file at this moment.
+        config = await until_stored(team.agents.config, tell=lambda error: None, within_s=_READ_S)
         _, agent = agent_rules.current(config, name, nonce)
         spec = agent.spec
         folder = await self.supervisor(team_name).starter.folder(name)
@@ -309,11 +313,25 @@ async def run_agent(settings: Settings) -> int:
             remedy="Start an agent with: bullpen spawn NAME",
         )
     forbid_core_dumps()
-    async with open_app(settings) as app:
-        ended = await app.work(
-            team, settings.agent, nonce=nonce, env=dict(os.environ), in_process=False
-        )
+    orphans.adopt_orphans()
+    process_owners.forget_ended()
+    process_owners.record(os.getpid(), nonce)
+    try:
+        async with open_app(settings) as app:
+            ended = await app.work(
+                team, settings.agent, nonce=nonce, env=dict(os.environ), in_process=False
+            )
+    finally:
+        await _end_leftovers(nonce)
     return 0 if ended.end in ("finished", "stopped", "suspended") else 1
+
+
+async def _end_leftovers(nonce: str) -> None:
+    """End what still runs below this process, while it can be found, except other launches."""
+    pid = os.getpid()
+    with anyio.CancelScope(shield=True), suppress(Unavailable):
+        # A process that cannot be ended is named by whoever stops this agent.
+        await processes.end(pid, processes.start_of(pid), None, nonce, 0)
 
 
 async def _obey_signals(runner: Runner) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from bullpen.agents.contracts.machines import Hosts, OneMachine
 from bullpen.agents.supervisor.machines.through_host import ThroughHost
 from bullpen.agents.system.processes import host_name
+from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import TEAM, Settings, home_path, place_of, settings_for, store_variables
 from bullpen.errors import Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.clock import Clock, now_ms
@@ -48,7 +49,7 @@ def open_store(settings: Settings) -> Store:
 
 
 def open_store_at(url: str, settings: Settings) -> Store:
-    """Open a store by its URL, with the credentials of the settings. Raises as `open_store`."""
+    """Open a store by its URL, with the credentials for it. Raises as `open_store`."""
     if url.startswith(FILES) and url != FILES:
         return FileStore(home_path(url.removeprefix(FILES), {}))
     if url.startswith(THROUGH_HOST) and url != THROUGH_HOST:
@@ -67,7 +68,7 @@ def open_store_at(url: str, settings: Settings) -> Store:
             f"Teams on NATS need a library that is not installed ({error.name}).",
             remedy="Install it: pip install 'bullpen[nats]'",
         ) from None
-    endpoint = Endpoint.parse(url, creds=settings.creds, ca=settings.ca)
+    endpoint = Endpoint.parse(url, creds=credentials_for(url, settings), ca=settings.ca)
     return NatsStore(endpoint, host=host_name())
 
 

@@ -18,6 +18,30 @@ End = Literal["stopped", "suspended", "finished", "failed", "lost"]
 finished, it agreed to end; failed; or lost, it fell silent.
 """
 
+Failure = Literal[
+    "rate_limit",
+    "overload",
+    "network",
+    "server",
+    "key",
+    "permission",
+    "credit",
+    "model",
+    "rejected",
+    "too_long",
+    "endless",
+]
+"""Why a model's API failed a turn.
+
+It limits the rate of requests, is overloaded, is not reachable, or has an error of its own: these
+pass. The key is wrong or may not be used for this, the account has no credit, the model is unknown:
+these do not pass. The API does not accept the request, the prompt is too long, the answer does not
+end.
+"""
+
+REFUSALS: frozenset[Failure] = frozenset({"key", "permission", "credit", "model"})
+"""The failures that only a person can put right."""
+
 
 GUEST = "guest"
 """The option of a guest, an agent in the team of another program: when it ends, it leaves the team.
@@ -148,7 +172,11 @@ class ProcessRecord(Wire):
 
 
 class Usage(Wire):
-    """What turns cost. `unpriced` counts the requests whose price is unknown."""
+    """What turns cost. `unpriced` counts the requests whose price is unknown.
+
+    `estimated` counts those whose tokens were estimated, because their answer broke off before the
+    API said how many it took.
+    """
 
     turns: int = 0
     requests: int = 0
@@ -158,6 +186,7 @@ class Usage(Wire):
     cache_write_tokens: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
+    estimated: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -166,9 +195,16 @@ class Usage(Wire):
 
     def plus(self, other: Usage) -> Usage:
         """Return the sum of both."""
-        return Usage.new(
-            **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields}
-        )
+        return Usage.new(**sums(self, other))
+
+
+def sums(one: Usage, other: Usage) -> dict[str, Any]:
+    """Return the sum of every field of two usages, but for those that neither has."""
+    found = {
+        name: [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
+        for name in Usage.model_fields
+    }
+    return {name: sum(values[1:], values[0]) for name, values in found.items() if values}
 
 
 COORDINATION = "-"
@@ -209,11 +245,15 @@ class AgentFacts(Wire):
     process: ProcessRecord | None = None
     end: End | None = None
     cause: str | None = None
+    # Why a model's API failed its last turn: a `Failure`, or one of a newer version.
+    failure: str | None = None
     # Its usage so far, for all launches.
     usage: OrDefault[Usage] = default(Usage.new())
     # The same by task and model, and how many of its runner's reports are included.
     spent: list[Spent] = Field(default_factory=list)
     reports: int = 0
+    # The number of the last turn whose end is recorded.
+    turn_ended: int = 0
     # The limits that it reached, and the one that ended it, if any.
     met: list[str] = Field(default_factory=list)
     at_limit: str | None = None

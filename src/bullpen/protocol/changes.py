@@ -74,8 +74,23 @@ class MarkMail:
     state: DeliveryState
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownChange:
+    """A change of a newer version. It is kept as it is, and means nothing to this version."""
+
+    raw: dict[str, Any]
+
+
 Change: TypeAlias = (
-    PutTask | DeleteTask | PutMember | RemoveMember | PutTeam | Deliver | PutRequest | MarkMail
+    PutTask
+    | DeleteTask
+    | PutMember
+    | RemoveMember
+    | PutTeam
+    | Deliver
+    | PutRequest
+    | MarkMail
+    | UnknownChange
 )
 
 
@@ -98,6 +113,8 @@ def encode(change: Change) -> dict[str, Any]:
             return {"put": "request", "request": request.raw}
         case MarkMail(agent, ids, state):
             return {"put": "mail_state", "agent": agent, "ids": list(ids), "state": state}
+        case UnknownChange(raw):
+            return raw
 
 
 def _at(raw: dict[str, Any], key: str, kind: type[T]) -> T:
@@ -136,9 +153,13 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
 
 
 def decode(raw: dict[str, Any]) -> Change:
-    """Decode a JSON object of the log. Raises ValueError if this version does not know it."""
+    """Decode a JSON object of the log. Raises ValueError if it is damaged.
+
+    A kind of change that this version does not know is an `UnknownChange`.
+    """
     try:
-        return _DECODERS[raw["put"]](raw)
+        decoder = _DECODERS.get(_at(raw, "put", str))
+        return UnknownChange(raw) if decoder is None else decoder(raw)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a change: {error}") from error
 
@@ -165,7 +186,7 @@ class Event:
 
     @classmethod
     def decode(cls, raw: dict[str, Any]) -> Event:
-        """Decode a JSON object of the log. Raises ValueError if this version does not know it."""
+        """Decode a JSON object of the log. Raises ValueError if it is damaged."""
         try:
             return cls(
                 seq=_at(raw, "seq", int),

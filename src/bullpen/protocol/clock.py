@@ -15,6 +15,16 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def slept_s() -> float:
+    """Return for how long the machine has slept since it was started, if the system says.
+
+    Clocks for durations stand still in that time.
+    """
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
 def iso(ms: int) -> str:
     """Return a time in milliseconds since 1970 as 2026-11-14T22:47:12.537Z."""
     moment = datetime.fromtimestamp(ms // 1000, UTC).replace(tzinfo=None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import OrAbsent, Wire
 
 DeliveryState = Literal["stored", "injected", "seen", "consumed", "archived"]
 """`stored`: durable. `injected`: added to a turn. `seen`: in a model request that succeeded. Two
@@ -30,6 +30,13 @@ class Message(Wire):
     in_reply_to: str | None = None
     read: bool = False
     lead_sig: str | None = Field(default=None, alias="lead_sig")
+    # Bullpen's own facts. Other programs keep what they do not know.
+    bullpen: OrAbsent[dict[str, Any] | None] = None
+
+    @property
+    def is_of_a_person(self) -> bool:
+        """Return whether a person wrote it, in the name of its sender."""
+        return (self.bullpen or {}).get("voice") == "human"
 
     @property
     def id(self) -> str:

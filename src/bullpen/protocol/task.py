@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool
 
 from bullpen.protocol.agent import Budget
 from bullpen.protocol.record import OrAbsent, OrDefault, Wire, default
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
+
+
+def _known_status(value: Any) -> Any:
+    """Return "unknown" for a status of a newer version. The JSON object keeps the real one."""
+    return "unknown" if isinstance(value, str) and value not in get_args(TaskStatus) else value
+
+
+ReadStatus = Annotated[TaskStatus | Literal["unknown"], BeforeValidator(_known_status)]
 
 CheckKind = Literal["command", "file", "report", "commit"]
 
@@ -159,7 +167,7 @@ class Task(Wire):
     subject: str
     description: str
     active_form: str | None = None
-    status: TaskStatus = "pending"
+    status: ReadStatus = "pending"
     owner: str | None = None
     blocks: list[str] = Field(default_factory=list)
     blocked_by: list[str] = Field(default_factory=list)
@@ -173,6 +181,12 @@ class Task(Wire):
             return Facts.parse(own) if own is not None else _NO_FACTS
         except ValueError:
             return _credible(own)
+
+    def evolve(self, **changes: Any) -> Self:
+        """Return the task with some fields changed, never to a status that is not known."""
+        if changes.get("status") not in (None, *get_args(TaskStatus)):
+            raise ValueError(f"status: {changes['status']!r} is not a status")
+        return super().evolve(**changes)
 
     def with_facts(self, **changes: Any) -> Self:
         """Return the task with some of Bullpen's facts changed."""

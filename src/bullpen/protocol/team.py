@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import AliasChoices, Field, StrictBool
 
@@ -16,6 +16,13 @@ from bullpen.protocol.task import Check
 
 STALL_S = 900.0
 """How long a member may show no progress, by default."""
+
+AgentsMay: TypeAlias = Literal[
+    "member.add", "member.remove", "member.stop", "task.delete", "task.release", "task.retry"
+]
+"""What a team may open to all its agents although it is the lead's, an owner's or a parent's."""
+
+AGENTS_MAY: tuple[AgentsMay, ...] = get_args(AgentsMay)
 
 
 class Limits(Wire):
@@ -78,6 +85,17 @@ class Unattended(Wire):
     quiet: list[str] = Field(default_factory=list)
 
 
+class Retention(Wire):
+    """How much of the event log is kept. A fact of the team; without it, everything is kept."""
+
+    # Parts of the log whose last event is older than this are removed.
+    keep_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # The oldest parts are removed while all parts together are larger than this.
+    keep_mb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # The folder that a part is copied to before it is removed.
+    export: str | None = Field(default=None, min_length=1)
+
+
 class MergeSettings(Wire):
     """How the work of a team is merged. A fact of the team."""
 
@@ -117,8 +135,12 @@ class TeamFacts(Wire):
     # The file it was created from, and what Bullpen does unattended.
     origin: Origin | None = None
     unattended: OrDefault[Unattended] = default(Unattended.parse({}))
+    # How much of its log is kept. Damaged settings remove nothing.
+    retention: OrAbsent[Retention | None] = None
     # Since when everybody is paused for quiet hours.
     quiet_ms: int | None = None
+    # What its agents may do besides what is theirs. If it is damaged, nothing.
+    agents_may: OrAbsent[list[AgentsMay] | None] = None
 
 
 class Member(Wire):

@@ -75,7 +75,7 @@ async def run_goal(
         await team.agents.grant(
             by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
         )
-        seen = len(await team.events())
+        seen = await team.last_seq()
         until = goal.until or DONE
         lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
         async with open_services(
@@ -114,7 +114,7 @@ async def resume_goal(
     async with open_app(settings) as app:
         team, supervisor = app.teams.open(team_name), app.supervisor(team_name)
         led = await _is_led(app, team_name)
-        seen = len(await team.events())
+        seen = await team.last_seq()
         alone = until is not None or not led
         members = () if led else None
         async with open_services(

@@ -24,6 +24,7 @@ from bullpen.agents.contracts.backend import Launch
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.system import processes
 from bullpen.agents.system.transcript import rows
+from bullpen.agents.work.until_stored import stored
 from bullpen.app.app import App
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable, Unreadable
 from bullpen.protocol.agent import GUEST, AgentSpec
@@ -32,6 +33,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.protocol.policy import MODES, Policy
 from bullpen.protocol.team import Member, TeamConfig
+from bullpen.team.commit import new_id
 from bullpen.team.team import Teams
 
 CONFIG_DIR = "CLAUDE_CONFIG_DIR"
@@ -431,5 +433,5 @@ async def _tell_lead(app: App, claim: GuestClaim, why: str) -> None:
         sender=claim.name, timestamp=iso(now_ms()), idle_reason="failed", failure_reason=why
     )
     with suppress(BullpenError):
-        mailbox = app.teams.open(claim.team).mailbox
-        await mailbox.send(LEAD, failed.text(), sender=claim.name)
+        mailbox, key = app.teams.open(claim.team).mailbox, new_id()
+        await stored(lambda: mailbox.send(LEAD, failed.text(), sender=claim.name, key=key))

@@ -37,6 +37,7 @@ from bullpen.runs.teamfile.team_records import (
     limits_of,
     merge_settings,
     origin_of,
+    retention_of,
     with_guarded,
 )
 from bullpen.runs.watch.ending import all_done
@@ -109,7 +110,7 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
         cwd=request.cwd,
         backlogs=start.backlogs if file.backlog else None,
     ) as services:
-        seen = len(await start.team.events())
+        seen = await start.team.last_seq()
         team_run = TeamRun(
             start.team, start.supervisor, watch, services, seen=seen, until=request.until
         )
@@ -229,11 +230,14 @@ class TeamStart:
         if table is not None:
             merge = await anyio.to_thread.run_sync(merge_settings, table, self.request.cwd)
             merge = with_guarded(merge, self.file)
+        retention = retention_of(self.file)
         return TeamFacts.new(
             limits=limits_of(self.file).raw or None,
             origin=origin_of(self.file).raw,
             unattended=habits_of(self.file).raw,
+            retention=None if retention is None else retention.raw,
             merge=None if merge is None else merge.raw,
+            agents_may=self.file.team.agents_may or None,
         )
 
     async def _is_complete(self) -> bool:
@@ -249,7 +253,7 @@ class TeamStart:
             return await self._make(starts)
         team = self.team
         await team.origins.rebudget(limits_of(self.file), by=LEAD)
-        await team.origins.work_by(habits_of(self.file), by=LEAD)
+        await team.origins.work_by(habits_of(self.file), retention=retention_of(self.file), by=LEAD)
         if not self.found.complete:
             return [*await self._make(starts), *await self._resume_ended(starts)]
         await self.backlogs.add(forgiving=True)

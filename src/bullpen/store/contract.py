@@ -192,7 +192,20 @@ class Store(Protocol):
         """
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
-        """Return the log after event `after`, including what other programs changed."""
+        """Return the log after event `after`, including what other programs changed.
+
+        The first events of a log may have been removed. Then it begins with an event `log.begin`,
+        which has the whole team at that number.
+        """
+
+    async def recent_events(self, team: str) -> list[Event]:
+        """Return the last part of the log: all of it, or enough recent events to show a team.
+
+        If it is not all, it begins with an event `log.begin`, which has the whole team at that
+        number, so replaying it gives the current team. What it costs does not depend on how long
+        the history is.
+        """
+        return await self.events(team)
 
     def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None

@@ -8,6 +8,7 @@ from bullpen.protocol.changes import Change, Deliver, MarkMail
 from bullpen.protocol.message import DeliveryState
 from bullpen.store.contract import Mark
 
+_UNREAD: frozenset[DeliveryState] = frozenset({"stored", "injected"})
 _RANK: dict[DeliveryState, int] = {"stored": 0, "injected": 1, "seen": 2, "archived": 3}
 
 Box = Mapping[str, DeliveryState]
@@ -16,7 +17,7 @@ Box = Mapping[str, DeliveryState]
 
 def is_unread(state: DeliveryState) -> bool:
     """Return whether a message in this state has not been in a successful model request."""
-    return _RANK[state] < _RANK["seen"]
+    return state in _UNREAD
 
 
 def forward(box: Box, ids: Collection[str], state: DeliveryState) -> tuple[str, ...]:
@@ -62,5 +63,6 @@ def ahead_of(box: Box, message_id: str) -> int:
     for key, state in box.items():
         if key == message_id:
             break
-        count += is_unread(state)
+        # Every message sent counts the whole box: no call for each.
+        count += state in _UNREAD
     return count

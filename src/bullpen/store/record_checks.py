@@ -20,6 +20,7 @@ from bullpen.protocol.changes import (
     PutRequest,
     PutTask,
     PutTeam,
+    UnknownChange,
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.request import Request
@@ -93,6 +94,11 @@ def check_change(change: Change, limits: StoreLimits) -> None:
             raise Invalid(
                 f"A commit cannot change the delivery states of {agent!r}'s mail.",
                 remedy="Use acknowledge.",
+            )
+        case UnknownChange(raw):
+            raise Invalid(
+                f"The change {str(raw.get('put'))[:40]!r} is unknown to this version of Bullpen.",
+                remedy="Upgrade Bullpen.",
             )
         case _:
             pass

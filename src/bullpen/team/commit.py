@@ -12,6 +12,7 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.record import Wire
 from bullpen.protocol.team import TeamConfig, TeamFacts
 from bullpen.store.contract import Store, View
+from bullpen.team.lead_rules import check_commit
 
 T = TypeVar("T")
 
@@ -81,13 +82,14 @@ async def settle(
     """Commit the changes that `decide` returns; return its result from the last attempt.
 
     Raises:
-        Refused: the team was moved to another store (moved) and there are changes, or `decide`
-            refuses.
+        Refused: only the lead may do this (not_lead), the team was moved to another store (moved)
+            and there are changes, or `decide` refuses.
     """
     result: list[T] = []
 
     def run(view: View) -> Sequence[Change]:
         answer, changes = decide(view)
+        check_commit(view.team, op, by)
         if changes:
             refuse_moved(view.team)
         result[:] = [answer]

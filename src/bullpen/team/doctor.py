@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from bullpen.errors import Unreadable
 from bullpen.protocol.changes import Change, PutTask
+from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
-from bullpen.store.contract import Finding, Store, View
+from bullpen.store.contract import Finding, Store, TeamState, View
 from bullpen.team.commit import settle
 from bullpen.team.lookup import find, owner_of
 from bullpen.team.tasks import check_rules, edges, graph, rules
@@ -23,12 +25,44 @@ async def checkup(store: Store, team: str, *, fix: bool, by: str) -> list[Findin
 
     def decide(view: View) -> tuple[list[Finding], Sequence[Change]]:
         examination = _Examination.of(view, team)
-        findings = list(examination.findings())
-        if not fix:
-            return [_unmended(finding) for finding in findings], ()
-        return findings, examination.changes()
+        return list(examination.findings()), examination.changes()
 
-    return await settle(store, team, decide, by=by, op="doctor")
+    if fix:
+        return await settle(store, team, decide, by=by, op="doctor")
+    # Looking writes nothing, so that a read-only copy can be looked at.
+    findings, _ = decide(_StateView(await store.read(team)))
+    return [_unmended(finding) for finding in findings]
+
+
+class _StateView:
+    """A team that was read, as a view."""
+
+    def __init__(self, state: TeamState) -> None:
+        self._state = state
+        self._damaged = {PurePath(problem.where).stem: problem for problem in state.problems}
+
+    @property
+    def team(self) -> TeamConfig:
+        return self._state.team
+
+    def task(self, task_id: str) -> Task | None:
+        task = self._state.tasks.get(task_id)
+        if task is None and (problem := self._damaged.get(task_id)) is not None:
+            raise Unreadable(problem.where, problem.why)
+        return task
+
+    def tasks(self) -> Mapping[str, Task]:
+        return self._state.tasks
+
+    def request(self, request_id: str) -> Request | None:
+        return self._state.requests.get(request_id)
+
+    def requests(self) -> Mapping[str, Request]:
+        return self._state.requests
+
+    @property
+    def next_task_id(self) -> int:
+        raise NotImplementedError("nothing is created")
 
 
 @dataclass(slots=True)

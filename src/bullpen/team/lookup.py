@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from bullpen.errors import Invalid, NotFound, Unreadable
+from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol import names
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
@@ -81,11 +81,26 @@ def forgiving(view: View) -> Find:
 
 
 def task_of(view: View, task_id: str) -> Task:
-    """Return the task with that id. Raises NotFound with some of the ids there are."""
+    """Return the task with that id, to change it. Raises NotFound with some of the ids there are.
+
+    A task whose status this version does not know cannot be changed: Refused (unknown_status).
+    """
     task = find(view, task_id)
     if task is None:
         raise no_task(task_id, view.team.name, view.tasks())
+    refuse_unknown(task)
     return task
+
+
+def refuse_unknown(task: Task) -> None:
+    """Refuse to change a task whose status comes from a newer version."""
+    if task.status == "unknown":
+        raise Refused(
+            f"Task {task.id!r} has the status {task.raw['status']!r}, which this version of "
+            "Bullpen does not know.",
+            reason="unknown_status",
+            remedy="Upgrade Bullpen to change this task.",
+        )
 
 
 def no_task(task_id: str, team: str, known: Iterable[str]) -> NotFound:

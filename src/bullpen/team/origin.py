@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bullpen.protocol.team import Limits, Origin, TeamFacts, Unattended
+from bullpen.protocol.team import Limits, Origin, Retention, TeamFacts, Unattended
 from bullpen.store.contract import View
 from bullpen.team.commit import TeamPart
+from bullpen.team.operation import operation
 
 
 class Origins(TeamPart):
@@ -14,6 +15,7 @@ class Origins(TeamPart):
         """Return the team file it was created from, or None. Raises NotFound."""
         return (await self._store.config(self._team)).facts.origin
 
+    @operation
     async def complete(self, *, by: str) -> None:
         """Record that every member and task of the team file was added."""
 
@@ -25,6 +27,7 @@ class Origins(TeamPart):
 
         await self._change_facts(change, by=by, op="team.complete")
 
+    @operation
     async def rebudget(self, limits: Limits, *, by: str) -> None:
         """Replace the limits that came from the team file with its current ones."""
 
@@ -41,12 +44,19 @@ class Origins(TeamPart):
 
         await self._change_facts(change, by=by, op="team.limits")
 
-    async def work_by(self, habits: Unattended, *, by: str) -> None:
-        """Set what Bullpen does unattended."""
+    @operation
+    async def work_by(
+        self, habits: Unattended, *, retention: Retention | None = None, by: str
+    ) -> None:
+        """Set what Bullpen does unattended, and how much of the log it keeps."""
+        kept = None if retention is None else retention.raw
         await self._change_facts(
-            lambda facts, _: facts.evolve(unattended=habits.raw), by=by, op="team.unattended"
+            lambda facts, _: facts.evolve(unattended=habits.raw, retention=kept),
+            by=by,
+            op="team.unattended",
         )
 
+    @operation
     async def hush(self, since_ms: int | None, *, by: str) -> None:
         """Record when everybody was paused for quiet hours; None when quiet hours are over."""
         await self._change_facts(

@@ -12,9 +12,11 @@ from bullpen.protocol.changes import Change, PutMember, PutTask, PutTeam, Remove
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import View
+from bullpen.team import lead_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import member_of
+from bullpen.team.operation import operation
 from bullpen.team.tasks import rules
 
 
@@ -29,6 +31,7 @@ class Removal:
 class Roster(TeamPart):
     """The members of one team."""
 
+    @operation
     async def join(
         self,
         name: str,
@@ -41,9 +44,10 @@ class Roster(TeamPart):
         plan_mode_required: bool = False,
         backend_type: str | None = None,
     ) -> Member:
-        """Add a teammate. Colours are assigned in join order.
+        """Add a teammate, as the lead or as that teammate. Colours are assigned in join order.
 
         Raises:
+            Refused: not_lead.
             Invalid: the name is not a valid member name.
             Conflict: the name, or one with the same mailbox, is taken.
         """
@@ -51,6 +55,8 @@ class Roster(TeamPart):
         now = self._clock()
 
         def decide(view: View) -> tuple[Member, list[Change]]:
+            if by != name:
+                lead_rules.refuse_others(view.team, by, "add members", act="member.add")
             member = _joining(
                 view.team,
                 name,
@@ -66,11 +72,15 @@ class Roster(TeamPart):
 
         return await self._settle(decide, by=by, op="member.join")
 
+    @operation
     async def remove(self, name: str, *, by: str) -> Removal:
         """Remove a teammate. Its unfinished tasks go back to pending in the same commit.
 
+        The lead, the member that spawned it and the teammate itself may do so. A process of it is
+        not stopped here: whoever removes a running agent stops it first.
+
         Raises:
-            Refused: it is the lead (is_lead).
+            Refused: it is the lead (is_lead), or not_lead.
             NotFound: there is no such member; the error names the members.
         """
 
@@ -82,6 +92,7 @@ class Roster(TeamPart):
                     reason="is_lead",
                     remedy="If the work is done, delete the team instead.",
                 )
+            lead_rules.refuse_strangers(view.team, name, by, "remove", act="member.remove")
             tasks = rules.released_from(view, name, reason=f"{name} left the team")
             changes = leaving(view.team, member)
             changes += (PutTask(task) for task in tasks)

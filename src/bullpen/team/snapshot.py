@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from bullpen.errors import BullpenError
+from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.presence import ENDED, AgentState, Presence
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
@@ -50,10 +50,17 @@ class Snapshot:
 async def take(store: Store, team: str, *, now_ms: int) -> Snapshot:
     """Take a snapshot of a team."""
     state = await store.read(team)
-    presence = await store.presence(team)
+    presence: Mapping[str, Presence] = {}
+    unseen: tuple[Problem, ...] = ()
+    try:
+        presence = await store.presence(team)
+    except Unavailable as error:
+        # Who works is news; what a team has is not known any less without it.
+        unseen = (Problem("who is present", str(error)),)
     names = [member.name for member in state.team.roster]
     mail = await count_mail(store, team, dict.fromkeys(names, unread))
-    return assemble(state, presence, mail, now_ms=now_ms)
+    taken = assemble(state, presence, mail, now_ms=now_ms)
+    return replace(taken, problems=(*taken.problems, *unseen))
 
 
 def assemble(

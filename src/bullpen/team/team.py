@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
@@ -15,10 +15,12 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Member, TeamConfig, TeamFacts
 from bullpen.store.contract import Store, TeamState
+from bullpen.team import lead_rules
 from bullpen.team.agents.operations import Agents
 from bullpen.team.commit import NewId, new_id
 from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
+from bullpen.team.operation import Operation, operation, operations_of
 from bullpen.team.origin import Origins
 from bullpen.team.requests.operations import Approvals
 from bullpen.team.requests.plans import Plans
@@ -84,6 +86,18 @@ class Team:
         """Return the log, starting with the first event after `after`."""
         return await self._store.events(self.name, after=after, limit=limit)
 
+    async def recent_events(self) -> list[Event]:
+        """Return the last part of the log, which is enough to show the team; all of a short one.
+
+        If earlier events are left out, the first one is `log.begin` and has the whole team.
+        """
+        return await self._store.recent_events(self.name)
+
+    async def last_seq(self) -> int:
+        """Return the number of the last event, without reading the log."""
+        async with aclosing(self._store.watch(self.name)) as changes:
+            return await anext(changes)
+
     async def follow_events(self, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
         """Yield the log from the first event after `after`, then every new event, each once."""
         async with aclosing(self._store.watch(self.name)) as changes:
@@ -124,6 +138,7 @@ class Teams:
         """Close the store."""
         await self._store.aclose()
 
+    @operation
     async def create(
         self,
         name: str,
@@ -139,9 +154,11 @@ class Teams:
         `facts` are known from the start: its limits, the file it is created from.
 
         Raises:
+            Refused: `by` is a teammate (not_lead).
             Invalid: the name is not a valid team name.
             Conflict: a team with that name exists.
         """
+        lead_rules.refuse_creating(by)
         names.check_new_name(name, kind="team")
         now = self._clock()
         lead = Member.new(
@@ -182,12 +199,14 @@ class Teams:
                 summaries.append(TeamSummary(name, problem=str(error)))
         return summaries
 
-    async def delete(self, name: str, *, by: str = LEAD, force: bool = False) -> bool:
-        """Delete a team and everything in it. False if there was none.
+    @operation
+    async def delete(self, name: str, *, by: str, force: bool = False) -> bool:
+        """Delete a team and everything in it, as its lead. False if there was none.
 
         Raises:
-            Refused: a teammate is running (members_alive), unless `force`.
+            Refused: not_lead; or a teammate is running (members_alive), unless `force`.
         """
+        await self._refuse_others(name, by, "delete it")
         if not force:
             alive = await _alive(self._store, name, now_ms=self._clock())
             if alive:
@@ -198,17 +217,19 @@ class Teams:
                 )
         return await self._store.delete(name, actor=by)
 
+    @operation
     async def move(
         self,
         name: str,
         target: Store,
         *,
         to: str,
-        by: str = LEAD,
+        by: str,
         keep: bool = False,
         on_progress: Progress | None = None,
     ) -> Moved:
-        """Move a team to another store; see `bullpen.team.moving.move.move`."""
+        """Move a team to another store, as its lead; see `bullpen.team.moving.move.move`."""
+        await self._refuse_others(name, by, "move it")
         return await move(
             self._store,
             target,
@@ -220,6 +241,12 @@ class Teams:
             clock=self._clock,
             new_id=self._new_id,
         )
+
+    async def _refuse_others(self, name: str, by: str, what: str) -> None:
+        # The lead can delete a team that cannot be read.
+        if by != LEAD:
+            with suppress(NotFound):
+                lead_rules.refuse_others(await self._store.config(name), by, what)
 
     def open(self, name: str) -> Team:
         """Return one team. Reads nothing yet."""
@@ -249,3 +276,21 @@ def _summary(name: str, state: TeamState) -> TeamSummary:
         tasks={status: tasks[status] for status in ("pending", "in_progress", "completed")},
         problem=problem,
     )
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    each.name: each
+    for part, kind in (
+        ("teams", Teams),
+        ("roster", Roster),
+        ("mailbox", Mailboxes),
+        ("tasks", Tasks),
+        ("approvals", Approvals),
+        ("agents", Agents),
+        ("merges", Merges),
+        ("origins", Origins),
+        ("plans", Plans),
+    )
+    for each in operations_of(part, kind)
+}
+"""Everything that changes a team, by name. A part is the attribute of `Team` of the same name."""

@@ -13,6 +13,8 @@ that run a program in its own process.
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import secrets
 import signal
@@ -28,6 +30,7 @@ import anyio
 import pytest
 
 from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.permissions.speaker import UNKNOWN
 from bullpen.agents.system import processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
@@ -41,6 +44,41 @@ SLACK_S = 2.0
 _SAY = "import os; open('said.new', 'w').write({}); os.rename('said.new', 'said')\n"
 _HELPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 _STOPPED = "import os, signal, time; os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)"
+
+# Says for whom it speaks: the launches above it, nearest first.
+_SPEAKS = (
+    "import os, sys; sys.path[:] = {path!r}\n"
+    "from bullpen.agents.permissions.speaker import launches_above\n"
+    "print(launches_above([], os.environ))"
+)
+# Starts another agent, as a lead does, and asks for whom it and its own commands speak. It begins
+# as every runner does: it records whose process it is.
+_STARTS_ANOTHER = """
+import anyio, json, os, subprocess, sys, time
+from pathlib import Path
+from bullpen.agents.backends.subprocess import Detached
+from bullpen.agents.contracts.backend import NONCE, Launch
+from bullpen.agents.system import process_owners
+process_owners.record(os.getpid(), os.environ[NONCE])
+speaks = [sys.executable, "-c", {speaks!r}]
+ask = lambda env: subprocess.run(speaks, env=env, capture_output=True, text=True).stdout.strip()
+out = "subprocess.run(" + repr(speaks) + ", env={{}}, stdout=open('inner.new', 'w'))"
+inner = "import os, subprocess, time; " + out + "; os.rename('inner.new', 'inner')"
+argv = (sys.executable, "-c", inner)
+env = {{NONCE: "inner", "PATH": os.environ["PATH"]}}
+here = os.getcwd()
+anyio.run(Detached().start, Launch("alpha", "zoe", "inner", argv, env, here, here + "/inner.log"))
+deadline = time.monotonic() + 60
+while not os.path.exists("inner") and time.monotonic() < deadline: time.sleep(0.05)
+said = dict(
+    plain=ask(dict(os.environ)),
+    bare=ask({{}}),
+    forged=ask({{**os.environ, NONCE: "inner"}}),
+    inner=Path("inner").read_text().strip(),
+)
+open("said.new", "w").write(json.dumps(said)); os.rename("said.new", "said")
+time.sleep(600)
+"""
 
 # Each writes to the file `said` when it is ready.
 PROGRAMS = {
@@ -309,6 +347,20 @@ class ProcessBackendContract(BackendContract):
 
     own_variables: frozenset[str] = frozenset()
     """What the place itself adds to the environment, such as the kind of its terminal."""
+
+    async def test_what_starts_inside_an_agent_is_itself_and_nobody_else(
+        self, backend: Backend, start: Launcher
+    ) -> None:
+        """In both directions: the one that was started, and the one that started it."""
+        program = _STARTS_ANOTHER.format(speaks=_SPEAKS.format(path=sys.path))
+        code = f"import sys; sys.path[:] = {sys.path!r}\n{program}"
+        one = await start.start(sys.executable, "-c", code)
+        said = {key: ast.literal_eval(text) for key, text in json.loads(one.said).items()}
+        own = one.launch.nonce
+        assert (said["plain"][0], said["bare"][0]) == (own, own), said
+        # A nonce that it took from another only makes it nobody.
+        assert said["forged"][0] == UNKNOWN, said
+        assert said["inner"][0] == "inner", said
 
     async def test_the_environment_is_exactly_the_one_given(
         self, backend: Backend, start: Launcher, monkeypatch: pytest.MonkeyPatch

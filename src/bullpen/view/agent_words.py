@@ -95,8 +95,8 @@ def activity(view: AgentView, state: str) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """Tokens without those read from a cache: `12.4k`."""
-    return count(usage.tokens)
+    """Tokens without those read from a cache: `12.4k`, with `~` if some are estimated."""
+    return f"{'~' if usage.estimated else ''}{count(usage.tokens)}"
 
 
 def count(number: float) -> str:
@@ -112,12 +112,13 @@ def count(number: float) -> str:
 
 
 def money(usage: Usage) -> str:
-    """What it cost: `$0.042`, with `+?` if some requests have no known price."""
+    """What it cost: `$0.042`, with `+?` if some requests have no known price, `~` if estimated."""
     if usage.unpriced and not usage.cost_usd:
         return "?"
+    about = "~" if usage.estimated else ""
     more = "+?" if usage.unpriced else ""
     digits = 2 if usage.cost_usd >= 10 or not usage.cost_usd else 3
-    return f"${usage.cost_usd:.{digits}f}{more}"
+    return f"{about}${usage.cost_usd:.{digits}f}{more}"
 
 
 def context(view: AgentView) -> str:

@@ -1,6 +1,7 @@
 """Follows a team: keeps its story up to date and gives a scene after each change.
 
-Each time it reads only new events and heartbeats, so a long history costs nothing.
+It begins with the last part of the log, and then reads only new events and heartbeats, so a long
+history costs nothing.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class TeamFollower:
     async def look(self) -> Scene:
         """The team as it is now. Raises NotFound, Unavailable."""
         await self._read_on()
-        beats = await self._team.agents.presence()
-        return await to_thread.run_sync(self._scene, beats)
+        beats, unknown = await self._roster.beats()
+        return await to_thread.run_sync(self._scene, beats, unknown)
 
     async def scenes(self) -> AsyncGenerator[Scene, None]:
         """The scene now, and again after each visible change.
@@ -82,19 +83,23 @@ class TeamFollower:
             # Another team with this name was created.
             self.story, self.events = Story(), []
             self._drawn.clear()
-        fresh = await self._team.events(after=self.story.seq)
+        if self.story.seq:
+            fresh = await self._team.events(after=self.story.seq)
+        else:
+            fresh = await self._team.recent_events()
         # In pieces, so that a long log does not block other work.
         for begin in range(0, len(fresh), 500):
             self.story.tell(fresh[begin : begin + 500])
             await anyio.lowlevel.checkpoint()
         self.events += fresh
 
-    def _scene(self, beats: Mapping[str, Presence]) -> Scene:
+    def _scene(self, beats: Mapping[str, Presence], unknown: str | None) -> Scene:
         story, now = self.story, self._clock()
         # The scene gets their tasks and unread messages from the story.
         members = [
             member_view(member, beats.get(name), (), None, now)
             for name, member in story.members.items()
         ]
-        views = self._roster.views(members, beats)
-        return scene_of(story, now_ms=now, agents=views, drawn=self._drawn)
+        views = self._roster.views(members, beats, unknown=unknown)
+        scene = scene_of(story, now_ms=now, agents=views, drawn=self._drawn)
+        return scene if unknown is None else replace(scene, problems=(*scene.problems, unknown))

@@ -7,13 +7,23 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from bullpen.agents.mail.message_frame import one_line
+from bullpen.protocol.agent import REFUSALS
 from bullpen.protocol.changes import Change, Event, PutMember, PutRequest, PutTask
 from bullpen.protocol.task import Task
 from bullpen.view.news import asked_for
 from bullpen.view.sentences import is_for_people
 
 Kind = Literal[
-    "started", "merged", "returned", "stalled", "reassigned", "given_up", "limit", "asked", "ended"
+    "started",
+    "merged",
+    "returned",
+    "stalled",
+    "reassigned",
+    "given_up",
+    "limit",
+    "failed",
+    "asked",
+    "ended",
 ]
 
 _TEXT_MAX = 400
@@ -63,6 +73,9 @@ def _found(team: str, event: Event, change: Change) -> Iterator[Happening]:
             agent = member.agent
             if agent is not None and agent.phase == "ended" and agent.at_limit is not None:
                 yield new("limit", f"{member.name} reached a limit: {agent.cause}", member.name)
+            elif agent is not None and agent.phase == "ended" and agent.failure in REFUSALS:
+                # Nobody but a person can help; other failures pass, or the end of the run tells.
+                yield new("failed", f"{member.name} failed: {agent.cause}", member.name)
         case PutRequest(request) if request.state == "pending" and request.used_ms is None:
             if request.kind != "shutdown" and is_for_people(request):
                 yield new("asked", f"{request.sender} asks: {asked_for(request)}", request.sender)

@@ -131,3 +131,5 @@ def _change(change: changes.Change) -> str:
             return f"{request.kind} request {request.id} is {request.state}"
         case changes.MarkMail(agent, ids, state):
             return f"{len(ids)} of {agent}'s messages {state}"
+        case changes.UnknownChange(raw):
+            return f"a change that this version does not know: {raw.get('put')}"

@@ -22,6 +22,7 @@ from bullpen.protocol.payloads import payload_of
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
+from bullpen.store.events.checkpoint import BEGIN, is_begin
 from bullpen.store.events.fold import Folded, apply
 from bullpen.team.snapshot import MemberState
 from bullpen.view.news import addressed, news
@@ -185,13 +186,19 @@ class Story:
             for change in event.changes
             if isinstance(change, changes.PutTask)
         }
+        begins = is_begin(event, self.seq)
         apply(self._folded, event, keep=lambda record: record)
         # Times never go back, also if a clock was set back.
         self.at_ms = max(self.at_ms, ms_of(event.time) or 0)
         if self.began_ms is None:
             self.began_ms = self.at_ms
-        self.told += (NewsItem(event.seq, self.at_ms, text) for text in news(event))
-        self._record_messages(event)
+        if begins:
+            text = f"history up to event {event.seq} is not shown here"
+            self.told.append(NewsItem(event.seq, self.at_ms, text))
+            self._record_earlier_messages(event)
+        else:
+            self.told += (NewsItem(event.seq, self.at_ms, text) for text in news(event))
+            self._record_messages(event)
         spent = False
         for change in event.changes:
             spent |= isinstance(change, changes.PutMember | changes.RemoveMember | changes.PutTeam)
@@ -224,9 +231,22 @@ class Story:
                 key = f"{message.sender}\0{message.text}"
                 sent.setdefault(key, (message, []))[1].append(change.to)
         for message, to in sent.values():
-            payload = payload_of(message.text)
-            kind = None if payload is None else str(payload.raw.get("type", "notice"))
-            self.said.append(Said(event.seq, self.at_ms, message.sender, tuple(to), message, kind))
+            self._said(event.seq, self.at_ms, message, to)
+
+    def _record_earlier_messages(self, event: Event) -> None:
+        """Record the messages that a log begins with, at the times when they were sent."""
+        sent: dict[str, tuple[Message, list[str]]] = {}
+        for change in event.changes:
+            if isinstance(change, changes.Deliver):
+                sent.setdefault(change.message.id, (change.message, []))[1].append(change.to)
+        rows = [(ms_of(message.timestamp or "") or 0, message, to) for message, to in sent.values()]
+        for at_ms, message, to in sorted(rows, key=lambda row: row[0]):
+            self._said(event.seq, min(at_ms, self.at_ms), message, to)
+
+    def _said(self, seq: int, at_ms: int, message: Message, to: list[str]) -> None:
+        payload = payload_of(message.text)
+        kind = None if payload is None else str(payload.raw.get("type", "notice"))
+        self.said.append(Said(seq, at_ms, message.sender, tuple(to), message, kind))
 
     def _member(self, op: str, member: Member) -> None:
         life = self._lives.setdefault(member.name, _Life())
@@ -239,6 +259,8 @@ class Story:
         life.used = (agent.usage.cost_usd, agent.usage.tokens)
         if op == "agent.turn":
             life.at_work = True
+        elif op == BEGIN:
+            life.at_work = bool(member.is_active)
         elif op in ("agent.idle", "agent.ready", "agent.spawn", "agent.resume"):
             life.at_work = False
         self._enter(member.name, _phase(agent, at_work=life.at_work))

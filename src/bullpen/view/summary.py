@@ -14,7 +14,8 @@ from bullpen.protocol.agent import Usage
 from bullpen.protocol.changes import Event, PutMember, PutTask
 from bullpen.protocol.clock import iso, ms_of
 from bullpen.protocol.names import LEAD, task_order
-from bullpen.protocol.task import Task
+from bullpen.protocol.task import Merge, Task
+from bullpen.store.events.checkpoint import is_begin
 from bullpen.team.budget.cost import Allowance, cost_of
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
@@ -120,7 +121,9 @@ def summed_up(
     cause: str | None = None,
     needs: Iterable[str] = (),
 ) -> Summary:
-    """What a team did until the moment of the snapshot, with all events until then.
+    """What a team did until the moment of the snapshot, with all or the last events until then.
+
+    If the log begins later, working times and how often work came back are counted from there.
 
     `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
     `needs` are further points that need a person's attention.
@@ -153,11 +156,11 @@ def summed_up(
         file=None if origin is None else origin.file,
         status=status or _status(tasks, at_work=at_work),
         cause=cause if cause or result is None else result.summary,
-        began=events[0].time if events else None,
+        began=_began(snapshot, events),
         until=iso(snapshot.taken_ms) if at_work or not events else events[-1].time,
         tasks=tuple(sorted(tasks, key=lambda line: task_order(line.id))),
         members=_members(snapshot, events, used_by),
-        merges=_merges(events),
+        merges=_merges(events, snapshot.tasks),
         used=cost.total,
         limits=tuple(each for each in cost.allowances if each.scope == "team"),
         needs=(*_needs(snapshot, tasks), *needs),
@@ -232,13 +235,36 @@ def _times(events: Sequence[Event], now_ms: int) -> tuple[Counter[str], Counter[
     return working, alive
 
 
-def _merges(events: Sequence[Event]) -> tuple[MergeLine, ...]:
-    return tuple(
+def _began(snapshot: Snapshot, events: Sequence[Event]) -> str | None:
+    created = snapshot.team.created_at
+    if events and is_begin(events[0], 0) and created is not None:
+        return iso(int(created))
+    return events[0].time if events else None
+
+
+def _merges(events: Sequence[Event], tasks: Iterable[Task]) -> tuple[MergeLine, ...]:
+    told = [
         MergeLine(task.id, merge.by, merge.landed or merge.commit, event.time)
         for event in events
         for task in _tasks_of(event, "merge.land")
         if (merge := task.facts.merge) is not None
-    )
+    ]
+    if not (events and is_begin(events[0], 0)):
+        return tuple(told)
+    known = {line.task for line in told}
+    earlier = [
+        MergeLine(task.id, merge.by, merge.landed or merge.commit, iso(_merged_ms(merge)))
+        for task in tasks
+        if task.id not in known
+        and (merge := task.facts.merge) is not None
+        and merge.state == "merged"
+    ]
+    return (*sorted(earlier, key=lambda line: line.at), *told)
+
+
+def _merged_ms(merge: Merge) -> int:
+    """When work was merged; when it was handed in if its last steps were dropped."""
+    return next((s.at_ms for s in reversed(merge.steps) if s.what == "merged"), merge.at_ms)
 
 
 def _tasks_of(event: Event, op: str) -> list[Task]:

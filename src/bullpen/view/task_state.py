@@ -10,10 +10,11 @@ from bullpen.team.tasks.check_rules import is_done, is_queued, is_unproven
 from bullpen.team.tasks.rules import open_blockers
 
 TaskState = Literal[
-    "in_progress", "ready", "queued", "unproven", "blocked", "given_up", "merged", "done"
+    "in_progress", "ready", "queued", "unproven", "blocked", "given_up", "merged", "done", "unknown"
 ]
 TASK_STATES: tuple[TaskState, ...] = (
     "in_progress", "ready", "queued", "unproven", "blocked", "given_up", "merged", "done",
+    "unknown",
 )  # fmt: skip
 """In the order in which boards show them."""
 
@@ -31,8 +32,8 @@ def task_state(task: Task, waits_for: Collection[str]) -> TaskState:
         return "queued"
     if is_unproven(task):
         return "unproven"
-    if task.status == "in_progress":
-        return "in_progress"
+    if task.status == "in_progress" or task.status == "unknown":
+        return task.status
     return "blocked" if waits_for else "ready"
 
 

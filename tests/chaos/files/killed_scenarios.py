@@ -20,16 +20,21 @@ from bullpen.protocol.changes import (
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import StoreLimits, View
 from bullpen.store.files.disk import Disk
+from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import config, member, message, request, task
 
 LIMITS = StoreLimits(lock_wait_s=5.0, seen_kept=3)
+LONG, SHORT = PartSize(), PartSize(events=5)
+"""How long a part of the log is: never full in these tests, or after a few events."""
 Scenario = Callable[[FileStore], Awaitable[object]]
 
 
-def store_on(home: Path, disk: Disk | None = None) -> FileStore:
+def store_on(home: Path, disk: Disk | None = None, *, part: PartSize = LONG) -> FileStore:
     """A store with a clock that stands still, so that two runs write the same bytes."""
-    return FileStore(home, clock=lambda: 1_700_000_000_000, limits=LIMITS, disk=disk)
+    return FileStore(
+        home, clock=lambda: 1_700_000_000_000, limits=LIMITS, disk=disk, part_size=part
+    )
 
 
 async def prepare(store: FileStore) -> None:
@@ -96,6 +101,11 @@ async def only_look(store: FileStore) -> None:
         await store.commit("alpha", lambda view: [], actor=LEAD, op="look")
 
 
+async def split_log(store: FileStore) -> None:
+    """Commit once to a log that is long enough to be split."""
+    await store.commit("alpha", lambda view: [PutTask(task("9"))], actor=LEAD, op="task.add")
+
+
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
@@ -105,13 +115,15 @@ SCENARIOS: dict[str, Scenario] = {
         append,
         acknowledge_and_archive,
         only_look,
+        split_log,
     )
 }
 
 
 def run_in_child(home: Path, scenario: str, disk: Disk) -> None:
     """What a child process does: one scenario on a disk that may kill it."""
-    anyio.run(SCENARIOS[scenario], store_on(home, disk))
+    part = SHORT if scenario == "split_log" else LONG
+    anyio.run(SCENARIOS[scenario], store_on(home, disk, part=part))
 
 
 async def state_of(home: Path) -> dict[str, Any]:

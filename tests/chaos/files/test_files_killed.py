@@ -11,10 +11,21 @@ from typing import Any
 import anyio
 import pytest
 
+from bullpen.protocol.changes import Event, PutTask
+from bullpen.store.files.log.split import PartSize
+from bullpen.store.files.store import FileStore
 from bullpen.testing.faults import CountingDisk, DyingDisk, FailingDisk
-from bullpen.testing.sample_records import assert_replay_is_live
+from bullpen.testing.sample_records import assert_replay_is_live, put, task
 
-from .killed_scenarios import SCENARIOS, prepare, run_in_child, state_of, store_on  # isort: skip
+from .killed_scenarios import (  # isort: skip
+    LONG,
+    SCENARIOS,
+    SHORT,
+    prepare,
+    run_in_child,
+    state_of,
+    store_on,
+)
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["bullpen.testing.sample_records", "bullpen.store.files.store"])
@@ -27,10 +38,23 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def steps_of(home: Path, scenario: str) -> list[str]:
+def steps_of(home: Path, scenario: str, *, part: PartSize = LONG) -> list[str]:
     disk = CountingDisk()
-    anyio.run(SCENARIOS[scenario], store_on(home, disk))
+    anyio.run(SCENARIOS[scenario], store_on(home, disk, part=part))
     return disk.steps
+
+
+async def work(store: FileStore) -> None:
+    """Make the log long, and the state no larger."""
+    for number in range(12):
+        await put(store, PutTask(task("1", subject=f"Try {number} " + "x" * 300)))
+
+
+async def log_of(home: Path) -> list[Event]:
+    store = store_on(home)
+    events = await store.events("alpha")
+    await store.aclose()
+    return events
 
 
 def kill_at(home: Path, scenario: str, n: int, *, torn: bool) -> None:
@@ -100,6 +124,37 @@ def test_killed_while_it_mends_it_is_mended_by_the_next(prepared: Path, tmp_path
         shutil.copytree(half, home)
         kill_at(home, "only_look", n, torn=False)
         assert anyio.run(check, home) == after, f"killed at step {n}: {steps[n - 1]}"
+        shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["killed-before", "killed-half-way"])
+def test_killed_while_the_log_is_split_every_event_is_there_once(
+    prepared: Path, tmp_path: Path, torn: bool
+) -> None:
+    long = tmp_path / "long"
+    shutil.copytree(prepared, long)
+    anyio.run(work, store_on(long))
+    whole = tmp_path / "whole"
+    shutil.copytree(long, whole)
+    before = anyio.run(state_of, whole), anyio.run(log_of, whole)
+    steps = steps_of(whole, "split_log", part=SHORT)
+    after = anyio.run(state_of, whole), anyio.run(log_of, whole)
+    assert list((whole / "teams/alpha/.bullpen/log").iterdir())
+    committed = next(n for n, step in enumerate(steps) if step == "fsync events.jsonl")
+    assert len(steps) - committed > 15
+    for n in range(1, len(steps) + 1):
+        if torn and not steps[n - 1].startswith("write"):
+            continue
+        home = tmp_path / f"killed{n}"
+        shutil.copytree(long, home)
+        kill_at(home, "split_log", n, torn=torn)
+        found = anyio.run(check, home), anyio.run(log_of, home)
+        assert found in (before, after), f"killed at step {n}: {steps[n - 1]}"
+        # The next writer splits it, whatever is left of the first.
+        anyio.run(SCENARIOS["append"], store_on(home, part=SHORT))
+        parts = sorted((home / "teams/alpha/.bullpen/log").glob("*.gz"))
+        assert parts and anyio.run(log_of, home)[0].seq == 1
+        anyio.run(check, home)
         shutil.rmtree(home)
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -110,7 +111,9 @@ steps = [{{say = "Nothing."}}]
     up.communicate()
     async with night.opened() as (app, _):
         for pid in Place(app, night.folder, "none").processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                # What it ran may have ended meanwhile.
+                os.kill(pid, signal.SIGKILL)
         await eventually(lambda: Place(app, night.folder, "none").processes() == [])
 
     outcome = await night.up()

@@ -150,7 +150,7 @@ def check_the_morning(night: Night, mock: MockModels, faults: Faults, code: int,
     }
     broken = {part.number for part in night.parts if part.kind == "breaks"}
     assert set(tasks) == {part.number for part in night.parts}, said
-    assert set(given_up) == broken, given_up
+    assert set(given_up) == broken, f"{given_up}\n{said}"
     assert merged == set(tasks) - broken, said
     assert all(given_up.values())
     assert code == 2, "one task was given up"
@@ -182,7 +182,9 @@ def check_the_report(
     used = report["used"]["inputTokens"] + report["used"]["outputTokens"]
     reboots = faults.struck["reboot"] + faults.struck["early reboot"]
     killed = faults.struck["kill"] + (1 + CREW.native) * reboots
-    assert sum(bills) - killed * max(bills) <= used <= sum(bills)
+    # What a request cost whose answer broke off is estimated, and not too low.
+    estimates = report["used"].get("estimated", 0)
+    assert sum(bills) - killed * max(bills) <= used <= sum(bills) + estimates * max(bills)
     assert sum(len(line["tasks"]) for line in report["members"]) == len(merged)
 
 

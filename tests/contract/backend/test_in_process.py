@@ -16,8 +16,10 @@ import anyio
 import pytest
 
 from bullpen.agents.backends.in_process import InProcess
-from bullpen.agents.contracts.backend import Backend, Launch
+from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.permissions.speaker import UNKNOWN
 from bullpen.agents.system import processes
+from bullpen.agents.system.run_command import running
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.testing.backend_contract import BackendContract, Launcher, content, until, until_dead
@@ -147,3 +149,43 @@ class TestInProcess(BackendContract):
         await backend.aclose()
         assert not await backend.alive(one.place)
         assert processes.is_alive(os.getpid(), one.place.start or "")
+
+
+async def test_what_starts_inside_an_agent_is_itself_and_nobody_else(tmp_path: Path) -> None:
+    """Several agents share this process: each command is recorded for the one that runs it."""
+    said: dict[str, bytes] = {}
+    code = (
+        "import os; from bullpen.agents.permissions.speaker import launches_above; "
+        "print(launches_above([], os.environ))"
+    )
+
+    async def speak(launch: Launch) -> None:
+        heard = bytearray()
+        for words in ([], ["env", f"{NONCE}=of-another"]):
+            async with running(
+                [*words, sys.executable, "-c", code],
+                cwd=launch.cwd,
+                env=launch.env,
+                takes=[heard.extend],
+            ) as command:
+                await command.finished()
+        # As what nobody started for an agent, such as an orphan.
+        bare = await anyio.run_process([sys.executable, "-c", code], env={})
+        said[launch.agent] = bytes(heard) + bare.stdout
+
+    backend = InProcess(speak)
+    start = Launcher(backend, tmp_path)
+    launches = [start.launch("speak", agent=name) for name in ("ann", "ben")]
+    for launch in launches:
+        await backend.start(launch)
+    await until(lambda: len(said) == len(launches), "both have spoken")
+    for launch in launches:
+        own, other, bare = said[launch.agent].decode().splitlines()
+        # This process is above all of them, and several agents run in it.
+        assert own == repr([launch.nonce, UNKNOWN])
+        assert other == repr([UNKNOWN])
+        assert bare == repr([UNKNOWN])
+    await backend.aclose()
+    # When the last agent has ended, this process and what it starts are a person's again.
+    after = await anyio.run_process([sys.executable, "-c", code], env={})
+    assert after.stdout.decode().strip() == "[]"

@@ -1,7 +1,4 @@
-"""Credentials for certain teams: the contract holds with requests that name their subjects.
-
-Which of them the servers refuse is tested with real credentials elsewhere.
-"""
+"""The contract holds for every kind of key that writes, with real keys at real servers."""
 
 from __future__ import annotations
 
@@ -9,24 +6,45 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from bullpen.fleet.servers.server_process import Cluster
 from bullpen.store.contract import Store
-from bullpen.store.nats.client.connection import Bearer
+from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.store import NatsStore
 from bullpen.testing.store_contract import StoreContract
-from support.store.nats_parts import empty_store, servers
-
-TEAMS = ("alpha", "beta", "gamma", "_5aeta")
+from support.store.nats_keyed import KeyedServers, keyed_servers
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[Cluster]:
-    with servers(1) as cluster:
-        yield cluster
+def keyed() -> Iterator[KeyedServers]:
+    with keyed_servers() as made:
+        yield made
 
 
-class TestBoundToTeams(StoreContract):
+class _WithKey(StoreContract):
+    key: str
+
     @pytest.fixture
-    async def store(self, one: Cluster) -> AsyncIterator[Store]:
-        store = await empty_store(one, self.limits, bearer=Bearer("h1", TEAMS))
+    async def store(self, keyed: KeyedServers) -> AsyncIterator[Store]:
+        await keyed.empty()
+        creds = keyed.creds(self.key)
+        store = NatsStore(Endpoint(tuple(keyed.cluster.urls), creds), limits=self.limits)
         yield store
         await store.aclose()
+
+
+class TestBoundHost(_WithKey):
+    key = "guest"
+
+
+class TestBoundHuman(_WithKey):
+    key = "bob"
+
+
+class TestHost(_WithKey):
+    key = "machine"
+
+
+class TestHuman(_WithKey):
+    key = "ann"
+
+
+del _WithKey

@@ -67,7 +67,7 @@ class NativePuppet:
         self._steps.append(Reply.call(name, saying, **tool_input))
 
     def fail(self, cause: str) -> None:
-        self._steps.append(Fault.refused(cause))
+        self._steps.append(Fault(404, "not_found_error", cause))
 
     def hang(self) -> None:
         self._steps.append(Fault.hanging(600))

@@ -23,7 +23,7 @@ class InProcessModels(MockModels):
     """
 
     def __init__(self, brain: Brain) -> None:
-        super().__init__(brain)
+        super().__init__(brain, strict=True)
         self.host = f"models-{next(_numbers)}.invalid"
         self._connected = ExitStack()
 

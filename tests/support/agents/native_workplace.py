@@ -12,6 +12,7 @@ import anyio
 
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.driver import Native
+from bullpen.agents.drivers.native.model import Waits
 from bullpen.agents.tools.toolbox import toolbox
 from bullpen.protocol.names import LEAD
 from bullpen.testing.desks import RecordingDesk
@@ -29,10 +30,15 @@ class Workplace:
 
     @asynccontextmanager
     async def driver(
-        self, mock: MockModels, *, tools: Callable[[Any], list[Tool[Any]]] = toolbox
+        self,
+        mock: MockModels,
+        *,
+        tools: Callable[[Any], list[Tool[Any]]] = toolbox,
+        waits: Waits = Waits(),  # noqa: B008 - frozen
     ) -> AsyncIterator[Native]:
         """A new driver, as a new process would make it, until the end of the block."""
-        native = Native(self.desk.spec, mock.env, limits=self.folder / "limits", tools=tools)
+        limits = self.folder / "limits"
+        native = Native(self.desk.spec, mock.env, limits=limits, tools=tools, waits=waits)
         with anyio.fail_after(DEADLINE_S):
             await native.start(self.desk)
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
-from bullpen.agents.runner.loop import Pace
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.tools.toolbox import TOOLS, call, toolbox
 from bullpen.protocol.policy import Policy
 from bullpen.protocol.request import Request

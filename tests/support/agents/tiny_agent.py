@@ -215,6 +215,12 @@ async def floods(agent: Tiny, session: str) -> schema.PromptResponse:
     return ended()
 
 
+async def endless(agent: Tiny, session: str) -> schema.PromptResponse:
+    """Talk for ever, and take no notice of anything."""
+    while True:
+        await agent.say("y" * 60_000, message="m-1")
+
+
 async def babbles(agent: Tiny, session: str) -> schema.PromptResponse:
     update = {"sessionId": session, "update": {"sessionUpdate": "sings", "song": "la"}}
     broken = json.dumps({"jsonrpc": "2.0", "method": UPDATES, "params": update})
@@ -483,6 +489,7 @@ ALWAYS = ("insists", "goes on: always")
 PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
     "dies": dies,
     "floods": floods,
+    "endless": endless,
     "babbles": babbles,
     "only always": only_always,
     "two paths": two_paths,

@@ -13,7 +13,9 @@ from bullpen.protocol.agent import AgentSpec, Spent
 from bullpen.protocol.names import LEAD
 
 
-def account(home: Path, *, limits: dict[str, Any] | None = None) -> None:
+def account(
+    home: Path, *, limits: dict[str, Any] | None = None, estimated: int | None = None
+) -> None:
     """A team with a task, two agents, one of which has left, and what they used."""
 
     async def make() -> None:
@@ -34,6 +36,7 @@ def account(home: Path, *, limits: dict[str, Any] | None = None) -> None:
                     output_tokens=400,
                     cache_read_tokens=8_000,
                     cost_usd=0.75,
+                    estimated=estimated,
                 ),
                 2: Spent.new(
                     requests=1, model="anthropic:m1", input_tokens=100, cost_usd=0.25, unpriced=1

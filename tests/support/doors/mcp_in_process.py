@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from mcp import Client
 
 from bullpen.app.app import open_app
 from bullpen.app.settings import Settings, settings_from
 from bullpen.app.stores import open_teams
-from bullpen.doors.mcp.http import PATH, _app
+from bullpen.doors.http_server import HttpServer, http_config
+from bullpen.doors.mcp.http import PATH, mcp_app
 from bullpen.doors.mcp.members import ConnectedMembers
 from bullpen.doors.mcp.server import team_server
-from bullpen.doors.web.serve import WebServer
 from bullpen.protocol.names import LEAD
 from support.connections import running
 
 from .mcp_house import House, Mode
 
+IN_PROCESS_PORT = 8700
 _WORDS = argparse.ArgumentParser()
 _WORDS.add_argument("--team")
 _WORDS.add_argument("--as", dest="member", default=LEAD)
@@ -50,11 +50,9 @@ class InProcessHouse(House):
     async def served(self, *words: str) -> AsyncIterator[str]:
         """A server over HTTP, by its address."""
         async with self._members(_WORDS.parse_args(words).tools) as members:
-            config = uvicorn.Config(
-                _app(members, "127.0.0.1"), log_level="warning", access_log=False, lifespan="on"
-            )
-            async with running(WebServer(config), "127.0.0.1"):
-                yield f"http://127.0.0.1:8700{PATH}"
+            config = http_config(mcp_app(members, "127.0.0.1", IN_PROCESS_PORT), lifespan="on")
+            async with running(HttpServer(config), "127.0.0.1"):
+                yield f"http://127.0.0.1:{IN_PROCESS_PORT}{PATH}"
 
     @asynccontextmanager
     async def _members(self, tools: Any) -> AsyncIterator[ConnectedMembers]:

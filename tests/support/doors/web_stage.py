@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import uvicorn
 from starlette.types import ASGIApp
 
 from bullpen.agents.system.folders import agent_folder
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import settings_from
+from bullpen.doors.http_server import HttpServer, http_config
 from bullpen.doors.web.app import Dashboard, dashboard
 from bullpen.doors.web.security import LOOPBACK, AccessCheck, WebTokens
-from bullpen.doors.web.serve import WebServer, listening
+from bullpen.doors.web.serve import listening
 from bullpen.protocol.agent import AgentSpec, ProcessRecord, Spent
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
@@ -175,10 +175,10 @@ async def dashboard_of(
     tokens = WebTokens(read_only=read_only)
     port = IN_PROCESS_PORT if taken is None else taken.getsockname()[1]
     app = AccessCheck(board.app(), tokens, hosts=LOOPBACK, port=port)
-    config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+    config = http_config(app, lifespan="off")
     async with anyio.create_task_group() as group:
         group.start_soon(board.run)
-        async with running(WebServer(config), "127.0.0.1", taken):
+        async with running(HttpServer(config), "127.0.0.1", taken):
             try:
                 yield Served(bullpen_app, team, board, tokens, app, port)
             finally:

@@ -20,15 +20,16 @@ from bullpen.fleet.auth.resolver import include_text
 from bullpen.fleet.auth.roles import Role
 from bullpen.fleet.auth.vault import Vault
 from bullpen.fleet.servers.server_process import Cluster
-from bullpen.store.nats.client.streams import prepare
+from bullpen.store.nats.client.streams import give_own, prepare
 
 DEADLINE_S = 20.0
 
 TENANT = "acme"
 RIVAL = "rival"
-OWN = "t.00.alpha.u1"
+OWN = "t.100.alpha.u1"
+OWN_STREAM = "TEAM_100"
 FOREIGN = "t.00.gamma.u2"
-_FORGETS = ("KV_BEATS", "PRES")
+FORGETS = ("KV_BEATS", "PRES", "PRES_100", "PRES_101", "ORDERS")
 
 KEYS: dict[str, tuple[Role, tuple[str, ...]]] = {
     "machine": (Role.HOST, ()),
@@ -174,30 +175,21 @@ async def fill(stage: Stage, tenant: str) -> None:
     """Put two teams, two hosts and a spawn request into a tenant."""
     async with stage.connected("admin", tenant) as admin:
         await _prepare(admin)
+        for name, partition in stage.vault.tenant(tenant).own.items():
+            assert await give_own(admin.nc, name, partition)
         for place, team in ((OWN, "alpha"), (FOREIGN, "gamma")):
             for kind in ("log", "sync", "h.1"):
                 await admin.stored(f"{place}.{kind}", f"{tenant} {team} {kind}".encode())
-            await admin.stored(f"$KV.TEAMS.team.{team}", {"name": team, "p": 0})
+            _, number, _, uid = place.split(".")
+            entry = {"name": team, "p": int(number), "uid": uid}
+            await admin.stored(f"$KV.TEAMS.team.{team}", entry)
             await admin.stored(f"p.{team}.u.other.s1")
+        await admin.stored("q.100.alpha.u.other.s1")
         await admin.stored("t.01._42eta.u3.log")
         for host in ("machine", "other"):
             await admin.stored(f"$KV.HOSTS.host.{host}")
             await admin.stored(f"$KV.BEATS.host.{host}")
-        made = await admin.api(
-            "CONSUMER.CREATE.SPAWN.pool-any.spawn.any",
-            {
-                "stream_name": "SPAWN",
-                "config": {
-                    "name": "pool-any",
-                    "durable_name": "pool-any",
-                    "filter_subject": "spawn.any",
-                    "ack_policy": "explicit",
-                    "max_ack_pending": 1000,
-                },
-            },
-        )
-        assert "error" not in made, made
-        await admin.stored("spawn.any", b"please")
+        await admin.stored("start.any.n1", b"please")
 
 
 async def _prepare(admin: Caller) -> None:
@@ -219,12 +211,23 @@ async def state(admin: Caller) -> dict[str, Any]:
         name = stream["config"]["name"]
         kept = stream["state"]
         # What these forget by themselves, they may forget meanwhile.
-        counted = () if name in _FORGETS else (kept["messages"], kept["first_seq"])
+        counted = () if name in FORGETS else (kept["messages"], kept["first_seq"])
         consumers = (await admin.api(f"CONSUMER.LIST.{name}"))["consumers"]
-        # Consumers of teams push, and may not be done with what was appended before.
-        given = [each["delivered"]["consumer_seq"] for each in consumers if name == "SPAWN"]
         names = [each["name"] for each in consumers]
-        found[name] = (stream["config"], kept["last_seq"], counted, names, given)
+        found[name] = (stream["config"], kept["last_seq"], counted, names)
+    return found
+
+
+async def messages(admin: Caller) -> dict[tuple[str, int], tuple[str, bytes]]:
+    """Every message of every stream by its sequence: its subject and its data."""
+    found: dict[tuple[str, int], tuple[str, bytes]] = {}
+    for stream in (await admin.api("STREAM.NAMES"))["streams"]:
+        first = 1
+        while rows := await admin.batch(stream, {"seq": first, "batch": 500, "next_by_subj": ">"}):
+            for row in rows:
+                headers = row.headers or {}
+                first = int(headers["Nats-Sequence"]) + 1
+                found[stream, first - 1] = (headers["Nats-Subject"], row.data)
     return found
 
 

@@ -33,11 +33,10 @@ from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
-from bullpen.store.nats.client.api_requests import api
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.streams import prepare
 from bullpen.team.team import Team
-from support.store.nats_parts import empty, endpoint_of
+from support.store.nats_parts import empty, endpoint_of, forget
 
 PATIENCE_S = 60.0
 _POLL_S = 0.05
@@ -280,8 +279,12 @@ async def staged(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     link = NatsConnection(endpoint_of(cluster))
     client = await link.client()
     await empty(client)
-    for stream in ("SPAWN", "KV_HOSTS", "KV_BEATS"):
-        await api(client, f"STREAM.PURGE.{stream}", None, timeout_s=10)
+    for stream, subject in (
+        ("STARTS", "start.>"),
+        ("KV_HOSTS", "$KV.HOSTS.>"),
+        ("KV_BEATS", "$KV.BEATS.>"),
+    ):
+        await forget(client, stream, subject)
     await link.aclose()
     # A socket's path can have about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="bph-"))

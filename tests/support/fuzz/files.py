@@ -50,7 +50,9 @@ async def _case(sandbox: Sandbox, damages: list[Damage], rng: random.Random) -> 
     exercise.wrong += aftermath.broken()
     await exercise.work(1)
     if rng.random() < 0.02:
-        await exercise.attempt("delete", lambda: exercise.teams.delete(TEAM, force=True))
+        await exercise.attempt(
+            "delete", lambda: exercise.teams.delete(TEAM, by="team-lead", force=True)
+        )
     await exercise.store.aclose()
     exercise.wrong += [f"outside the home, {what}" for what in sandbox.escapes()]
     if exercise.wrong:

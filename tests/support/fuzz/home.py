@@ -18,8 +18,8 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.task import Check
 from bullpen.store.contract import StoreLimits
-from bullpen.store.files import digests, event_log
 from bullpen.store.files.disk import Disk
+from bullpen.store.files.log import digests, event_log
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 
@@ -270,7 +270,7 @@ async def _fill_mail(team: Team) -> None:
 
 def _write_ledger(home: Path) -> None:
     own = home / f"teams/{TEAM}/.bullpen"
-    known = digests.load(str(own / "ledger.json"), str(own / "events.jsonl"), 0)
+    known = digests.Digests()
     known.follow(str(own / "events.jsonl"), event_log.size_of(str(own / "events.jsonl")))
     digests.save(known, str(own / "ledger.json"), Disk(fsync=False), nonce="fuzz")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anyio.from_thread import start_blocking_portal
 
+from bullpen.fleet.host.agent_operations import AgentOperations
 from bullpen.protocol.clock import Clock, now_ms
 from bullpen.store.contract import Store, StoreLimits
 from bullpen.store.hosted.client import HostedStore
@@ -34,11 +35,22 @@ async def hosting(
     lease_s: float = LEASE_S,
     clock: Clock = now_ms,
 ) -> AsyncIterator[str]:
-    """A door to a store in this loop; gives its path."""
+    """A door to a store in this loop, which runs operations for agents; gives its path."""
     with tempfile.TemporaryDirectory(prefix="bp-") as folder:
         path = str(Path(folder) / "d" / "s")
-        async with HostServer(store, path, TOKENS.get, limits=limits, lease_s=lease_s, clock=clock):
+        operate = AgentOperations(store, judge=_any_spec, place=_any_place, clock=clock)
+        async with HostServer(
+            store, path, TOKENS.get, limits=limits, lease_s=lease_s, operate=operate
+        ):
             yield path
+
+
+async def _any_spec(*_: object) -> None:
+    """Let agents spawn anything: other tests judge that."""
+
+
+async def _any_place(*_: object) -> None:
+    """Believe every agent where it runs."""
 
 
 class Served(HostedStore):

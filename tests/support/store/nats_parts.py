@@ -13,8 +13,8 @@ from nats.aio.client import Client
 
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.store.contract import StoreLimits
-from bullpen.store.nats.client.api_requests import api
-from bullpen.store.nats.client.connection import Bearer, Endpoint, NatsConnection
+from bullpen.store.nats.client.api_requests import api, replace
+from bullpen.store.nats.client.connection import Endpoint, NatsConnection
 from bullpen.store.nats.client.streams import prepare
 from bullpen.store.nats.store import NatsStore
 
@@ -49,17 +49,18 @@ async def empty(client: Client) -> None:
     """Remove everything that any test left on the servers."""
     for partition in range(2):
         await api(client, f"STREAM.PURGE.TEAM_{partition:02d}", None, timeout_s=10)
-    await api(client, "STREAM.PURGE.PRES", None, timeout_s=10)
-    team_keys = {"filter": "$KV.TEAMS.team.>"}
-    await api(client, "STREAM.PURGE.KV_TEAMS", team_keys, timeout_s=10)
+    await forget(client, "KV_TEAMS", "$KV.TEAMS.team.*")
 
 
-async def empty_store(
-    cluster: Cluster, limits: StoreLimits | None = None, *, bearer: Bearer | None = None
-) -> NatsStore:
-    """A store on servers without teams, as one with certain credentials has it."""
+async def forget(client: Client, stream: str, subject: str) -> None:
+    """Replace everything in a stream that cannot be purged by something empty."""
+    last = await api(client, f"STREAM.INFO.{stream}", {"subjects_filter": subject}, timeout_s=10)
+    for known in last["state"].get("subjects") or {}:
+        await replace(client, known, b"", timeout_s=10)
+
+
+async def empty_store(cluster: Cluster, limits: StoreLimits | None = None) -> NatsStore:
+    """A store on servers without teams."""
     store = NatsStore(endpoint_of(cluster), limits=limits)
-    if bearer is not None:
-        store.link.bearer = bearer
     await empty(await store.link.client())
     return store

@@ -224,6 +224,7 @@ auth tenant list --dir AUTH
 auth tenant remove other --yes --dir AUTH
 auth config --resolver /srv/accounts --dir AUTH
 auth tls --host localhost --dir AUTH
+auth upgrade --dir AUTH
 auth push --dir AUTH
 init made --template backlog --driver scripted
 up made/TEAM.toml --dry-run

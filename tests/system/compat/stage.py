@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,10 @@ _TMUX = (
 
 
 def app() -> Any:
-    """The commands, wherever they are defined: by the entry point that installs them."""
+    """The commands, wherever they are defined: in older versions, where the entry point is."""
     (found,) = entry_points(group="console_scripts", name="bullpen")
-    return sys.modules[found.load().__module__].__dict__["app"]
+    module = sys.modules[found.load().__module__]
+    return vars(module).get("app") or import_module("bullpen.doors.cli.main").app
 
 
 def copy_home(target: Path) -> Path:
@@ -47,11 +49,14 @@ def recorded_rows() -> list[dict[str, Any]]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, without what the head of a log says about the last who locked it."""
+    """All files of a folder, without what the head of a log says about the last who locked it.
+
+    The key of a person is left out: it is made when a person first does anything, also in vain.
+    """
     return {
         str(path.relative_to(folder)): data[:_HEAD_BYTES] if path.name == "head" else data
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != "person.key"
         for data in [path.read_bytes()]
     }
 

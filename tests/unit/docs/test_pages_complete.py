@@ -20,7 +20,7 @@ from bullpen.agents.drivers.scripted.script import (
 )
 from bullpen.agents.hooks import commands
 from bullpen.agents.permissions.shell.harmless import judge
-from bullpen.agents.runner.loop import Pace
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.system import environment
 from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.protocol.agent import End

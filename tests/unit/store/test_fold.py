@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    UnknownChange,
 )
 from bullpen.store.events.fold import Folded, apply, digest, fold, raw_of
 from bullpen.testing.sample_records import member, message, request, task
@@ -169,6 +170,7 @@ def test_every_kind_of_change_can_be_replayed() -> None:
         Deliver("ann", message("m1")),
         PutRequest(request("r1")),
         MarkMail("ann", ("m1",), "seen"),
+        UnknownChange({"put": "sprint"}),
     ]
     assert {type(change) for change in changes} == set(get_args(Change))
     encoded = [each.encode() for each in log(*changes)]

@@ -89,11 +89,11 @@ async def test_a_team_with_members_at_work_is_deleted_by_force_only(
         await store.beat("crew", beat)
     if state == "working":
         with pytest.raises(Refused, match=r"at work: alice\.") as error:
-            await teams.delete("crew")
+            await teams.delete("crew", by=LEAD)
         assert error.value.reason == "members_alive"
-        assert await teams.delete("crew", force=True)
+        assert await teams.delete("crew", by=LEAD, force=True)
     else:
-        assert await teams.delete("crew")
+        assert await teams.delete("crew", by=LEAD)
     assert await teams.names() == []
 
 
@@ -103,13 +103,13 @@ async def test_a_team_whose_members_fell_silent_can_be_deleted(
     beat = Presence.new(agent="alice", state="working", since_ms=ticker.ms, beat_ms=ticker.ms)
     await store.beat("crew", beat)
     ticker.ms += 10_001
-    assert await teams.delete("crew")
+    assert await teams.delete("crew", by=LEAD)
 
 
 async def test_deleting_twice_is_fine(team: Team, teams: Teams) -> None:
-    assert await teams.delete("crew")
-    assert not await teams.delete("crew")
-    assert not await teams.delete("crew", force=True)
+    assert await teams.delete("crew", by=LEAD)
+    assert not await teams.delete("crew", by=LEAD)
+    assert not await teams.delete("crew", by=LEAD, force=True)
 
 
 async def test_teams_close_their_store() -> None:
@@ -331,7 +331,7 @@ async def test_snapshots_follow_every_change_until_the_team_is_deleted(
         assert [task.id for task in (await anext(shots)).tasks] == ["1"]
         await team.mailbox.send("bob", "x", sender="alice")
         assert (await anext(shots)).members[2].unread == 1
-        await teams.delete("crew")
+        await teams.delete("crew", by=LEAD)
         with pytest.raises(NotFound):
             await anext(shots)
 

@@ -13,13 +13,16 @@ from anyio import to_thread
 
 from bullpen.agents.backends import output_log
 from bullpen.agents.contracts.backend import Launch
-from bullpen.agents.system import processes
+from bullpen.agents.system import orphans, process_owners, processes
 from bullpen.agents.system.secrets import redactor_of
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
 _AGAIN_S = 0.5
 """How often a task is cancelled again after its grace period."""
+
+_working: set[str] = set()
+"""The launches that run in this process, in whichever backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class InProcess:
 
     async def start(self, launch: Launch) -> ProcessRecord:
         """Start the task with its own context."""
+        orphans.adopt_orphans()
+        # Counted first: if another agent ends meanwhile, the record must stay.
+        _working.add(launch.nonce)
+        # Its commands are recorded one by one: this process runs the commands of several agents.
+        await to_thread.run_sync(process_owners.record, os.getpid(), process_owners.SHARED)
         place = ProcessRecord.new(
             backend=self.name,
             host=processes.host_name(),
@@ -55,6 +63,7 @@ class InProcess:
             log=launch.log,
         )
         task = asyncio.create_task(self._guarded(launch), name=f"{launch.agent}@{launch.team}")
+        task.add_done_callback(lambda _: _has_ended(launch.nonce))
         self._running[launch.nonce] = _Running(launch.agent, place, task)
         return place
 
@@ -112,6 +121,13 @@ class InProcess:
         await _cancel(held, 0)
 
 
+def _has_ended(nonce: str) -> None:
+    """Count an end. When the last agent has ended, this process is a person's again."""
+    _working.discard(nonce)
+    if not _working:
+        process_owners.forget(os.getpid())
+
+
 def _is_here(place: ProcessRecord) -> bool:
     return place.pid == os.getpid() and place.start == processes.start_of(os.getpid())
 
@@ -127,16 +143,19 @@ async def _cancel(held: Iterable[_Running], grace_s: float) -> None:
             raise Unavailable(
                 f"{agent} cannot stop itself.", remedy="Stop it from another process."
             )
-    deadline = time.monotonic() + grace_s + processes.END_S
     wait_s = max(grace_s, _AGAIN_S)
+    deadline: float | None = None
     while left:
         for task in left:
             task.cancel()
-        done, _ = await asyncio.wait(left, timeout=min(wait_s, deadline - time.monotonic()))
+        done, _ = await asyncio.wait(left, timeout=wait_s)
         wait_s = _AGAIN_S
         for task in done:
             left.pop(task)
-        if left and time.monotonic() >= deadline:
+        if deadline is None:
+            # A loop that was blocked for long gives them their time only now.
+            deadline = time.monotonic() + processes.END_S
+        elif left and time.monotonic() >= deadline:
             raise Unavailable(
                 f"The task of {', '.join(left.values())} ignores its cancellation.",
                 remedy=f"End process {os.getpid()}.",

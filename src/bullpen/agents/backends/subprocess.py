@@ -10,7 +10,7 @@ from anyio import to_thread
 from bullpen.agents.backends import output_log
 from bullpen.agents.backends.handover import cannot_start
 from bullpen.agents.contracts.backend import Launch
-from bullpen.agents.system import processes
+from bullpen.agents.system import process_owners, processes
 from bullpen.protocol.agent import ProcessRecord
 
 
@@ -50,6 +50,7 @@ class Detached:
                 os.close(log)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise cannot_start(launch, error) from None
+        process_owners.record(child.pid, launch.nonce)
         self._unreaped.add(child.pid)
         # It is reaped by its pid, so that it may outlive this object without a warning.
         child.returncode = 0

@@ -20,7 +20,7 @@ from anyio import to_thread
 from bullpen.agents.backends import output_log
 from bullpen.agents.backends.handover import Offer, cannot_start, offered
 from bullpen.agents.contracts.backend import Launch
-from bullpen.agents.system import processes
+from bullpen.agents.system import process_owners, processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
@@ -140,10 +140,23 @@ class Tmux:
         """
         start = await to_thread.run_sync(processes.start_of, pid)
         if start is not None:
+            await to_thread.run_sync(self._record_owners, pid, launch.nonce)
             await self._prepare(launch, pane, start)
             if await offer.taken(pid, start):
                 return start
         raise cannot_start(launch, await self._shown(pane) or "its process ended at once")
+
+    def _record_owners(self, pid: int, nonce: str) -> None:
+        """Record whose the process of a pane is, and what its server starts for others.
+
+        On our own server, only agents run. On the user's, people have windows too.
+        """
+        process_owners.record(pid, nonce)
+        server = processes.look(pid)
+        if server is not None:
+            ours = self._session is None and self._socket != _DEFAULT_SOCKET
+            whose = process_owners.SHARED if ours else process_owners.NOBODY
+            process_owners.record(server.parent, whose)
 
     async def _new_pane(self, launch: Launch, words: Sequence[str]) -> list[str]:
         """Open a new window in the session, which is created if it is ours and missing."""

@@ -15,6 +15,9 @@ from bullpen.protocol.agent import ProcessRecord
 NONCE = "BULLPEN_NONCE"
 """The variable that marks every process of one launch, in whatever process group."""
 
+PERSON_KEY = "BULLPEN_PERSON_KEY"
+"""The variable that can hold the key of a home's person. No agent gets it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:

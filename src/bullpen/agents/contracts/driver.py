@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.errors import BullpenError
+from bullpen.protocol.agent import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +75,23 @@ class TurnResult:
 class TurnFailed(BullpenError):
     """A failed turn. `partial` is the text before the failure; its mail may be unseen.
 
-    With `for_good`, no other turn could succeed, and the agent fails.
+    With `for_good`, no other turn could succeed, and the agent fails. `failure` says why, if the
+    model's API is the cause: it decides whether the agent is started again.
     """
 
     def __init__(
-        self, message: str, *, remedy: str = "", partial: str = "", for_good: bool = False
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        partial: str = "",
+        for_good: bool = False,
+        failure: Failure | None = None,
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.partial = partial
         self.for_good = for_good
+        self.failure = failure
 
 
 class Driver(Protocol):

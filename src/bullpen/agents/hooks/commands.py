@@ -12,12 +12,11 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import anyio
 
-from bullpen.agents.system.run_command import running, shell
+from bullpen.agents.system.run_command import keep_first, running, shell
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import json_text
 from bullpen.team.requests.mode_rules import Effect
@@ -333,17 +332,13 @@ async def _ended(
             hook.argv,
             cwd=cwd,
             env=env,
-            takes=[partial(_keep, out), partial(_keep, err)],
+            takes=[keep_first(out, OUTPUT_BYTES_MAX), keep_first(err, OUTPUT_BYTES_MAX)],
             stdin=given,
             grace_s=_GRACE_S,
         ) as command:
             with anyio.fail_after(hook.timeout_s):
                 code = await command.finished()
     return code, bytes(out), bytes(err)
-
-
-def _keep(kept: bytearray, chunk: bytes) -> None:
-    kept += chunk[: OUTPUT_BYTES_MAX - len(kept)]
 
 
 def _answer(hook: Hook, code: int, out: bytes, err: bytes) -> HookVerdict:

@@ -174,15 +174,19 @@ class AgentHooks:
         )
 
     async def _give_back_refused(self) -> None:
-        """Give back the tasks that the hooks do not let this agent complete."""
-        due, self._to_give_back = self._to_give_back, []
+        """Give back the tasks that the hooks do not let this agent complete.
+
+        Raises Unavailable if the store could not be used; what is left is given back next time.
+        """
         reason = f"a hook refused {self._hooks.breaker} times to complete it"
-        for task_id in due:
+        while self._to_give_back:
+            task_id = self._to_give_back[0]
             try:
                 await self._give_back(task_id, reason)
             except (NotFound, Refused) as error:
                 # Another member has it by now, or it was deleted.
                 self._desk.record("trouble", text=str(error))
+            self._to_give_back.pop(0)
 
     async def _run(
         self, event: str, *, task: Task | None = None, call: Call | None = None, **fields: Any

@@ -120,11 +120,16 @@ def mail_text(
 ) -> str:
     """Messages as the reader's model gets them: the user's own words, then framed mail.
 
-    A message from the lead to itself comes from a person: no tool lets an agent write to itself.
+    A person speaks in the name of the lead. So these are the messages from the lead to itself that
+    are recorded as a person's; everything else is framed.
     """
-    users = [message for message in messages if leads and message.sender == reader]
+    users = [
+        message
+        for message in messages
+        if leads and message.sender == reader and message.is_of_a_person
+    ]
     framed = frames([each for each in messages if each not in users], roster)
-    own = [f"Your user says:\n{message.text}" for message in users]
+    own = [f"Your user says:\n{harmless(message.text)}" for message in users]
     return "\n\n".join([*own, framed] if framed else own)
 
 

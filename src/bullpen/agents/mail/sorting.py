@@ -16,7 +16,7 @@ from bullpen.protocol.payloads import (
 )
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Entry
-from bullpen.team.lookup import leads
+from bullpen.team.lead_rules import may_order
 
 _POLITE = re.compile(
     r"(ok(ay)?|thanks|thank you|thx|ack|acknowledged|got it|understood|noted|will do|roger|"
@@ -52,7 +52,7 @@ def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> SortedM
     for entry in entries:
         payload = payload_of(entry.message.text)
         if isinstance(payload, PermissionResponse | PlanApprovalResponse) or (
-            isinstance(payload, Control) and _may_order(team, entry.message.sender, agent)
+            isinstance(payload, Control) and may_order(team, agent, entry.message.sender)
         ):
             orders.append((entry, payload))
             continue
@@ -70,13 +70,6 @@ def is_acknowledgement(text: str) -> bool:
         return False
     rest = _POLITE.sub("", text.lower())
     return bool(text.strip()) and not re.search(r"\w", rest)
-
-
-def _may_order(team: TeamConfig, sender: str, agent: str) -> bool:
-    """Whether the sender is the lead, or the member that spawned this agent."""
-    member = team.member(agent)
-    facts = member.agent if member is not None else None
-    return leads(team, sender) or (facts is not None and facts.parent == sender)
 
 
 def without_repeats(entries: Iterable[Entry]) -> tuple[Entry, ...]:

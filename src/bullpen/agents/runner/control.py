@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 import anyio
 
-from bullpen.protocol.agent import End
+from bullpen.protocol.agent import End, Failure
 from bullpen.team.budget.rules import OverBudget, Reached
 
 
@@ -23,6 +23,8 @@ class Ended:
     cause: str | None = None
     # The limit that it reached, if that is why.
     reached: Reached | None = None
+    # Why the model's API failed its last turn, if that is why.
+    failure: Failure | None = None
 
     @classmethod
     def at_limit(cls, over: OverBudget) -> Self:

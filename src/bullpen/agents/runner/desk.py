@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,8 @@ from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.transcript import Transcript
 from bullpen.agents.work.complete import complete, refuse_added
 from bullpen.agents.work.tree_of_task import TreeWork
-from bullpen.errors import BullpenError
+from bullpen.agents.work.until_stored import until_stored
+from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.clock import ms_of
 from bullpen.protocol.names import LEAD
@@ -32,10 +33,14 @@ from bullpen.protocol.policy import Mode
 from bullpen.protocol.presence import AgentState
 from bullpen.protocol.task import Task
 from bullpen.store.contract import Entry
+from bullpen.team.commit import new_id
+from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
 _ACTIONS_KEPT = 3
+# Deadlines are checked every 10 seconds, and only while somebody waits for an answer.
+_LATE_S = 20.0
 
 
 @dataclass(slots=True)
@@ -97,16 +102,23 @@ class RunnerDesk:
         # Tasks that it gave back and must not take again.
         self.given_back: set[str] = set()
         self.hooks = AgentHooks(self, end_agent=self._end, give_back=self.give_back)
-        self.planning = PlanMode(self, nonce=nonce)
+        deadlines = RequestDeadlines(
+            team.approvals, by=agent, clock=now, now=anyio.current_time, late_s=_LATE_S
+        )
+        self.planning = PlanMode(self, nonce=nonce, deadlines=deadlines)
         self.spending = Spending(self, nonce=nonce, cut_turn=self.control.cut)
         self._work = TreeWork(team, agent, spec)
         self._redactor = Redactor(env, spec.env_asked)
         self._changed = anyio.Event()
-        self._gate = Gate(self, self.hooks, change=lambda: self._changed)
+        self._gate = Gate(self, self.hooks, change=lambda: self._changed, deadlines=deadlines)
         self._transcript = transcript
         self._now = now
         # Messages that were already given to the driver in this turn.
         self._given: set[str] = set()
+        # Messages that were in a successful request but are not marked as seen yet.
+        self._read: dict[str, None] = {}
+        # Messages to the lead that are not stored yet, by their keys.
+        self._unsent: dict[str, tuple[str, str]] = {}
         self._remembers = remembers
 
     def _end(self, why: str) -> None:
@@ -138,7 +150,12 @@ class RunnerDesk:
         return self._redactor.text(text)
 
     async def may_spend(self) -> None:
-        await self.spending.check()
+        # The turn ends at its deadline, whatever the store does.
+        await until_stored(self.spending.check, tell=self.trouble)
+
+    def trouble(self, error: BullpenError) -> None:
+        """Note what went wrong and is tried again."""
+        self.record("trouble", text=str(error))
 
     async def enter_plan_mode(self) -> None:
         await self.planning.enter()
@@ -158,16 +175,31 @@ class RunnerDesk:
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         return await complete(self, self.hooks, self._work, task_id, report=report)
 
-    async def give_back(self, task_id: str, reason: str) -> None:
-        """Give a task back and never take it again."""
-        await self.team.tasks.release(task_id, by=self.agent, reason=reason)
-        self.attempts.pop(task_id, None)
+    async def give_back(
+        self, task_id: str, reason: str, text: str | None = None, summary: str | None = None
+    ) -> None:
+        """Give a task back, tell the lead why, and never take it again."""
         self.given_back.add(task_id)
+        try:
+            await self.team.tasks.release(
+                task_id, by=self.agent, reason=reason, text=text, summary=summary
+            )
+        except Refused:
+            self.attempts.pop(task_id, None)
+            raise
+        self.attempts.pop(task_id, None)
 
     async def tell_lead(self, text: str, summary: str) -> None:
         """Send a message to the lead, unless this agent is the lead."""
         if not self.is_lead:
-            await self.team.mailbox.send(LEAD, text, sender=self.agent, summary=summary)
+            self._unsent[new_id()] = text, summary
+            await self.send_unsent()
+
+    async def send_unsent(self) -> None:
+        """Send what could not be sent to the lead before. Raises Unavailable."""
+        for key, (text, summary) in list(self._unsent.items()):
+            await self.team.mailbox.send(LEAD, text, sender=self.agent, summary=summary, key=key)
+            del self._unsent[key]
 
     async def created(self, task: Task) -> None:
         why = await self.hooks.task_created(task)
@@ -180,7 +212,8 @@ class RunnerDesk:
         Messages that its driver remembers from before a restart are marked as seen.
         """
         box = await self.team.mailbox.read(self.agent)
-        fresh = tuple(entry for entry in box.unread if entry.id not in self._given)
+        done = self._given | self._read.keys()
+        fresh = tuple(entry for entry in box.unread if entry.id not in done)
         known = [entry.id for entry in fresh if self._remembers(entry.id)]
         if known:
             await self.seen(known)
@@ -223,8 +256,22 @@ class RunnerDesk:
             await changed.wait()
 
     async def seen(self, ids: Sequence[str]) -> None:
-        if ids:
-            await self.team.mailbox.mark(self.agent, list(ids), "seen")
+        try:
+            await self.seen_for_sure(ids)
+        except Unavailable as error:
+            # The request succeeded; this is made up for before the next turn.
+            self.trouble(error)
+
+    async def seen_for_sure(self, ids: Sequence[str]) -> None:
+        """Mark messages as seen, also those that could not be marked before. Raises Unavailable."""
+        self._read |= dict.fromkeys(ids)
+        if self._read:
+            await self.team.mailbox.mark(self.agent, list(self._read), "seen")
+            self._read.clear()
+
+    def not_given(self, ids: Iterable[str]) -> None:
+        """Give these messages again: the turn that they were for did not begin."""
+        self._given.difference_update(ids)
 
     def turn_over(self) -> None:
         """End a turn: from now on, unseen mail is given again."""
@@ -271,7 +318,7 @@ class RunnerDesk:
         self.wrote_to[to] = self.redacted(summary)
 
     def wake_later(self, seconds: float, note: str) -> None:
-        self.timers.append((self._now() / 1000 + seconds, note))
+        self.timers.append((anyio.current_time() + seconds, note))
         self.control.wake()
 
     def wake(self, note: str) -> None:
@@ -283,7 +330,7 @@ class RunnerDesk:
 
     def due_notes(self) -> list[str]:
         """The notes that are due; each is returned once."""
-        now = self._now() / 1000
+        now = anyio.current_time()
         due = [note for at, note in self.timers if at <= now]
         self.timers = [timer for timer in self.timers if timer[0] > now]
         notes, self.notes = [*self.notes, *due], []
@@ -293,4 +340,4 @@ class RunnerDesk:
         """Seconds until the next timer, if there is one."""
         if not self.timers:
             return None
-        return max(0.0, min(at for at, _ in self.timers) - self._now() / 1000)
+        return max(0.0, min(at for at, _ in self.timers) - anyio.current_time())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+
+import anyio
+
 from bullpen.agents.mail.message_frame import harmless
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
-from bullpen.protocol.clock import Clock
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.agents import rules as agent_rules
@@ -34,17 +38,18 @@ UNTIL_DONE = "until_done"
 class Duties:
     """The tasks of one agent, and for a lead those of the team."""
 
-    def __init__(self, desk: RunnerDesk, *, reply_s: float, clock: Clock) -> None:
+    def __init__(self, desk: RunnerDesk, *, reply_s: float) -> None:
         self._desk = desk
         self._tasks = desk.team.tasks
         self._reply_s = reply_s
-        self._clock = clock
-        self._renewed = 0.0
+        self._renewed = -math.inf
         self._announced: set[tuple[str, int]] = set()
         self._reminded = 0
         self._remind_at: float | None = None
         # Tasks whose worktree could not be prepared: when to try again, and the tries so far.
         self._put_off: dict[str, tuple[float, int]] = {}
+        # Tasks that it began to claim and was not told about yet.
+        self._claiming: set[str] = set()
         self._asides: list[str] = []
         self._progress: object = None
         self._rest_since: float | None = None
@@ -53,12 +58,17 @@ class Duties:
 
     async def adopt(self) -> None:
         """Resume the tasks that this agent had in progress before a restart."""
+        asides: list[str] = []
         for task in self._owned((await self._tasks.list()).tasks):
             if task.status == "in_progress":
                 self._desk.attempts[task.id] = task.facts.attempt
                 # What it waited for may have ended with the earlier process.
-                self._remind_at = self._clock() / 1000
-                self._asides += await self._begin(task) or []
+                self._remind_at = anyio.current_time()
+                ready = await self._begin(task)
+                # The earlier process may have ended before it told the agent of the task.
+                told = _told("This task is yours and in progress", task)
+                asides += [] if ready is None else [told, *ready]
+        self._asides = asides
 
     async def notes(self) -> list[str]:
         """Why this agent should have a turn although it has no mail."""
@@ -66,6 +76,10 @@ class Duties:
         tasks = (await self._tasks.list()).tasks
         own = self._owned(tasks)
         working = [task for task in own if task.status == "in_progress"]
+        for task in working:
+            if task.id in self._claiming and task.id not in desk.attempts:
+                # The claim was stored although the store could not say so.
+                return await self._take_up(task)
         if working:
             return await self._remind(working)
         # Its tasks are done or have other owners by now, so there is no reminder.
@@ -92,17 +106,25 @@ class Duties:
         for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
             if task.id in self._desk.given_back or self._is_put_off(task):
                 continue
+            self._claiming.add(task.id)
             try:
                 claimed = await self._tasks.claim(task.id, by=desk.agent, lease_s=LEASE_S)
             except Refused:
                 # Another member was faster.
+                self._claiming.discard(task.id)
                 continue
-            self._reminded = 0
-            self._remind_at = None
-            ready = await self._begin(claimed)
-            if ready is not None:
-                return ["\n\n".join([_told("You have claimed task", claimed), *ready])]
+            if told := await self._take_up(claimed):
+                return told
         return []
+
+    async def _take_up(self, task: Task) -> list[str]:
+        """Get ready for a task that this agent has claimed; returns what to tell it."""
+        self._reminded = 0
+        self._remind_at = None
+        ready = await self._begin(task)
+        self._claiming.discard(task.id)
+        told = _told("You have claimed task", task)
+        return [] if ready is None else ["\n\n".join([told, *ready])]
 
     async def _begin(self, task: Task) -> list[str] | None:
         """Prepare the worktree; returns what to tell the agent, None if it could not be done."""
@@ -116,7 +138,7 @@ class Duties:
         return [] if ready is None else [ready]
 
     def _is_put_off(self, task: Task) -> bool:
-        return self._clock() / 1000 < self._put_off.get(task.id, (0.0, 0))[0]
+        return anyio.current_time() < self._put_off.get(task.id, (-math.inf, 0))[0]
 
     async def _not_begun(self, task: Task, error: BullpenError) -> None:
         """Leave a task whose worktree could not be prepared: forever, or for some time."""
@@ -124,7 +146,7 @@ class Duties:
         if isinstance(error, Unavailable):
             # It may work later, for example after a full disk was cleaned up.
             delay = min(_PUT_OFF_S * 2**times, _PUT_OFF_MAX_S)
-            self._put_off[task.id] = self._clock() / 1000 + delay, times + 1
+            self._put_off[task.id] = anyio.current_time() + delay, times + 1
         else:
             self._desk.given_back.add(task.id)
         if times == 0:
@@ -147,13 +169,12 @@ class Duties:
 
     async def _remind(self, working: list[Task]) -> list[str]:
         """Remind the agent of its tasks in progress; finally give them back."""
-        now = self._clock() / 1000
+        now = anyio.current_time()
         if self._remind_at is None or now < self._remind_at:
             return []
-        self._remind_at = None
-        self._reminded += 1
         named = ", ".join(f"#{task.id}" for task in working)
-        if self._reminded <= _REMINDERS_MAX:
+        if self._reminded < _REMINDERS_MAX:
+            self._remind_at, self._reminded = None, self._reminded + 1
             words = (
                 f"Task {named} is still yours and in progress. Finish it and set it to completed."
                 " If you cannot, set it to pending, or ask the member you are waiting for."
@@ -161,21 +182,27 @@ class Duties:
             return [words]
         reason = f"{self._desk.agent} ended its turns without finishing"
         for task in working:
-            await self._desk.give_back(task.id, reason)
-        if self._desk.is_lead:
-            # A message from the lead to itself would count as its user's words.
-            return [f"Task {named} is no longer yours: you did not finish it."]
-        text = f"I gave task {named} back: I did not finish it after {_REMINDERS_MAX} reminders."
-        await self._desk.tell_lead(text, f"Gave task {named} back")
-        return []
+            summary = f"Gave task #{task.id} back"
+            text = f"I gave task #{task.id} back: I did not finish it"
+            text += f" after {_REMINDERS_MAX} reminders."
+            with suppress(Refused):
+                # It may be somebody else's by now.
+                await self._desk.give_back(task.id, reason, text, summary)
+        self._remind_at, self._reminded = None, self._reminded + 1
+        # A lead gets no message from itself.
+        mine = f"Task {named} is no longer yours: you did not finish it."
+        return [mine] if self._desk.is_lead else []
 
     async def give_back_over_budget(self, over: OverBudget) -> None:
         """Give back a task whose budget is used up, and say so."""
         task_id = over.reached.name
-        await self._desk.give_back(task_id, over.message)
-        self._asides.append(f"{over.message} You gave task #{task_id} back. Do not work on it.")
         summary = f"Gave task #{task_id} back: its budget is used up"
-        await self._desk.tell_lead(f"I gave task #{task_id} back. {over}", summary)
+        with suppress(Refused):
+            # It may have been given back before, or taken by somebody else.
+            await self._desk.give_back(
+                task_id, over.message, f"I gave task #{task_id} back. {over}", summary
+            )
+        self._asides.append(f"{over.message} You gave task #{task_id} back. Do not work on it.")
 
     def asides(self) -> list[str]:
         """Texts for the next turn that do not start one; each is returned once."""
@@ -185,7 +212,7 @@ class Duties:
     async def _lead_on(self) -> list[str]:
         """Remind a lead that everyone is idle and the goal is not reached, but not forever."""
         snapshot = await self._desk.team.snapshot()
-        now = self._clock() / 1000
+        now = anyio.current_time()
         if self._busy(snapshot) or any(map(is_queued, snapshot.tasks)):
             self._rest_since = None
             # The end of a turn comes by mail, but a stop during one does not.
@@ -240,7 +267,7 @@ class Duties:
 
     async def renew(self) -> None:
         """Renew the leases of its tasks in progress."""
-        now = self._clock() / 1000
+        now = anyio.current_time()
         if not self._desk.attempts or now - self._renewed < _RENEW_S:
             return
         self._renewed = now
@@ -259,7 +286,7 @@ class Duties:
 
     def turn_ended(self, *, interrupted: bool) -> None:
         """Schedule the next reminder, later if the agent waits for someone."""
-        now = self._clock() / 1000
+        now = anyio.current_time()
         desk = self._desk
         asked = desk.wrote_to or desk.timers or desk.planning.waits_for
         waits = bool(asked or interrupted)
@@ -274,10 +301,10 @@ class Duties:
         """Seconds until a reminder may be due."""
         times = [self._look_at, self._remind_at if self._desk.attempts else None]
         if self._desk.spec.claims and not self._desk.attempts:
-            now = self._clock() / 1000
+            now = anyio.current_time()
             times += [at for at, _ in self._put_off.values() if at > now]
         due = [time for time in times if time is not None]
-        return max(0.0, min(due) - self._clock() / 1000) if due else None
+        return max(0.0, min(due) - anyio.current_time()) if due else None
 
     def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name

@@ -32,6 +32,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Approver
 from bullpen.protocol.request import Answerer, Request
 from bullpen.team.requests import rules as request_rules
+from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.requests.mode_rules import approver_of
 
 _LOOK_EVERY_S = 2.0
@@ -52,7 +53,14 @@ class Surroundings:
 class Gate:
     """The gate of one agent. It only asks those who decide, in order."""
 
-    def __init__(self, desk: Desk, hooks: AgentHooks, *, change: Callable[[], anyio.Event]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        hooks: AgentHooks,
+        *,
+        change: Callable[[], anyio.Event],
+        deadlines: RequestDeadlines,
+    ) -> None:
         """`change` returns the event of the next change in the team."""
         self._desk = desk
         self._team = desk.team
@@ -60,6 +68,7 @@ class Gate:
         self._hooks = hooks
         self._around = surroundings(desk.folder, desk.env)
         self._change = change
+        self._deadlines = deadlines
         self._tree = SharedTree(desk)
         # The rights at the last call.
         self.current: Rights | None = None
@@ -189,6 +198,7 @@ class Gate:
         with self._desk.waiting(f"permission from {whom} for {call} ({request.id})"):
             while request.state == "pending":
                 change = self._change()
+                await self._deadlines.keep()
                 request = await self._team.approvals.get(request.id)
                 if request.state != "pending":
                     break

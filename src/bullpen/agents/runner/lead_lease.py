@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import anyio
+
 from bullpen.agents.system import processes
 from bullpen.errors import Conflict
 from bullpen.protocol.agent import ProcessRecord
@@ -12,6 +14,8 @@ from bullpen.team.team import Team
 
 _LEASE_S = 60.0
 _RENEW_S = 20.0
+_WATCH_S = 30.0
+"""For how long a lease of another machine must not be renewed before it is taken over."""
 
 
 class LeadHold:
@@ -25,15 +29,38 @@ class LeadHold:
         self._taken_s: float | None = None
 
     async def take(self) -> None:
-        """Take the lead lease. Raises Conflict while a living process holds it."""
+        """Take the lead lease. Raises Conflict while a living process holds it.
+
+        A process on this machine leads as long as it lives, and not only until some time of a
+        clock. The clock of another machine may be wrong, so what counts is whether it renews.
+        """
         held = await self._agents.leader()
         gone = held is not None and holder_is_gone(held)
+        if held is not None and held.nonce != self._nonce and not gone:
+            left_s = (held.until_ms - self._clock()) / 1000
+            if held.host == self._place.host:
+                if held.pid != self._place.pid and _runs(held):
+                    raise _leads(held)
+            elif not 0 < left_s <= _LEASE_S:
+                await self._watch(held)
+                gone = True
         await self._agents.take_lead(self._lease(), by=LEAD, holder_gone=gone)
-        self._taken_s = self._clock() / 1000
+        self._taken_s = anyio.current_time()
+
+    async def _watch(self, held: LeadLease) -> None:
+        """Wait whether another machine renews its lease. Raises Conflict if it does."""
+        until = anyio.current_time() + _WATCH_S
+        while anyio.current_time() < until:
+            await anyio.sleep(1.0)
+            now = await self._agents.leader()
+            if now is None:
+                return
+            if (now.nonce, now.until_ms) != (held.nonce, held.until_ms):
+                raise _leads(now)
 
     async def renew(self) -> None:
         """Renew the lead lease, if held. Raises Conflict if another process took it."""
-        now = self._clock() / 1000
+        now = anyio.current_time()
         if self._taken_s is None or now - self._taken_s < _RENEW_S:
             return
         held = await self._agents.leader()
@@ -63,4 +90,16 @@ def holder_is_gone(lease: LeadLease) -> bool:
     """Whether the process that leads is certainly dead. Only its own machine can tell."""
     if lease.host != processes.host_name() or lease.pid is None or lease.start is None:
         return False
-    return not processes.is_alive(lease.pid, lease.start)
+    return not _runs(lease)
+
+
+def _runs(lease: LeadLease) -> bool:
+    known = lease.pid is not None and lease.start is not None
+    return known and processes.is_alive(lease.pid or 0, lease.start or "")
+
+
+def _leads(held: LeadLease) -> Conflict:
+    return Conflict(
+        f"Process {held.pid} on {held.host} leads this team.",
+        remedy="Wait until it ends, or stop it.",
+    )

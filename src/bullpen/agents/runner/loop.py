@@ -6,32 +6,34 @@ result and tells the lead. Orders are obeyed at once, even during a turn, and ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
 from bullpen.agents.contracts.driver import Driver, TurnFailed, TurnInput
 from bullpen.agents.mail.briefing import briefing_text
-from bullpen.agents.mail.sorting import SortedMail, triage
-from bullpen.agents.runner.control import Ended, Interruption
+from bullpen.agents.mail.sorting import SortedMail
+from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.duties import Duties
-from bullpen.agents.runner.heartbeat import Heartbeat
-from bullpen.agents.runner.idle_notice import idle_notice
+from bullpen.agents.runner.heartbeat import Heartbeat, RosterEntry
 from bullpen.agents.runner.lead_lease import LeadHold
-from bullpen.agents.system.transcript import NAME as TRANSCRIPT
-from bullpen.agents.system.transcript import rows
+from bullpen.agents.runner.orders import Orders
+from bullpen.agents.runner.pace import Pace
+from bullpen.agents.runner.record_end import END_S, end_if_gone, record_end, unless_gone
+from bullpen.agents.runner.turn_end import TurnEnd, idle_notice, last_turn, written_to_peers
 from bullpen.agents.tools.jobs import end_jobs
+from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
-from bullpen.protocol.agent import End, ProcessRecord
+from bullpen.protocol.agent import End, Failure, ProcessRecord
 from bullpen.protocol.clock import Clock, now_ms
-from bullpen.protocol.payloads import Control
 from bullpen.store.contract import Entry
-from bullpen.team.agents.operations import AgentTurn
+from bullpen.team.agents.turns import AgentTurn
 from bullpen.team.budget.rules import OverBudget
 
 T = TypeVar("T")
@@ -39,27 +41,7 @@ T = TypeVar("T")
 _GO_ON = (
     "Your process ended in the middle of a turn and was restarted. Continue where you left off."
 )
-_DELETED = "the team was deleted"
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The intervals of a runner, in seconds. Tests set their own."""
-
-    beat_s: float = 4.0
-    beat_ttl_s: float = 10.0
-    start_s: float = 120.0
-    # How long to wait for more reports while teammates are working.
-    gather_s: float = 10.0
-    # The longest that a turn may take.
-    turn_s: float = 3600.0
-    # After a failed turn: wait, try again, finally give up.
-    retry_s: float = 30.0
-    retries_max: int = 3
-    # How often the deadline of an agent's plan is checked.
-    plan_look_s: float = 10.0
-    # How long an agent that asked someone may wait before it is reminded of its task.
-    reply_s: float = 120.0
+_TROUBLES_MAX = 10
 
 
 class Runner:
@@ -82,15 +64,23 @@ class Runner:
         self._clock = clock
         self._pace = pace
         self._lead_hold = LeadHold(desk.team, nonce=desk.nonce, place=place, clock=clock)
-        self._duties = Duties(desk, reply_s=pace.reply_s, clock=clock)
+        self._duties = Duties(desk, reply_s=pace.reply_s)
         self._heartbeat = Heartbeat(
             desk, place=place, clock=clock, pace=(pace.beat_s, pace.beat_ttl_s)
         )
         self._control = desk.control
-        self._paused = False
+        self._orders = Orders(desk)
         self._reports_since: float | None = None
+        # Why the next turn begins, besides mail; kept until it has begun.
+        self._reasons: list[str] = []
+        # The end of the last turn, until every part of it is stored.
+        self._pending: TurnEnd | None = None
+        # How many times in a row the store could not be used.
+        self._troubles = 0
         self._failures = 0
-        self._not_before = 0.0
+        self._failure: Failure | None = None
+        self._not_before = -math.inf
+        self._entry = RosterEntry(desk, look_s=pace.place_look_s)
 
     async def run(self) -> Ended:
         """Work until the end; returns how it ended. Raises only if the end cannot be recorded."""
@@ -98,7 +88,7 @@ class Runner:
             await self._begin()
         except (BullpenError, TimeoutError) as error:
             cause = str(error) or f"It was not ready after {self._pace.start_s:.0f} s."
-            return await self._conclude(Ended("failed", cause))
+            return await self._conclude(self._control.ended or Ended("failed", cause))
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._live)
@@ -120,26 +110,43 @@ class Runner:
 
     async def _begin(self) -> None:
         """Get ready, then record it: `spawn` waits for this handshake."""
-        await self._heartbeat.beat()
+        await self._patiently(self._heartbeat.beat)
         # A program is started in the mode of its agent.
-        self._desk.planning.adopt((await self._team.agents.get(self._name))[1])
+        _, asked = await self._patiently(lambda: self._team.agents.get(self._name))
+        self._desk.planning.adopt(asked)
         with anyio.fail_after(self._pace.start_s):
             await self._driver.start(self._desk)
         # Proves that mail can be received: raises if it cannot be read.
-        await self._desk.unread()
+        await self._patiently(self._desk.unread)
         if self._desk.is_lead:
-            await self._lead_hold.take()
-        facts = await self._team.agents.ready(self._name, nonce=self._desk.nonce, place=self._place)
-        await self._desk.spending.adopt(facts, self._desk.folder)
+            await self._patiently(self._lead_hold.take)
+        facts = await self._patiently(
+            lambda: self._team.agents.ready(self._name, nonce=self._desk.nonce, place=self._place)
+        )
+        await self._patiently(lambda: self._desk.spending.adopt(facts, self._desk.folder))
         self._desk.planning.adopt(facts)
-        await self._duties.adopt()
-        if facts.launch > 1 and await anyio.to_thread.run_sync(_cut_off, self._desk.folder):
-            self._desk.notes.append(_GO_ON)
+        await self._patiently(self._duties.adopt)
+        if facts.launch > 1:
+            last = await anyio.to_thread.run_sync(last_turn, self._desk.folder, facts)
+            self._pending = last.pending
+            if last.cut_off:
+                self._desk.notes.append(_GO_ON)
         self._desk.enter("idle")
         self._desk.record(
             "ready", driver=self._driver.name, launch=facts.launch, born=facts.began_ms
         )
-        await self._heartbeat.beat()
+        await self._patiently(self._heartbeat.beat)
+
+    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do a step of the start, also if the store or the team is away for a moment."""
+        look_s = self._pace.place_look_s
+        step = partial(unless_gone, self._desk, act, again_s=look_s)
+        try:
+            return await until_stored(step, tell=self._desk.trouble, within_s=self._pace.start_s)
+        except Unavailable as error:
+            # The agent is not the cause, so it may be started again.
+            self._control.end(Ended("lost", str(error)))
+            raise
 
     async def _work(self) -> None:
         began = False
@@ -148,11 +155,20 @@ class Runner:
                 if not began:
                     await self._hooked(self._desk.hooks.started)
                     began = True
-                given = await self._next_turn()
-                if given is not None:
-                    await self._take_turn(given)
+                if self._pending is not None:
+                    # No turn begins before the last one is over for everybody.
+                    await self._carry_out(self._pending)
+                await self._desk.send_unsent()
+                await self._desk.seen_for_sure(())
+                entries = await self._next_turn()
+                if entries is not None:
+                    await self._take_turn(entries)
+                self._troubles = 0
             except NotFound as error:
-                self._control.ended = await self._end_when_not_found(error)
+                await self._end_if_gone()
+                if self._troubles == _TROUBLES_MAX:
+                    self._control.end(Ended("lost", error.message))
+                await self._wait_after(error)
             except Conflict as error:
                 self._control.ended = Ended("lost", error.message)
             except OverBudget as error:
@@ -160,65 +176,68 @@ class Runner:
             except Refused as error:
                 self._control.ended = Ended("stopped", error.message)
             except Unavailable as error:
-                self._desk.record("trouble", text=str(error))
-                await self._control.pause(self._pace.retry_s / 10)
+                await self._wait_after(error)
 
-    async def _end_when_not_found(self, error: NotFound) -> Ended:
-        """The end of an agent that did not find its team, or its place in it."""
-        try:
-            await self._team.agents.config()
-        except NotFound:
-            return Ended("stopped", _DELETED)
-        except BullpenError:
-            pass  # Whether the team exists is not known, so say what was missing.
-        return Ended("lost", error.message)
-
-    async def _next_turn(self) -> TurnInput | None:
-        """The input of the next turn, or None after a wait without a reason for one."""
+    async def _wait_after(self, error: BullpenError) -> None:
+        """Wait until the store is tried again, longer each time."""
+        self._desk.trouble(error)
         self._control.clear_wake()
-        mail = await self._sorted()
-        await self._obey(mail)
+        self._troubles = min(self._troubles + 1, _TROUBLES_MAX)
+        wait_s = min(self._pace.retry_s / 100 * 2.0**self._troubles, self._pace.retry_s / 10)
+        if self._control.ended is None:
+            await self._control.pause(wait_s)
+
+    async def _end_if_gone(self) -> None:
+        """End at once if the team, or this agent's place in it, is gone for good."""
+        await end_if_gone(self._desk, again_s=self._pace.place_look_s)
+
+    async def _next_turn(self) -> tuple[Entry, ...] | None:
+        """The mail for the next turn, or None after a wait without a reason for one."""
+        self._control.clear_wake()
+        mail = await self._orders.obey()
         answer = await self._desk.planning.look()
         if answer is not None:
             self._desk.notes.append(answer)
-        now = self._clock() / 1000
-        if self._control.ended is None and not self._paused and now >= self._not_before:
-            notes = self._desk.due_notes()
-            due = bool(mail.urgent or notes) or await self._reports_are_due(mail)
+        now = anyio.current_time()
+        if self._control.ended is None and not self._orders.paused and now >= self._not_before:
+            self._reasons += self._desk.due_notes()
+            due = bool(mail.urgent or self._reasons) or await self._reports_are_due(mail)
             if not due:
-                notes += await self._duties.notes()
-            if due or notes:
-                self._reports_since = None
+                self._reasons += await self._duties.notes()
+            if due or self._reasons:
                 # A report that came in meanwhile belongs to this turn.
-                mail = await self._sorted()
-                return await self._input(mail.mail, notes)
+                return (await self._orders.sorted_mail()).mail
             if self._duties.stalled:
                 self._control.end(Ended("finished", "nobody had anything left to do"))
         if self._control.ended is None:
             await self._control.pause(self._wait_s(mail))
         return None
 
-    async def _sorted(self) -> SortedMail:
-        """The unread mail, sorted."""
-        entries = await self._desk.unread()
-        if not entries:
-            return SortedMail((), (), urgent=False, reports=False)
-        return triage(entries, await self._team.agents.config(), agent=self._name)
+    async def _started(self, entries: tuple[Entry, ...]) -> tuple[AgentTurn, TurnInput]:
+        """Start a turn: the briefing, why there is a turn, and the mail.
 
-    async def _input(self, entries: tuple[Entry, ...], notes: list[str]) -> TurnInput:
-        """The input of a turn: the briefing, why there is a turn, and the mail."""
-        snapshot = await self._team.snapshot()
-        mail = await self._desk.inject(entries)
-        parts = [briefing_text(snapshot, self._name), *self._desk.hooks.context(), *notes]
+        If it cannot be recorded, the mail and the reasons are there for the next attempt.
+        """
+        desk = self._desk
+        try:
+            snapshot = await self._team.snapshot()
+            mail = await desk.inject(entries)
+            turn = await self._begun()
+        except Unavailable:
+            desk.not_given(entry.id for entry in entries)
+            raise
+        parts = [briefing_text(snapshot, self._name), *desk.hooks.context(), *self._reasons]
         if mail is not None:
             parts.append(mail.text)
-        return TurnInput("\n\n".join(parts), mail.ids if mail else ())
+        self._reasons, self._reports_since = [], None
+        text = "\n\n".join([*parts, *self._duties.asides()])
+        return turn, TurnInput(text, mail.ids if mail else ())
 
     async def _reports_are_due(self, mail: SortedMail) -> bool:
         """Whether reports start a turn: once nobody else is about to send one."""
         if not mail.reports:
             return False
-        now = self._clock() / 1000
+        now = anyio.current_time()
         if self._reports_since is None:
             self._reports_since = now
         if now - self._reports_since >= self._pace.gather_s:
@@ -227,9 +246,9 @@ class Runner:
 
     def _wait_s(self, mail: SortedMail) -> float | None:
         """How long to wait until something is due; None if only an event can start a turn."""
-        now = self._clock() / 1000
+        now = anyio.current_time()
         # Until then nothing can be done about what is due, so do not poll it.
-        if self._paused:
+        if self._orders.paused:
             return None
         if self._not_before > now:
             return self._not_before - now
@@ -242,30 +261,6 @@ class Runner:
         due = [time for time in times if time is not None]
         return max(0.0, min(due)) if due else None
 
-    async def _obey(self, mail: SortedMail) -> None:
-        """Obey orders and mark them as seen; no model reads them."""
-        for entry, payload in mail.orders:
-            await self._desk.seen([entry.id])
-            if not isinstance(payload, Control):
-                await self._desk.planning.heard(entry, payload)
-                continue
-            self._desk.record("order", action=payload.action, sender=entry.message.sender)
-            self._follow_order(payload)
-
-    def _follow_order(self, order: Control) -> None:
-        match order.action:
-            case "stop":
-                self._control.stop("stopped", order.reason or f"{order.sender} ordered it")
-            case "pause":
-                self._paused = True
-                self._control.interrupt("pause")
-                self._desk.enter("waiting", f"paused by {order.sender}")
-            case "resume":
-                self._paused = False
-                self._desk.enter("idle")
-            case "cancel":
-                self._control.interrupt("cancel")
-
     async def _begun(self) -> AgentTurn:
         """Start a turn. A task whose budget is used up is given back first."""
         while True:
@@ -276,44 +271,49 @@ class Runner:
                     raise
                 await self._duties.give_back_over_budget(error)
 
-    async def _take_turn(self, given: TurnInput) -> None:
+    async def _take_turn(self, entries: tuple[Entry, ...]) -> None:
         desk = self._desk
-        turn = await self._begun()
-        given = TurnInput("\n\n".join([given.text, *self._duties.asides()]), given.ids)
+        turn, given = await self._started(entries)
+        number = turn.agent.usage.turns
         desk.wrote_to.clear()
         desk.enter("working")
-        desk.record("turn", number=turn.agent.usage.turns, text=given.text, ids=list(given.ids))
+        desk.record("turn", number=number, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
         text, failure = await self._drive(given, turn.seconds_left)
-        text = desk.redacted(text)
-        failure = None if failure is None else desk.redacted(failure)
         interrupted = self._control.take_interruption()
         if desk.spending.over is not None and interrupted is None:
             interrupted = "task" if desk.spending.over.reached.scope == "task" else "limit"
-        desk.record("end", text=text, failure=failure, interrupted=interrupted)
-        if failure is None and interrupted is None:
-            # A successful turn means that its requests succeeded.
-            await desk.seen(given.ids)
-        desk.turn_over()
-        await self._settle_turn(text, failure, interrupted)
+        end = TurnEnd(
+            number,
+            desk.redacted(text),
+            ids=given.ids,
+            failure=None if failure is None else desk.redacted(failure),
+            interrupted=interrupted,
+            peers=written_to_peers(desk.wrote_to),
+        )
+        self._pending = end
+        desk.record("end", **end.row())
+        await self._carry_out(end)
 
     async def _drive(self, given: TurnInput, left_s: float | None) -> tuple[str, str | None]:
         """The final text of a turn, and why it failed if it did."""
         # Slightly later than the limit, so that it has passed by the team's clock too.
         most_s = min(self._pace.turn_s, self._pace.turn_s if left_s is None else left_s + 0.05)
+        self._failure = None
         try:
             with self._control.begin(anyio.current_time() + most_s):
                 if self._control.woken:
                     # Obey an order that came after the mail was sorted.
-                    await self._obey(await self._sorted())
+                    await self._orders.obey()
                 if self._control.ended is not None:
                     # A signal came before there was a turn to interrupt.
                     self._control.interrupt("stop")
                 result = await self._driver.turn(given, self._desk)
                 return result.text, None
         except TurnFailed as error:
+            self._failure = error.failure
             if error.for_good:
-                self._control.end(Ended("failed", str(error)))
+                self._control.end(Ended("failed", str(error), failure=error.failure))
             return error.partial, str(error)
         except OverBudget:
             return "", None
@@ -334,40 +334,56 @@ class Runner:
                 await self._desk.spending.check()
         return self._desk.spending.over is not None
 
-    async def _settle_turn(
-        self, text: str, failure: str | None, interrupted: Interruption | None
-    ) -> None:
+    async def _carry_out(self, end: TurnEnd) -> None:
+        """Store every part of the end of a turn, then go on. Whatever is stored stays stored.
+
+        Raises Unavailable if a part could not be stored; then call it again later.
+        """
         desk = self._desk
-        idle = None
-        if interrupted is None and not desk.is_lead:
-            idle = await idle_notice(desk, text, failure, now_ms=self._clock())
-        await desk.spending.end_turn(idle)
-        over = desk.spending.over
-        if over is not None and over.reached.scope == "task":
-            await self._duties.give_back_over_budget(over)
-        elif over is not None:
+        desk.turn_over()
+        try:
+            # A successful turn means that its requests succeeded.
+            await desk.seen_for_sure(end.ids if end.succeeded else ())
+            idle = None
+            if end.interrupted is None and not desk.is_lead:
+                idle = await idle_notice(desk, end, now_ms=self._clock())
+            await desk.spending.end_turn(end.number, idle)
+            reached = self._duties.until_done and await self._team.agents.result() is not None
+            over = desk.spending.over
+            if over is not None and over.reached.scope == "task":
+                await self._duties.give_back_over_budget(over)
+        except Unavailable as error:
+            desk.enter("waiting", f"storing the end of its turn: {error.message}")
+            raise
+        self._pending = None
+        if over is not None and over.reached.scope != "task":
             self._control.end(Ended.at_limit(over))
         if desk.leaving is not None:
             self._control.end(Ended("finished", desk.leaving))
-        elif self._duties.until_done and await self._team.agents.result() is not None:
+        elif reached:
             self._control.end(Ended("finished", "the goal is reached"))
-        if failure is None:
+        await self._go_on_after(end)
+
+    async def _go_on_after(self, end: TurnEnd) -> None:
+        """Rest after a turn, or wait for the next attempt if it failed."""
+        desk = self._desk
+        if end.failure is None:
             self._failures = 0
-            self._duties.turn_ended(interrupted=interrupted is not None)
-            if interrupted is None and self._control.ended is None:
-                await self._may_rest(text)
-            if not self._paused:
+            self._duties.turn_ended(interrupted=end.interrupted is not None)
+            if end.succeeded and self._control.ended is None and not end.late:
+                await self._may_rest(end.text)
+            if not self._orders.paused:
                 self._rest()
             return
         self._failures += 1
         if self._failures > self._pace.retries_max:
-            self._control.end(Ended("failed", failure))
+            self._control.end(Ended("failed", end.failure, failure=self._failure))
             return
         # The note or task that started the turn must not be lost with it.
-        desk.notes.append(f"Your last turn failed ({failure}). Continue where you left off.")
+        desk.notes.append(f"Your last turn failed ({end.failure}). Continue where you left off.")
         delay = self._pace.retry_s * 2 ** (self._failures - 1)
-        self._not_before = self._clock() / 1000 + delay
-        desk.enter("waiting", f"trying again in {delay:.0f} s: {failure}")
+        self._not_before = anyio.current_time() + delay
+        desk.enter("waiting", f"trying again in {delay:.0f} s: {end.failure}")
 
     async def _may_rest(self, text: str) -> None:
         """Ask the hooks. If one refuses, its reason starts another turn."""
@@ -402,60 +418,53 @@ class Runner:
                 async with aclosing(self._team.changes(agent=self._name)) as changes:
                     async for _ in changes:
                         if self._control.in_turn:
-                            await self._obey(await self._sorted())
+                            await self._orders.obey()
                         self._desk.notify_waiting()
                         self._control.wake()
-            except NotFound:
-                self._control.stop("stopped", _DELETED)
-                return
             except BullpenError as error:
-                self._desk.record("trouble", text=str(error))
+                if isinstance(error, NotFound):
+                    await self._end_if_gone()
+                self._desk.trouble(error)
                 await anyio.sleep(self._pace.retry_s / 10)
 
     async def _live(self) -> None:
         """Send heartbeats and renew leases until this launch may no longer act."""
-        try:
-            await self._heartbeat.go_on(self._duties.renew, self._lead_hold.renew)
-        except NotFound:
-            self._control.stop("stopped", _DELETED)
-        except Conflict as error:
-            self._control.stop("lost", error.message)
+        while self._control.ended is None:
+            try:
+                await self._heartbeat.go_on(
+                    self._duties.renew, self._lead_hold.renew, self._entry.check
+                )
+            except NotFound:
+                await self._end_if_gone()
+            except Conflict as error:
+                self._control.stop("lost", error.message)
 
     async def _conclude(self, ended: Ended) -> Ended:
-        """Record the end: the last heartbeat, the tasks given back, the lead told."""
+        """Record the end: the last turn, the last heartbeat, the tasks given back, the lead told.
+
+        Raises Unavailable if that cannot be recorded.
+        """
         desk = self._desk
         if ended.cause is not None:
             ended = replace(ended, cause=desk.redacted(ended.cause))
-        with anyio.move_on_after(30, shield=True):
-            try:
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(END_S):
                 await end_jobs(desk)
                 await self._driver.aclose()
-                await self._lead_hold.leave()
-                ending = await self._team.agents.end(
-                    self._name,
-                    ended.end,
-                    by=self._name,
-                    nonce=self._desk.nonce,
-                    cause=ended.cause,
-                    reached=ended.reached,
-                )
-                if ending is not None and ending.agent.end is not None:
-                    # The member that stopped it has already recorded how it ended.
-                    ended = Ended(ending.agent.end, ending.agent.cause)
-                desk.enter("failed" if ended.end in ("failed", "lost") else "stopped", ended.cause)
+            try:
+                ended = await record_end(desk, ended, before=self._before_the_end)
                 await self._heartbeat.beat()
-                await desk.hooks.ended(ended.cause)
+                with anyio.move_on_after(END_S):
+                    await desk.hooks.ended(ended.cause)
             except (NotFound, Refused):
                 # The team is gone, or this launch may no longer act.
                 pass
         desk.record("ended", end=ended.end, cause=ended.cause)
         return ended
 
-
-def _cut_off(folder: Path) -> bool:
-    """Whether the last recorded turn has no end, or was interrupted."""
-    last: dict[str, Any] = {}
-    for row in rows(folder / TRANSCRIPT):
-        if row.get("kind") in ("turn", "end"):
-            last = row
-    return last.get("kind") == "turn" or last.get("interrupted") in ("stop", "limit")
+    async def _before_the_end(self) -> None:
+        """Store what must be stored before the end of this agent is."""
+        if self._pending is not None:
+            await self._carry_out(self._pending)
+        await self._desk.seen_for_sure(())
+        await self._lead_hold.leave()

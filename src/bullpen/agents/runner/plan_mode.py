@@ -19,6 +19,7 @@ from bullpen.protocol.policy import Mode
 from bullpen.protocol.request import Answerer, Request
 from bullpen.store.contract import Entry
 from bullpen.store.private_folder import make_private
+from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.requests.mode_rules import plan_approver_of
 from bullpen.team.requests.plan_rules import PlanStatus
 
@@ -26,8 +27,9 @@ from bullpen.team.requests.plan_rules import PlanStatus
 class PlanMode:
     """The plans of one launch of an agent, and their answers."""
 
-    def __init__(self, desk: Desk, *, nonce: str) -> None:
+    def __init__(self, desk: Desk, *, nonce: str, deadlines: RequestDeadlines) -> None:
         self._desk = desk
+        self._deadlines = deadlines
         self._team = desk.team
         self._agent = desk.agent
         self._folder = Path(desk.env.get("BULLPEN_HOME") or desk.folder) / "plans"
@@ -99,6 +101,7 @@ class PlanMode:
         """What to tell the model if the plan was answered, else None."""
         if self.waits_for is None:
             return None
+        await self._deadlines.keep()
         status = await self._team.plans.settle(self._agent, nonce=self._nonce)
         if status.answer == "waiting":
             return None
@@ -130,7 +133,7 @@ class PlanMode:
             return self._ignored(entry, f"{request.to} was asked, not {sender}")
         try:
             await self._team.approvals.answer(
-                request.id, by=sender, voice="agent", **_content(answer)
+                request.id, by=sender, voice="agent", **answer_content(answer)
             )
         except (Refused, Conflict) as error:
             return self._ignored(entry, error.message)
@@ -164,7 +167,8 @@ class PlanMode:
             ) from error
 
 
-def _content(answer: PermissionResponse | PlanApprovalResponse) -> dict[str, Any]:
+def answer_content(answer: PermissionResponse | PlanApprovalResponse) -> dict[str, Any]:
+    """The arguments of `approvals.answer` for an answer that came as a message."""
     if isinstance(answer, PlanApprovalResponse):
         return {
             "approve": answer.approved,

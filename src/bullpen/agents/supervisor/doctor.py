@@ -13,6 +13,7 @@ from bullpen.agents.runner.lead_lease import holder_is_gone
 from bullpen.agents.supervisor.roster_view import RosterView
 from bullpen.agents.system import processes
 from bullpen.agents.system.folders import home_mark
+from bullpen.agents.system.process_owners import launch_of_each, owners
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentFacts, ProcessRecord
 from bullpen.store.contract import Finding
@@ -25,11 +26,14 @@ async def examine_team(team: Team, *, fix: bool, by: str) -> list[Finding]:
     """Find agents whose processes are gone, and a lead lease that a dead process holds."""
     roster = RosterView(team)
     findings = []
-    beats = await team.agents.presence()
+    beats, unknown = await roster.beats()
+    if unknown is not None:
+        findings.append(Finding("presence_unknown", f"teams/{team.name}", unknown))
     gone = [
         (member.name, why)
         for member, agent in await team.agents.living()
-        if (why := roster.dead(agent, beats.get(member.name)))
+        if (unknown is None or agent.process is not None)
+        and (why := roster.dead(agent, beats.get(member.name)))
     ]
     given_up = await roster.tend(by=by) if fix and gone else []
     for name, why in gone:
@@ -91,7 +95,8 @@ async def examine_machine(
 
     findings = []
     orphans: dict[str, list[int]] = {}
-    for pid, nonce in processes.marked().items():
+    rows = [row for row in processes.table() if row.runs]
+    for pid, nonce in launch_of_each(rows, owners(), carried=processes.marked()).items():
         if pid != os.getpid() and is_orphan(nonce):
             orphans.setdefault(nonce, []).append(pid)
     for nonce, pids in orphans.items():

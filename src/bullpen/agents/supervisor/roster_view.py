@@ -5,15 +5,25 @@ A dead agent is given up: its tasks become pending.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+
+import anyio
 
 from bullpen.agents.contracts.machines import ON
 from bullpen.agents.system import processes
+from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentFacts, ProcessRecord, Usage
 from bullpen.protocol.clock import Clock, now_ms
-from bullpen.protocol.presence import AgentState, Presence
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.presence import ENDED, AgentState, Presence
+from bullpen.protocol.team import Member
+from bullpen.team.agents.liveness import Deadlines, GapWatch, HeardBeats, leases_over
 from bullpen.team.commit import mark_of
+from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.snapshot import MemberState, MemberView, Snapshot
 from bullpen.team.team import Team
 
@@ -23,11 +33,8 @@ _STARTING_S = 15.0
 _WAITING_S = 600.0
 """The same for an agent that waits for a machine with certain labels."""
 
-_EXPIRE_MS = 10_000
-"""How often leases and deadlines are checked, which takes the team's lock."""
-
-_SILENT = 3
-"""An agent on another machine is lost after this many times its heartbeat's validity."""
+_EXPIRE_S = 10.0
+"""How often leases and deadlines are checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +64,68 @@ class AgentView:
     tree: str | None = None
 
 
+def steady_s() -> float:
+    """The time of the event loop; in a worker thread, of the clock that a loop normally has."""
+    try:
+        return anyio.current_time()
+    except anyio.NoEventLoopError:
+        return time.monotonic()
+
+
 class RosterView:
     """Watches the agents of one team from this machine."""
 
-    def __init__(self, team: Team, *, clock: Clock = now_ms) -> None:
+    def __init__(
+        self,
+        team: Team,
+        *,
+        clock: Clock = now_ms,
+        now: Callable[[], float] = steady_s,
+    ) -> None:
+        """`clock` is for records, `now` for durations: it must not jump."""
         self._team = team
         self._agents = team.agents
         self._clock = clock
+        self._now = now
         self._host = processes.host_name()
-        self._expired_ms = 0
+        self._expired_s = -math.inf
+        self._gaps = GapWatch()
+        self._heard = HeardBeats()
+        self._starts = Deadlines()
+        self._leases = Deadlines()
+        self._requests = RequestDeadlines(
+            team.approvals, by=LEAD, clock=clock, now=now, late_s=_EXPIRE_S
+        )
 
     async def look(self) -> tuple[Snapshot, list[AgentView]]:
         """The team and all its members as they are now."""
         snapshot = await self._team.snapshot()
-        beats = await self._agents.presence()
-        return snapshot, self.views(snapshot.members, beats)
+        beats, why = await self.beats()
+        return snapshot, self.views(snapshot.members, beats, unknown=why)
+
+    async def beats(self) -> tuple[Mapping[str, Presence], str | None]:
+        """The last heartbeats; and why they are unknown, if they are."""
+        try:
+            return await self._agents.presence(), None
+        except Unavailable as error:
+            return {}, str(error)
 
     def views(
-        self, members: Iterable[MemberView], beats: Mapping[str, Presence]
+        self,
+        members: Iterable[MemberView],
+        beats: Mapping[str, Presence],
+        *,
+        unknown: str | None = None,
     ) -> list[AgentView]:
-        return [self._view(view, beats.get(view.member.name)) for view in members]
+        self._heard.hear(beats.values(), self._now())
+        return [self._view(view, beats.get(view.member.name), unknown) for view in members]
 
-    def _view(self, view: MemberView, beat: Presence | None) -> AgentView:
+    def _view(self, view: MemberView, beat: Presence | None, unknown: str | None) -> AgentView:
         member, agent = view.member, view.member.agent
         state, since, detail = view.state, view.since_ms, view.detail
         current = beat if beat is not None and agent and beat.nonce == agent.nonce else None
         if agent is not None:
-            state, since, detail = self._truth(agent, current)
+            state, since, detail = self._truth(agent, current, unknown)
         usage = Usage.new() if agent is None else agent.usage
         if current is not None and current.usage is not None:
             usage = current.usage
@@ -111,18 +153,20 @@ class RosterView:
         )
 
     def _truth(
-        self, agent: AgentFacts, beat: Presence | None
+        self, agent: AgentFacts, beat: Presence | None, unknown: str | None
     ) -> tuple[MemberState, int | None, str | None]:
         """The state of an agent of ours. The operating system overrules its last report."""
         if agent.phase == "ended":
             state = agent.end if agent.end == "failed" or agent.end == "lost" else "stopped"
             return state, agent.since_ms, agent.cause
         dead = self.dead(agent, beat)
+        if unknown is not None and (not dead or agent.process is None):
+            return "unknown", None, unknown
         if dead:
             return "lost", agent.since_ms if beat is None else beat.beat_ms, dead
         if beat is None:
             return "starting", agent.since_ms, None
-        if dead is None and not beat.alive(self._clock()) and beat.state != "failed":
+        if dead is None and not self._looks_alive(beat) and beat.state != "failed":
             return "lost", beat.beat_ms, "no heartbeat"
         return beat.state, beat.since_ms, beat.detail
 
@@ -133,10 +177,13 @@ class RosterView:
         """
         place = agent.process
         if place is None:
-            if beat is not None and beat.nonce == agent.nonce and beat.alive(self._clock()):
+            if beat is not None and beat.nonce == agent.nonce and self._looks_alive(beat):
                 return ""
             waits = ON in agent.spec.options
-            if (self._clock() - agent.since_ms) / 1000 < (_WAITING_S if waits else _STARTING_S):
+            until_ms = agent.since_ms + round((_WAITING_S if waits else _STARTING_S) * 1000)
+            wall_ms, now_s = self._clock(), self._now()
+            late = self._starts.has_passed(agent.nonce, until_ms, wall_ms=wall_ms, now_s=now_s)
+            if not late or not self._gaps.may_judge(now_s):
                 return ""
             if waits:
                 return "no machine took it"
@@ -154,18 +201,22 @@ class RosterView:
         if mark_of(await self._agents.config()) is not None:
             # The team has moved: what is left of it here must not change.
             return []
-        if self._clock() - self._expired_ms >= _EXPIRE_MS:
-            self._expired_ms = self._clock()
-            await self._team.tasks.expire(by=by)
-            await self._team.approvals.expire()
-        beats = await self._agents.presence()
+        if self._gaps.look(self._clock(), self._now()):
+            self._expired_s = -math.inf
+        beats, unknown = await self.beats()
+        self._heard.hear(beats.values(), self._now())
+        await self._expire(beats if unknown is None else None, by=by)
         lost: list[str] = []
-        for member, agent in await self._agents.living():
+        living = await self._agents.living()
+        self._starts.keep({agent.nonce for _, agent in living})
+        for member, agent in living:
+            if unknown is not None and agent.process is None:
+                # Only heartbeats tell whether somebody is still starting it.
+                continue
             beat = beats.get(member.name)
             why = self.dead(agent, beat)
-            if why is None and beat is not None:
-                silent_ms = self._clock() - beat.beat_ms
-                why = "no heartbeat" if silent_ms > _SILENT * beat.ttl_ms else ""
+            if why is None and beat is not None and beat.nonce == agent.nonce:
+                why = "no heartbeat" if self._is_silent(beat) else ""
             if not why:
                 continue
             given_up = await self._agents.end(
@@ -176,13 +227,68 @@ class RosterView:
                 await self.last_beat(member.name, agent.nonce, "lost", why)
         return lost
 
-    async def last_beat(self, name: str, nonce: str, state: AgentState, why: str) -> None:
-        """Send the last heartbeat for an agent that no longer can."""
-        now = self._clock()
-        beat = (await self._agents.presence()).get(name)
-        if beat is not None and (beat.nonce != nonce or beat.state in ("stopped", "failed")):
+    async def _expire(self, beats: Mapping[str, Presence] | None, *, by: str) -> None:
+        """Release tasks whose lease is over, and deny requests past their deadline.
+
+        If heartbeats are unknown (None), nobody loses a task: its owner may be alive.
+        """
+        now_s = self._now()
+        if now_s - self._expired_s < _EXPIRE_S:
             return
-        base = beat or Presence.new(agent=name, since_ms=now, beat_ms=now, nonce=nonce)
-        await self._agents.beat(
-            base.evolve(state=state, since_ms=now, beat_ms=now, detail=why, tool=None)
+        self._expired_s = now_s
+        await self._requests.keep()
+        if not self._gaps.may_judge(now_s):
+            return
+        await self._team.approvals.expire()
+        if beats is None:
+            return
+        config = await self._agents.config()
+        over = leases_over(
+            (await self._team.tasks.list()).tasks,
+            config.name,
+            self._leases,
+            alive=self._alive(config.roster, beats),
+            wall_ms=self._clock(),
+            now_s=now_s,
         )
+        if over:
+            await self._team.tasks.expire(by=by, over=over)
+
+    def _alive(self, members: Iterable[Member], beats: Mapping[str, Presence]) -> set[str]:
+        """The members that are certainly alive: by their process here, or by a fresh heartbeat."""
+        return {member.name for member in members if self._is_alive(member, beats.get(member.name))}
+
+    def _is_alive(self, member: Member, beat: Presence | None) -> bool:
+        agent = member.agent
+        if agent is not None:
+            if agent.phase == "ended":
+                return False
+            dead = self.dead(agent, beat)
+            if dead is not None:
+                return not dead
+            if beat is not None and beat.nonce != agent.nonce:
+                return False
+        if beat is None or beat.state in ENDED:
+            return False
+        if beat.host == self._host and beat.pid is not None and beat.start is not None:
+            return processes.is_alive(beat.pid, beat.start)
+        return not self._is_silent(beat)
+
+    def _looks_alive(self, beat: Presence) -> bool:
+        return self._heard.looks_alive(beat, wall_ms=self._clock(), now_s=self._now())
+
+    def _is_silent(self, beat: Presence) -> bool:
+        now_s = self._now()
+        return self._gaps.may_judge(now_s) and self._heard.is_silent(beat, now_s)
+
+    async def last_beat(self, name: str, nonce: str, state: AgentState, why: str) -> None:
+        """Send the last heartbeat for an agent that no longer can, if heartbeats can be sent."""
+        now = self._clock()
+        with suppress(Unavailable):
+            beat = (await self._agents.presence()).get(name)
+            if beat is not None and (beat.nonce != nonce or beat.state in ("stopped", "failed")):
+                return
+            base = beat or Presence.new(agent=name, since_ms=now, beat_ms=now, nonce=nonce)
+            await self._agents.beat(
+                base.evolve(state=state, since_ms=now, beat_ms=now, detail=why, tool=None)
+            )

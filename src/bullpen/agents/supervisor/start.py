@@ -7,10 +7,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
 
+from bullpen.agents.config.taken_spec import check_taken
 from bullpen.agents.contracts.backend import Backend, Launch
 from bullpen.agents.contracts.machines import ON, Hosts
 from bullpen.agents.supervisor.admission import Admission, RoomWait
@@ -21,9 +23,11 @@ from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.system.vendors.programs import READY_S
 from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
-from bullpen.errors import BullpenError, Conflict, NotFound, StartFailed, Unavailable
+from bullpen.agents.work.until_stored import stored
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.clock import Clock
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Member
 from bullpen.store.private_folder import make_private
 from bullpen.team.budget import rules as budget_rules
@@ -104,7 +108,9 @@ class Starter:
             await self.check(spec, seconds)
         while True:
             nonce = self.new_nonce()
-            made = await self._agents.register(name, spec, by=by, nonce=nonce, key=key)
+            made = await stored(
+                partial(self._agents.register, name, spec, by=by, nonce=nonce, key=key)
+            )
             if made.fresh:
                 place = await self._bring_up(
                     made.member, made.agent, by=by, deadline=deadline, room=room
@@ -146,7 +152,8 @@ class Starter:
                 # A key is one agent, even one that has ended: `resume` starts it again.
                 return _spawned(name, agent, agent.process, fresh=False)
             # Its starter notices its death at once and withdraws it, unless the starter died too.
-            dead = self._roster.dead(agent, (await self._agents.presence()).get(name))
+            beats, unknown = await self._roster.beats()
+            dead = unknown is None and self._roster.dead(agent, beats.get(name))
             dead_since = min(dead_since, anyio.current_time()) if dead else math.inf
             if anyio.current_time() - dead_since >= _ABANDONED_S:
                 with suppress(Conflict):
@@ -161,7 +168,10 @@ class Starter:
         self, name: str, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
     ) -> Spawned:
         """Start another launch of an agent. Raises Conflict if someone else was faster."""
-        made = await self._agents.relaunch(name, by=by, nonce=self.new_nonce(), expect=agent.nonce)
+        nonce = self.new_nonce()
+        made = await stored(
+            lambda: self._agents.relaunch(name, by=by, nonce=nonce, expect=agent.nonce)
+        )
         place = await self._bring_up(made.member, made.agent, by=by, deadline=deadline, room=room)
         return _spawned(name, made.agent, place, fresh=True)
 
@@ -171,6 +181,7 @@ class Starter:
         member, agent = waiting.member, waiting.agent
         seconds = READY_S
         try:
+            await self._check_parent(name, agent)
             await self.check(agent.spec, seconds)
         except BullpenError as error:
             await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
@@ -180,6 +191,21 @@ class Starter:
             member, agent, by=by, deadline=deadline, room=RoomWait(), for_other=True
         )
         return _spawned(name, agent, place, fresh=True)
+
+    async def _check_parent(self, name: str, agent: AgentFacts) -> None:
+        """Refuse what its parent may not spawn. People spawn as the lead."""
+        parent = agent.parent
+        if parent is None or parent == LEAD:
+            return
+        member = (await self._agents.config()).member(parent)
+        above = None if member is None else member.agent
+        if above is None:
+            raise Refused(
+                f"{parent!r} spawned {name!r} and has left the team, so its rights are unknown.",
+                reason="no_parent",
+                remedy="Spawn the agent again, as the lead.",
+            )
+        check_taken(agent.spec, (parent, above), name=name)
 
     async def _bring_up(
         self, member: Member, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
@@ -193,8 +219,9 @@ class Starter:
             longer_s = seconds_for(agent.spec) + room.seconds
             return await self._handshake(name, nonce, None, deadline, longer_s)
         except BaseException as error:
+            cause = _cause_of(error)
             with anyio.CancelScope(shield=True), suppress(NotFound):
-                await self._agents.withdraw(name, by=by, nonce=nonce, cause=_cause_of(error))
+                await stored(lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause))
             if isinstance(error, Unavailable):
                 screen = error.screen if isinstance(error, StartFailed) else ""
                 raise _start_failed(name, error, screen) from error
@@ -229,7 +256,8 @@ class Starter:
             deadline += await self._admission.admit(name, agent, room)
             with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
                 place = await backend.start(await self._launch_of(name, agent, tree))
-            await self._agents.placed(name, nonce=nonce, place=place)
+            started = place
+            await stored(lambda: self._agents.placed(name, nonce=nonce, place=started))
             return await self._handshake(name, nonce, (place, backend), deadline)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -243,16 +271,20 @@ class Starter:
                 with suppress(NotFound):
                     if for_other:
                         told = without_tokens(f"{cause}\n{_last_lines(screen)}".rstrip())
-                        await self._agents.end(name, "failed", by=by, nonce=nonce, cause=told)
+                        await stored(
+                            lambda: self._agents.end(name, "failed", by=by, nonce=nonce, cause=told)
+                        )
                     else:
-                        await self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
+                        await stored(
+                            lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
+                        )
             if isinstance(error, BullpenError | TimeoutError):
                 raise _start_failed(name, error, screen) from error
             raise
 
     async def _tree(self, name: str, agent: AgentFacts) -> Prepared | None:
         """Create the agent's worktree, or find the existing one. Raises Refused or Unavailable."""
-        owner = tree_owner(self._home, await self._agents.config())
+        owner = tree_owner(self._home, await stored(self._agents.config))
         return await made_ready(
             self._team, name, agent, owner=owner, environ=self._environ, clock=self._clock
         )
@@ -293,8 +325,16 @@ class Starter:
         It gets `longer_s` more once another machine has taken it.
         """
         taken = False
-        while anyio.current_time() < deadline:
-            _, agent = await self._agents.get(name)
+        while True:
+            # Once more after the deadline: this process may have slept until then.
+            last = anyio.current_time() >= deadline
+            try:
+                _, agent = await stored(lambda: self._agents.get(name))
+            except Unavailable:
+                # The agent may be at work: it has until the deadline, whatever the store does.
+                if last:
+                    raise
+                continue
             if agent.nonce != nonce:
                 raise Conflict(
                     f"{name!r} was started again by another process.",
@@ -313,6 +353,8 @@ class Starter:
             if started is None and not taken and await self._is_taken(name, agent):
                 taken = True
                 deadline += longer_s
+            elif last:
+                break
             await anyio.sleep(_POLL_S)
         if started is None and not taken:
             raise Unavailable(
@@ -325,12 +367,12 @@ class Starter:
         """Whether a machine is starting an agent: it sends heartbeats until the agent runs."""
         if agent.process is not None:
             return True
-        beat = (await self._agents.presence()).get(name)
+        beat = (await self._roster.beats())[0].get(name)
         return beat is not None and beat.nonce == agent.nonce
 
     async def _launch_of(self, name: str, agent: AgentFacts, tree: Prepared | None) -> Launch:
         spec = agent.spec
-        folder = await self.folder(name)
+        folder = await stored(lambda: self.folder(name))
         env = environment(
             spec.env,
             self._environ,
@@ -373,6 +415,8 @@ def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh
 
 
 def _cause_of(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "It was not ready in time."
     return error.message if isinstance(error, BullpenError) else "its start was cancelled"
 
 

@@ -26,6 +26,7 @@ from bullpen.agents.system import processes
 from bullpen.agents.system.folders import agent_folder
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.agents.system.vendors.programs import READY_S
+from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable, one_error
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End, ProcessRecord
 from bullpen.protocol.clock import Clock, iso, now_ms
@@ -33,6 +34,8 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.team import Member
+from bullpen.team.agents.rules import agent_of
+from bullpen.team.lead_rules import refuse_others, refuse_strangers
 from bullpen.team.lookup import member_of
 from bullpen.team.team import Team
 
@@ -104,10 +107,11 @@ class Supervisor:
         """Stop an agent; returns when none of its processes run.
 
         Its runner ends the turn at once. Anything left is killed after the grace period and 5
-        seconds. Its unfinished tasks become pending. Raises NotFound, or Unavailable if a process
-        cannot be stopped.
+        seconds. Its unfinished tasks become pending. Raises NotFound, Refused (not_lead) for
+        everybody but the lead and the member that spawned it, or Unavailable if a process cannot
+        be stopped.
         """
-        _, agent = await self._agents.get(name)
+        _, agent = await self._stoppable(name, by=by)
         cause = reason or f"{by} stopped it"
         with one_error():
             async with anyio.create_task_group() as group:
@@ -115,12 +119,20 @@ class Supervisor:
                 was_alive = await self._stop_place(
                     name, agent, by=by, grace_s=grace_s, reason=cause
                 )
-        await self._agents.end(name, end, by=by, nonce=agent.nonce, cause=cause)
-        await self.roster.last_beat(name, agent.nonce, "stopped", cause)
+        nonce = agent.nonce
+        await stored(lambda: self._agents.end(name, end, by=by, nonce=nonce, cause=cause))
+        await self.roster.last_beat(name, nonce, "stopped", cause)
         with suppress(NotFound):
             # A guest has left the team by now.
-            _, agent = await self._agents.get(name)
+            _, agent = await stored(lambda: self._agents.get(name))
         return Stopped(name, was_alive, agent.end or end)
+
+    async def _stoppable(self, name: str, *, by: str) -> tuple[Member, AgentFacts]:
+        """An agent that `by` may stop. The record of its end may come too late to refuse it."""
+        team = await stored(self._agents.config)
+        member, agent = agent_of(team, name)
+        refuse_strangers(team, name, by, "stop", act="member.stop")
+        return member, agent
 
     async def _announce(
         self, group: TaskGroup, name: str, end: End, *, by: str, nonce: str, cause: str
@@ -132,7 +144,7 @@ class Supervisor:
         recorded = anyio.Event()
 
         async def record() -> None:
-            await self._agents.ending(name, end, by=by, nonce=nonce, cause=cause)
+            await stored(lambda: self._agents.ending(name, end, by=by, nonce=nonce, cause=cause))
             recorded.set()
 
         group.start_soon(record)
@@ -196,7 +208,7 @@ class Supervisor:
         with anyio.move_on_after(seconds):
             while True:
                 try:
-                    _, agent = await self._agents.get(name)
+                    _, agent = await stored(lambda: self._agents.get(name))
                 except NotFound:
                     # A guest has left the team.
                     return True
@@ -210,8 +222,11 @@ class Supervisor:
     async def ask_to_stop(
         self, name: str, *, by: str, deadline_s: float, reason: str | None = None
     ) -> Stopped:
-        """Ask an agent to shut down; stop it at the deadline. Raises Refused: shutdown_rejected."""
-        _, agent = await self._agents.get(name)
+        """Ask an agent to shut down; stop it at the deadline.
+
+        Raises Refused: shutdown_rejected, or not_lead as `stop` does.
+        """
+        _, agent = await self._stoppable(name, by=by)
         request = await self._team.approvals.ask_shutdown(
             name, by=by, reason=reason, deadline_s=deadline_s
         )
@@ -239,9 +254,11 @@ class Supervisor:
     ) -> list[Stopped]:
         """Stop every agent that has not ended, the lead first; returns those that were stopped.
 
-        Agents that are spawned meanwhile are stopped too. Raises Unavailable if one cannot be
-        stopped; the others are.
+        Agents that are spawned meanwhile are stopped too. Raises Refused (not_lead) for everybody
+        but the lead, and Unavailable if one cannot be stopped; the others are.
         """
+        config = await stored(self._agents.config)
+        refuse_others(config, by, "stop all its agents", act="member.stop")
         stopped: list[Stopped] = []
         errors: list[BullpenError] = []
 
@@ -257,7 +274,7 @@ class Supervisor:
                 errors.append(error)
 
         for _ in range(_ROUNDS_MAX):
-            living = [member for member, _ in await self._agents.living()]
+            living = [member for member, _ in await stored(self._agents.living)]
             if not living or errors:
                 break
             if any(member.is_lead for member in living):
@@ -273,7 +290,7 @@ class Supervisor:
 
     async def sweep(self) -> None:
         """Remove the panes and processes that ended agents left behind."""
-        for member in (await self._agents.config()).roster:
+        for member in (await stored(self._agents.config)).roster:
             agent = member.agent
             if agent is None or agent.phase != "ended" or agent.process is None:
                 continue

@@ -5,10 +5,12 @@ An agent on another machine is stopped through that machine.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import anyio
+from anyio import to_thread
 
 from bullpen.agents.contracts.backend import Backend
 from bullpen.agents.contracts.machines import Hosts
@@ -18,6 +20,9 @@ from bullpen.protocol.agent import ProcessRecord
 
 SCREEN_S = 5.0
 """How long reading the last screen of an agent may take."""
+
+_LOOKS = 12
+"""How often a stop may have to look at all processes; on a starved machine a look takes seconds."""
 
 
 class TeamBackends:
@@ -55,7 +60,10 @@ class TeamBackends:
             await self._hosts.stop(place, self._team, agent, nonce, grace_s=grace_s)
             return
         backend = self.named(place.backend)
-        with _answering(backend, grace_s + processes.END_S + SCREEN_S):
+        begun = time.monotonic()
+        await to_thread.run_sync(processes.carriers, nonce, abandon_on_cancel=True)
+        looks_s = _LOOKS * (time.monotonic() - begun)
+        with _answering(backend, grace_s + processes.END_S + SCREEN_S + looks_s):
             await backend.stop(place, nonce, grace_s=grace_s)
 
     def attach(self, place: ProcessRecord | None) -> list[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bullpen.agents.contracts.backend import NONCE
+from bullpen.agents.contracts.backend import NONCE, PERSON_KEY
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import Invalid
 
@@ -77,8 +77,13 @@ def names_for(driver: str, wanted: Iterable[str]) -> list[str]:
 
 
 def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """The names, if all of them are set. Raises Invalid and names those that are not."""
+    """The names, if all of them are set and may be given to an agent. Raises Invalid."""
     wanted = list(dict.fromkeys(names))
+    if PERSON_KEY in wanted:
+        raise Invalid(
+            f"An agent cannot have {PERSON_KEY}: it proves that somebody is a person.",
+            remedy="Remove it from the list.",
+        )
     missing = [name for name in wanted if name not in environ]
     if missing:
         raise Invalid(
@@ -103,8 +108,17 @@ def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]
     A key that was asked for by name is kept.
     """
     kept = frozenset(asked)
-    given = {name: value for name, value in env.items() if name not in MODEL_KEYS or name in kept}
+    given = {
+        name: value
+        for name, value in without_person_key(env).items()
+        if name not in MODEL_KEYS or name in kept
+    }
     return given if "GIT_CONFIG_COUNT" in given else {**given, **_NO_HIDDEN_REPOSITORY}
+
+
+def without_person_key(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the key of a person: what it is for may run the work of agents."""
+    return {name: value for name, value in env.items() if name != PERSON_KEY}
 
 
 def beyond_ours(env: Mapping[str, str]) -> list[str]:
@@ -127,7 +141,7 @@ def environment(
 
     `store` are the variables with which it finds its team.
     """
-    found = {name: environ[name] for name in names if name in environ}
+    found = without_person_key({name: environ[name] for name in names if name in environ})
     return {
         **found,
         **store,

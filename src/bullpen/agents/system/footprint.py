@@ -1,7 +1,7 @@
 """Measure the memory and processes of the agents on this machine.
 
-A process belongs to a launch if it carries its nonce, is in the process group of such a process, or
-descends from one. This includes the tool servers of an agent.
+A process belongs to a launch if it was recorded for it, carries its nonce, is in the process group
+of such a process, or descends from one. This includes the tool servers of an agent.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from bullpen.agents.system import processes
-from bullpen.agents.system.processes import Process
+from bullpen.agents.system import process_table
+from bullpen.agents.system.process_owners import launch_of_each, owners
+from bullpen.agents.system.process_table import Process
 from bullpen.team.budget.machine_rules import Footprint
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -19,15 +20,12 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 def footprints(mark: str) -> dict[str, Footprint]:
     """The footprint of each launch whose nonce begins with a mark, by nonce. Raises Unavailable."""
-    rows = {row.pid: row for row in processes.table() if row.runs}
-    whose = {
-        pid: nonce
-        for pid, nonce in processes.marked().items()
-        if nonce.startswith(mark) and pid in rows
-    }
+    rows = {row.pid: row for row in process_table.table() if row.runs}
+    each = launch_of_each(rows.values(), owners(), carried=process_table.marked())
+    whose = {pid: nonce for pid, nonce in each.items() if nonce.startswith(mark)}
     _add_groups(rows.values(), whose)
     _add_descendants(rows.values(), whose)
-    sizes = processes.sizes(whose)
+    sizes = process_table.sizes(whose)
     found: dict[str, Footprint] = {}
     for pid, nonce in whose.items():
         had = found.get(nonce, Footprint(0, 0))

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
 from anyio import to_thread
 
@@ -17,11 +18,15 @@ from bullpen.errors import one_error
 
 _PREFIX = "bullpen-door-"
 
+T = TypeVar("T")
 Visit = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class PrivateSocket:
     """Listens from `open` to `aclose`. Each connection is one call of `visit`."""
+
+    wait_s: ClassVar[float] = 10.0
+    """How long a visitor may take to say who it is, or what it wants."""
 
     def __init__(self, visit: Visit, *, bytes_max: int) -> None:
         self._visit = visit
@@ -59,6 +64,11 @@ class PrivateSocket:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    async def in_time(self, first: Awaitable[T]) -> T:
+        """Wait for the first words of a visitor; raises TimeoutError if they are late."""
+        async with asyncio.timeout(self.wait_s):
+            return await first
+
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is not None:
@@ -68,7 +78,7 @@ class PrivateSocket:
             with one_error():
                 await self._visit(reader, writer)
         except (OSError, ValueError):
-            # The program ended, or sent something that is not part of the protocol.
+            # The program ended, was silent, or sent something that is not part of the protocol.
             pass
         except asyncio.CancelledError:
             # We closed the connection. Python 3.11 would report this as an error.

@@ -1,58 +1,63 @@
 """Identify, find and stop processes.
 
 A pid alone does not identify a process, because the system reuses pids; a pid with its start time
-does. Processes that left the process group are found by the nonce in their environment.
+does. Processes that left the process group are found by the nonce in their environment, by the
+record of who started them, and below the process of their launch.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
 from anyio import to_thread
 
-from bullpen.agents.contracts.backend import NONCE
+from bullpen.agents.system.process_owners import launch_of_each, owners
+from bullpen.agents.system.process_table import (
+    Process,
+    look,
+    marked,
+    same_boot,
+    start_of,
+    table,
+)
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentFacts, ProcessRecord
 from bullpen.protocol.presence import Presence
 
-END_S = 5.0
-"""How long a process may take to disappear after its grace period."""
+__all__ = [
+    "END_S",
+    "Process",
+    "ancestors",
+    "carriers",
+    "descendants",
+    "end",
+    "end_each",
+    "group_members",
+    "host_name",
+    "is_alive",
+    "is_elsewhere",
+    "look",
+    "marked",
+    "runs",
+    "start_of",
+    "starting_beat",
+    "table",
+    "this_process",
+]
 
-_PROC = "/proc"
-_UNKNOWN = "unknown"
-_DEAD = frozenset("ZXx")
-_PS_S = 10.0
+END_S = 5.0
+"""How long a process may take to disappear after SIGKILL."""
+
 _POLL_S = 0.02
 _POLL_MAX_S = 0.2
-_LISTS_MAX = 8
-_SHARE = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
-_PS_LINE = re.compile(r"(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One row of the process table."""
-
-    pid: int
-    group: int
-    state: str
-    start: str
-    parent: int = 0
-
-    @property
-    def runs(self) -> bool:
-        """Whether it is running; a zombie has ended and only waits to be reaped."""
-        return self.state[0] not in _DEAD
+_STRAYS_FIRST_S = 1.0
 
 
 def host_name() -> str:
@@ -66,21 +71,6 @@ def host_name() -> str:
 def is_elsewhere(place: ProcessRecord | None) -> bool:
     """Whether a process is or was on another machine."""
     return place is not None and place.host != host_name()
-
-
-def look(pid: int) -> Process | None:
-    """The process with this pid now; None if there is none."""
-    if pid <= 0:
-        return None
-    if _has_proc():
-        return _proc_row(pid, _boot())
-    return next(iter(_ps_rows("-p", str(pid))), None)
-
-
-def start_of(pid: int) -> str | None:
-    """The start of the process with this pid, as a text that is unique to it."""
-    row = look(pid)
-    return None if row is None else row.start
 
 
 def ancestors(pid: int) -> list[Process]:
@@ -125,25 +115,6 @@ def carriers(nonce: str) -> list[int]:
     return [pid for pid, found in marked().items() if found == nonce] if nonce else []
 
 
-def marked() -> dict[int, str]:
-    """Every process with the nonce of a launch, as far as this user may see."""
-    found = _proc_nonces() if _has_proc() else _ps_nonces()
-    return {pid: nonce for pid, nonce in found if nonce}
-
-
-def sizes(pids: Iterable[int]) -> dict[int, int]:
-    """The memory of processes in bytes; shared memory is divided among them if possible.
-
-    Processes that have ended are left out.
-    """
-    if not _has_proc():
-        wanted = set(pids)
-        rows = (line.split() for line in _ps("-ax", "-o", "pid=,rss=").splitlines())
-        return {int(pid): int(size) * 1024 for pid, size in rows if int(pid) in wanted}
-    found = {pid: _proc_size(pid) for pid in pids}
-    return {pid: size for pid, size in found.items() if size is not None}
-
-
 def runs(place: ProcessRecord) -> bool:
     """Whether the process of a record, or any process of its group, is running.
 
@@ -159,7 +130,7 @@ def runs(place: ProcessRecord) -> bool:
     if row is not None and row.start != place.start:
         # The pid was reused, so the group of that number had ended before.
         return False
-    if place.group is None or _same_boot(place.start) is False:
+    if place.group is None or same_boot(place.start) is False:
         return False
     return bool(group_members(place.group))
 
@@ -167,21 +138,22 @@ def runs(place: ProcessRecord) -> bool:
 async def end(
     pid: int | None, start: str | None, group: int | None, nonce: str, grace_s: float
 ) -> None:
-    """Stop a process, its group and all that carry its nonce; return when all are gone.
+    """Stop a process, its group and all that belongs to its launch; return when all are gone.
 
-    They get SIGTERM first and SIGKILL after `grace_s`. Only processes that are certainly the right
+    They get SIGTERM first and SIGKILL `grace_s` later. Only processes that are certainly the right
     ones are signalled: the process with that pid and start, its group while the process or the
-    nonce proves that it is the same group, and carriers of the nonce. This process and its own
-    group are never signalled. Raises Unavailable if a process still runs `END_S` after the grace
-    period.
+    nonce proves that it is the same group, carriers of the nonce, and with a nonce what descends
+    from any of them, except other launches. This process and its own group are never signalled.
+    Raises Unavailable if a process still runs `END_S` after SIGKILL.
     """
     target = _Target(pid, start, group, nonce)
-    begun = time.monotonic()
-    asked = False
+    # Times count from the signals, not from the call: one look can take longer than all of them.
+    asked = killed = None
     quiet = 0
     poll_s = _POLL_S
     known: set[tuple[int, str]] = set()
     while True:
+        begun = time.monotonic()
         scan = await to_thread.run_sync(target.scan, abandon_on_cancel=True)
         left = [*scan.main, *scan.strays]
         found = {(row.pid, row.start) for row in left}
@@ -189,17 +161,16 @@ async def end(
         quiet = quiet + 1 if not left else 0
         if quiet == 2:
             return
-        waited = time.monotonic() - begun
-        if waited > grace_s + END_S:
-            raise Unavailable(
-                f"{_named(left)} still running {waited:.0f} s after the stop signal.",
-                remedy="See what it waits for (ps -o pid,stat,wchan,args), then stop it again.",
-            )
-        if scan.main and not asked:
+        if left and killed is not None and begun - killed > END_S:
+            raise target.survived(left, begun - killed)
+        waited = 0.0 if asked is None else time.monotonic() - asked
+        if scan.main and asked is None:
             target.ask(scan)
-            asked = True
-        elif waited >= grace_s or not scan.main:
-            target.kill(scan)
+            asked = time.monotonic()
+        elif left and (waited >= grace_s or not scan.main):
+            strays_first = waited < grace_s + _STRAYS_FIRST_S
+            if target.kill(scan, strays_first=strays_first) and killed is None:
+                killed = time.monotonic()
         # What forks and ends all the time is caught only by looking again at once.
         await anyio.sleep(poll_s if found and found <= known else 0)
         known |= found
@@ -222,10 +193,13 @@ class _Target:
         # Never signal our own group.
         self._group = group if group is not None and group > 1 and group != os.getpgrp() else None
         self._seen: set[tuple[int, str]] = set()
+        self._strays: dict[tuple[int, str], Process] = {}
+        self._forbidden: set[tuple[int, str]] = set()
 
     def scan(self) -> _Scan:
         """Read the process table once."""
-        rows = [row for row in table() if row.pid != os.getpid()]
+        everything = table()
+        rows = [row for row in everything if row.pid != os.getpid()]
         # After the table, and each looked up at once: what forks all the time ends soon.
         pids = [pid for pid in carriers(self._nonce) if pid != os.getpid()]
         marked_rows = [row for pid in pids if (row := look(pid)) is not None]
@@ -241,8 +215,26 @@ class _Target:
         main = [row for row in [*leader, *in_group] if row.runs]
         self._seen.update((row.pid, row.start) for row in main)
         known = {(row.pid, row.start) for row in main}
-        strays = [row for row in marked_rows if row.runs and (row.pid, row.start) not in known]
-        return _Scan(main, strays)
+        strays = {(row.pid, row.start): row for row in [*marked_rows, *self._below(everything)]}
+        # What was below a process that is gone belongs to nobody now, but is still ours.
+        self._strays.update(strays)
+        return _Scan(main, [row for at, row in strays.items() if row.runs and at not in known])
+
+    def _below(self, rows: list[Process]) -> list[Process]:
+        """What belongs to the launch by its place in the table, whatever its environment says."""
+        if not self._nonce:
+            return []
+        roots = {self._pid: self._start} if self._pid is not None else {}
+        here = [row for row in rows if roots.get(row.pid) == row.start]
+        ours = {(row.pid, row.start): self._nonce for row in here}
+        ours |= dict.fromkeys(self._strays, self._nonce)
+        launch = launch_of_each(rows, owners(), carried=(), known=ours)
+        group = os.getpgrp()
+        return [
+            row
+            for row in rows
+            if launch.get(row.pid) == self._nonce and row.pid != os.getpid() and row.group != group
+        ]
 
     def _group_is_ours(self, members: list[Process], marks: set[int]) -> bool:
         """Whether it is still the same group: its id is not reused while a known member exists."""
@@ -256,14 +248,40 @@ class _Target:
     def ask(self, scan: _Scan) -> None:
         """Send SIGTERM to the group; stopped processes are continued so that they get it."""
         for row in scan.main:
-            _signal(row, signal.SIGTERM)
+            self._send(row, signal.SIGTERM)
         for row in scan.main:
-            _signal(row, signal.SIGCONT)
+            self._send(row, signal.SIGCONT)
 
-    def kill(self, scan: _Scan) -> None:
-        """Send SIGKILL to all of it. The next scan finds processes that were forked meanwhile."""
-        for row in [*scan.main, *scan.strays]:
-            _signal(row, signal.SIGKILL)
+    def kill(self, scan: _Scan, *, strays_first: bool) -> bool:
+        """Send SIGKILL to all of it. The next scan finds processes that were forked meanwhile.
+
+        With `strays_first`, the main process is left until no stray runs: while it lives, it adopts
+        their orphans, so that these are found. Returns whether nothing was left out.
+        """
+        for row in scan.strays:
+            self._send(row, signal.SIGKILL)
+        if strays_first and scan.strays and scan.main:
+            return False
+        for row in scan.main:
+            self._send(row, signal.SIGKILL)
+        return True
+
+    def _send(self, row: Process, number: signal.Signals) -> None:
+        if not _signal(row, number):
+            self._forbidden.add((row.pid, row.start))
+
+    def survived(self, left: list[Process], seconds: float) -> Unavailable:
+        """The error that names what still runs, and why."""
+        forbidden = [row for row in left if (row.pid, row.start) in self._forbidden]
+        if forbidden:
+            return Unavailable(
+                f"{_named(forbidden)} still running: this user may not signal it.",
+                remedy="Stop it as the user that it runs as (ps -o pid,user,args).",
+            )
+        return Unavailable(
+            f"{_named(left)} still running {seconds:.0f} s after SIGKILL.",
+            remedy="See what it waits for (ps -o pid,stat,wchan,args), then stop it again.",
+        )
 
 
 async def end_each(found: Iterable[tuple[int, str]], *, grace_s: float) -> None:
@@ -298,17 +316,17 @@ def starting_beat(name: str, agent: AgentFacts, detail: str, now_ms: int) -> Pre
     )
 
 
-def _signal(row: Process, number: signal.Signals) -> None:
+def _signal(row: Process, number: signal.Signals) -> bool:
     """Signal exactly this process, and not another that got its pid meanwhile.
 
-    A process that may not be signalled is named at the end, like all that remain.
+    False if this user may not signal it.
     """
-    with suppress(ProcessLookupError, PermissionError):
+    try:
         handle = _handle(row.pid)
         try:
             # A handle stays with its process, which is checked to be the right one.
             if start_of(row.pid) != row.start:
-                return
+                return True
             if handle is None:
                 os.kill(row.pid, number)
             else:
@@ -316,6 +334,11 @@ def _signal(row: Process, number: signal.Signals) -> None:
         finally:
             if handle is not None:
                 os.close(handle)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def _handle(pid: int) -> int | None:
@@ -331,7 +354,7 @@ def _handle(pid: int) -> int | None:
 
 
 def _named(rows: Iterable[Process]) -> str:
-    return ", ".join(f"Process {row.pid} (state {row.state})" for row in rows) or "Nothing"
+    return ", ".join(f"Process {row.pid} (state {row.state})" for row in rows)
 
 
 def _refuse_elsewhere(place: ProcessRecord) -> None:
@@ -342,152 +365,3 @@ def _refuse_elsewhere(place: ProcessRecord) -> None:
         f"Process {place.pid} ran on host {place.host}, but this is {host_name()}.",
         remedy=f"Run the command on {place.host}.",
     )
-
-
-def _same_boot(start: str) -> bool | None:
-    """Whether a start was since the last boot of this machine; None if unknown."""
-    boot = _boot() if _has_proc() else _UNKNOWN
-    return None if boot == _UNKNOWN else start.endswith(f"-{boot}")
-
-
-# Linux: /proc. A process may disappear at any moment.
-
-
-def _has_proc() -> bool:
-    return os.path.exists(f"{_PROC}/self/stat")
-
-
-def _boot() -> str:
-    try:
-        with open(f"{_PROC}/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read()[:8]
-    except FileNotFoundError:
-        # Some containers hide it; starts are then unique only until the next boot.
-        return _UNKNOWN
-
-
-def _proc_pids() -> list[int]:
-    return [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
-
-
-def _proc_row(pid: int, boot: str) -> Process | None:
-    text = _proc_read(pid, "stat")
-    if not text:
-        return None
-    # The program name is in parentheses and may contain anything, even parentheses and spaces.
-    fields = text[text.rindex(b")") + 2 :].split()
-    start = f"{fields[19].decode()}-{boot}"
-    return Process(
-        pid, group=int(fields[2]), state=fields[0].decode(), start=start, parent=int(fields[1])
-    )
-
-
-def _proc_size(pid: int) -> int | None:
-    match = _SHARE.search(_proc_read(pid, "smaps_rollup"))
-    if match:
-        return int(match[1]) * 1024
-    # Other users' processes show only this, which counts shared pages in full.
-    fields = _proc_read(pid, "statm").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else None
-
-
-def _proc_nonces() -> list[tuple[int, str]]:
-    """The nonce of each process that has one."""
-    found: list[tuple[int, str]] = []
-    read: set[int] = set()
-    # A process that forks and ends meanwhile is in no list with its child: list again, and read
-    # what is new. That is quick, unlike reading all of them.
-    for _ in range(_LISTS_MAX):
-        new = [pid for pid in _proc_pids() if pid not in read]
-        if not new:
-            break
-        read.update(new)
-        found += [(pid, nonce) for pid in new if (nonce := _proc_nonce(pid)) is not None]
-    return found
-
-
-def _proc_nonce(pid: int) -> str | None:
-    prefix = f"{NONCE}=".encode()
-    for entry in _proc_read(pid, "environ").split(b"\0"):
-        if entry.startswith(prefix):
-            return os.fsdecode(entry[len(prefix) :])
-    return None
-
-
-def _proc_read(pid: int, name: str) -> bytes:
-    """A /proc file of a process; empty if the process ended or is another user's."""
-    try:
-        with open(f"{_PROC}/{pid}/{name}", "rb") as file:
-            return file.read()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return b""
-
-
-def table() -> list[Process]:
-    """Every process that the system shows, zombies too."""
-    if not _has_proc():
-        return _ps_rows("-ax")
-    boot = _boot()
-    rows = (_proc_row(pid, boot) for pid in _proc_pids())
-    return [row for row in rows if row is not None]
-
-
-# macOS: ps.
-
-
-def _ps(*words: str) -> str:
-    """The output of ps; empty if it found nothing."""
-    try:
-        done = subprocess.run(  # noqa: S603
-            ["/bin/ps", *words],
-            capture_output=True,
-            timeout=_PS_S,
-            env={"LC_ALL": "C", "PATH": "/bin:/usr/bin", "TZ": "UTC"},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = str(error)
-    else:
-        why = os.fsdecode(done.stderr).strip()
-        if not why:
-            return os.fsdecode(done.stdout)
-    raise Unavailable(f"Cannot list processes: {why}.", remedy="Check that /bin/ps works.")
-
-
-def _ps_rows(*which: str) -> list[Process]:
-    rows = []
-    for line in _ps(*which, "-o", "pid=,ppid=,pgid=,state=,lstart=").splitlines():
-        if match := _PS_LINE.fullmatch(line.strip()):
-            pid, parent, group, state, start = match.groups()
-            start = "-".join(start.split())
-            rows.append(
-                Process(int(pid), group=int(group), state=state, start=start, parent=int(parent))
-            )
-    return rows
-
-
-def _ps_nonces() -> list[tuple[int, str]]:
-    """The nonces in the environments that ps prints.
-
-    ps prints the environment right after the command line. So the command line is also read alone,
-    and a nonce in it is ignored.
-    """
-    words = _ps_commands("-axww")
-    found = []
-    for pid, line in _ps_commands("-axeww").items():
-        said = words.get(pid)
-        if said is None or not line.startswith(said):
-            continue
-        match = re.search(rf"(?:^|\s){NONCE}=(\S+)", line[len(said) :])
-        if match:
-            found.append((pid, match.group(1)))
-    return found
-
-
-def _ps_commands(flags: str) -> dict[int, str]:
-    found = {}
-    for line in _ps(flags, "-o", "pid=,command=").splitlines():
-        pid, _, command = line.strip().partition(" ")
-        if pid.isdecimal():
-            found[int(pid)] = command
-    return found

@@ -15,7 +15,9 @@ import anyio
 from anyio import to_thread
 from anyio.abc import Process
 
-from bullpen.agents.system.environment import for_commands
+from bullpen.agents.contracts.backend import NONCE
+from bullpen.agents.system.environment import for_commands, without_person_key
+from bullpen.agents.system.process_owners import owned
 from bullpen.agents.system.processes import group_members, table
 from bullpen.agents.system.secrets import Redactor
 from bullpen.errors import Unavailable
@@ -144,6 +146,15 @@ class Output:
 
 Take = Callable[[bytes], object]
 """Takes the next bytes of a command's output."""
+
+
+def keep_first(kept: bytearray, most: int) -> Take:
+    """Take only the first bytes of an output; what comes after them is read and forgotten."""
+
+    def take(chunk: bytes) -> None:
+        kept.extend(chunk[: most - len(kept)])
+
+    return take
 
 
 class _Pipe:
@@ -289,14 +300,15 @@ async def running(
             for pipe in pipes:
                 os.close(pipe.writing)
         command = Command(process, pipes, closed=closed)
-        try:
-            yield command
-        except BaseException:
-            await command.end(grace_s)
-            raise
-        finally:
-            with anyio.move_on_after(_KILLED_WITHIN_S, shield=True):
-                await process.wait()
+        with owned(process.pid, env.get(NONCE)):
+            try:
+                yield command
+            except BaseException:
+                await command.end(grace_s)
+                raise
+            finally:
+                with anyio.move_on_after(_KILLED_WITHIN_S, shield=True):
+                    await process.wait()
     finally:
         for pipe in pipes:
             os.close(pipe.reading)
@@ -328,7 +340,7 @@ async def _open(
                 stdout=outputs[0],
                 stderr=outputs[-1],
                 cwd=cwd,
-                env=env,
+                env=without_person_key(env),
                 start_new_session=True,
                 pass_fds=fds,
             )

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from bullpen.agents.contracts.backend import NONCE
+from bullpen.agents.system import process_owners
 from bullpen.agents.system.program_sandbox import ProgramSandbox
 from bullpen.agents.system.vendors.programs import found_at
 from bullpen.errors import Unavailable
@@ -59,6 +61,8 @@ async def spawn_program(
             f"Cannot start {path}: {error.strerror}.",
             remedy="Check that the program is installed and may be run.",
         ) from error
+    if NONCE in env:
+        process_owners.record(process.pid, env[NONCE])
     if sandbox is not None:
         sandbox.has_started()
     return process

@@ -38,8 +38,8 @@ _SHAPES = (
     _shape(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
     _shape(("github_pat_",), r"github_pat_[A-Za-z0-9_]{20,}"),
     _shape(("glpat-",), rf"glpat-{_CHAR}{{16,}}"),
-    # Ours: of MCP members, hosts, the web page and the tools of a driven program.
-    _shape(("bp_", "bph_", "bpw_", "bpt_"), rf"bp[hwt]?_{_CHAR}{{20,}}"),
+    # Ours: of MCP members, hosts, the web page, the tools of a driven program, and people.
+    _shape(("bp_", "bph_", "bpw_", "bpt_", "bpp_"), rf"bp[hwtp]?_{_CHAR}{{20,}}"),
     # Seeds of NATS keys: S, the kind of key, and 56 more characters of base32.
     _shape(
         ("SUA", "SAA", "SOA", "SNA", "SCA", "SXA"),

@@ -2,41 +2,94 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bullpen.protocol import json_text
 from bullpen.protocol.clock import Clock, iso, now_ms
+from bullpen.protocol.format_version import FORMAT, refuse_newer, version_in
 
 NAME = "transcript.jsonl"
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_KEPT_BYTES_MAX = 8 * 1024 * 1024
+"""How much is kept in memory while the disk takes nothing."""
+
+
 class Transcript:
-    """The transcript of one agent. Each line is written completely or not at all."""
+    """The transcript of one agent. Its first line has the version of the format.
+
+    A line that a full disk does not take is kept, and written before the next one. Raises
+    Unavailable if a newer major version wrote it.
+    """
 
     def __init__(self, folder: Path, *, clock: Clock = now_ms) -> None:
         self.path = folder / NAME
         self._clock = clock
+        _refuse_newer(self.path)
         self._descriptor = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
+        self._empty = os.fstat(self._descriptor).st_size == 0
+        self._kept: deque[bytes] = deque()
+        self._dropped = 0
         if _torn(self.path):
-            os.write(self._descriptor, b"\n")
+            self._kept.append(b"\n")
+            self._write()
 
     def record(self, kind: str, **data: Any) -> None:
         """Add a line."""
+        self._kept.append(self._line(kind, data))
+        self._write()
+        while sum(map(len, self._kept)) > _KEPT_BYTES_MAX and len(self._kept) > 1:
+            # The first one may be on the disk in part.
+            del self._kept[1]
+            self._dropped += 1
+
+    def _line(self, kind: str, data: dict[str, Any]) -> bytes:
         row = {"time": iso(self._clock()), "kind": kind, **data}
-        os.write(self._descriptor, json_text.dumps_line(row) + b"\n")
+        if self._empty:
+            self._empty, row["format"] = False, FORMAT
+        return json_text.dumps_line(row) + b"\n"
+
+    def _write(self) -> None:
+        """Write what is kept, as much as the disk takes."""
+        while self._kept:
+            line = self._kept[0]
+            try:
+                written = os.write(self._descriptor, line)
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                return
+            if written < len(line):
+                self._kept[0] = line[written:]
+                continue
+            self._kept.popleft()
+            if self._dropped and not self._kept:
+                text = f"{self._dropped} lines are missing here: the disk took nothing."
+                self._dropped = 0
+                self._kept.append(self._line("trouble", {"text": text}))
 
     def sync(self) -> None:
         """Wait until everything recorded is on disk."""
+        self._write()
         os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+def _refuse_newer(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        refuse_newer(f"The transcript {path}", version_in(next(rows(path), {})))
 
 
 def _torn(path: Path) -> bool:

@@ -11,6 +11,7 @@ from bullpen.agents.contracts.desk import TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.work.complete import handed_in, refuse_outside, refuse_without_shell, running
+from bullpen.agents.work.until_stored import STORE_S, until_stored
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.task import Check, CheckKind, Merge, Task
 from bullpen.team.tasks import rules
@@ -325,19 +326,29 @@ class _Update:
         held = await self._held()
         if held is not None:
             return f"it is already yours and in progress (attempt {held})"
-        task = await self._tasks.claim(self._id, by=self._by, lease_s=LEASE_S)
+        task = await until_stored(
+            lambda: self._tasks.claim(self._id, by=self._by, lease_s=LEASE_S),
+            tell=lambda _: None,
+            within_s=STORE_S,
+            was_done=self._claimed,
+        )
         ready = await self._desk.begin_task(task)
         told = f"claimed by you, in progress (attempt {task.facts.attempt})"
         return told if ready is None else f"{told}. {ready}"
+
+    async def _claimed(self) -> Task | None:
+        """The task if this agent has it in progress, although the store said otherwise."""
+        task = await self._tasks.get(self._id)
+        owned = task.status == "in_progress" and task.owner in _names_of(self._desk)
+        return task if owned else None
 
     async def _held(self) -> int | None:
         """The attempt with which this agent holds the task, if it does."""
         attempt = self._desk.attempts.get(self._id)
         if attempt is None:
             return None
-        task = await self._tasks.get(self._id)
-        owned = task.status == "in_progress" and task.owner in _names_of(self._desk)
-        return attempt if owned and task.facts.attempt == attempt else None
+        task = await self._claimed()
+        return attempt if task is not None and task.facts.attempt == attempt else None
 
     async def complete(self) -> str:
         done = await self._desk.complete(self._id, report=self._given.report)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, NoReturn
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, NoReturn, TypeVar
 
 from pydantic import Field
 
 from bullpen.agents.contracts.desk import Colleagues, Desk, Identity, Runtime, Wanted
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.work.until_stored import stored
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import WorkspaceKind
 from bullpen.protocol.request import Request, RequestKind
+from bullpen.team.commit import new_id
 from bullpen.team.lookup import color_of
 from bullpen.team.requests.rules import may_answer
 from bullpen.team.snapshot import MemberView
+
+T = TypeVar("T")
 
 EVERYBODY = "*"
 """The receiver of a broadcast, in the newer form of SendMessage."""
@@ -153,7 +158,11 @@ async def _message(letter: _Letter, desk: Identity) -> str:
         raise Invalid(
             f"{to!r} is you. Nothing was sent.", remedy="Write to another member, or keep working."
         )
-    sent = await desk.team.mailbox.send(to, text, sender=desk.agent, summary=letter.summary)
+    sent = await _stored(
+        lambda key, fresh: desk.team.mailbox.send(
+            to, text, sender=desk.agent, summary=letter.summary, key=key, fresh=fresh
+        )
+    )
     ahead = f"{sent.ahead or 'no'} unread message{'s are' if sent.ahead > 1 else ' is'}"
     return _told(
         message=f"Message stored in {to}'s inbox; {ahead} ahead of it",
@@ -163,9 +172,24 @@ async def _message(letter: _Letter, desk: Identity) -> str:
     )
 
 
+async def _stored(send_it: Callable[[str, bool], Awaitable[T]]) -> T:
+    """Send a message once, however often the store has to be asked, within a minute."""
+    key = new_id()
+    tried: list[str] = []
+
+    async def act() -> T:
+        fresh = not tried
+        tried.append(key)
+        return await send_it(key, fresh)
+
+    return await stored(act)
+
+
 async def _broadcast(letter: _Letter, desk: Identity) -> str:
-    sent = await desk.team.mailbox.broadcast(
-        letter.said(), sender=desk.agent, summary=letter.summary
+    sent = await _stored(
+        lambda key, fresh: desk.team.mailbox.broadcast(
+            letter.said(), sender=desk.agent, summary=letter.summary, key=key, fresh=fresh
+        )
     )
     names = ", ".join(one.to for one in sent)
     return _told(

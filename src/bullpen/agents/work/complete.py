@@ -17,10 +17,12 @@ from bullpen.agents.permissions.rule_language.rule import tool_of
 from bullpen.agents.system.run_command import Workplace
 from bullpen.agents.work.checks import look
 from bullpen.agents.work.tree_of_task import TreeWork
+from bullpen.agents.work.until_stored import STORE_S, until_stored
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
+from bullpen.team.lookup import owner_of
 from bullpen.team.tasks.check_rules import is_queued, missing, with_results
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -110,17 +112,28 @@ class Proving:
                 await self._record(task.id, found, attempt)
             raise
         work = None if handed is None else handed.work
-        done = await tasks.done(
-            task.id,
-            by=self.by,
-            voice=self.voice,
-            attempt=attempt,
-            report=report,
-            found=found,
-            work=work,
+        done = await until_stored(
+            lambda: tasks.done(
+                task.id,
+                by=self.by,
+                voice=self.voice,
+                attempt=attempt,
+                report=report,
+                found=found,
+                work=work,
+            ),
+            tell=lambda _: None,
+            within_s=STORE_S,
+            was_done=lambda: self._was_done(task.id, attempt),
         )
         committed = () if handed is None else tuple(handed.committed)
         return Completed(done.task, done.unblocked, committed)
+
+    async def _was_done(self, task_id: str, attempt: int) -> Done | None:
+        """The task if this attempt has completed it, whatever the store said."""
+        task = await self.team.tasks.get(task_id)
+        ours = owner_of(task, self.team.name) == self.by and task.facts.attempt == attempt
+        return Done(task, ()) if ours and task.status == "completed" else None
 
     async def _record(self, task_id: str, found: Sequence[Check], attempt: int) -> Task:
         return await self.team.tasks.record_checks(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -94,7 +95,8 @@ async def made_ready(
         while True:
             await anyio.sleep(_BEAT_S)
             detail = "preparing its worktree"
-            await team.agents.beat(processes.starting_beat(name, agent, detail, clock()))
+            with suppress(Unavailable):
+                await team.agents.beat(processes.starting_beat(name, agent, detail, clock()))
 
     given = {each: environ[each] for each in spec.env if each in environ}
     commands = for_commands(given, spec.env_asked)

@@ -62,7 +62,7 @@ async def answer_request(
         return Answered(given)
     # The answer to a call carries no text, so the text is sent as a message.
     try:
-        await team.mailbox.send(given.sender, words, sender=by, key=given.id)
+        await team.mailbox.send(given.sender, words, sender=by, key=given.id, voice=voice)
     except BullpenError as error:
         return Answered(given, f"Your message did not reach {given.sender}. {error}")
     return Answered(given)

@@ -1,4 +1,7 @@
-"""Who acts from this process: the person or member that was named, or the agent it belongs to."""
+"""Who acts from this process: the person or member that was named, or the agent it belongs to.
+
+Every door takes the names `by`, `sender` and of a mailbox from here, before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from contextlib import suppress
 from anyio import to_thread
 
 from bullpen.agents.permissions.speaker import agent_here, is_of_an_agent
+from bullpen.app.person_key import show_key
 from bullpen.app.settings import Settings
 from bullpen.app.stores import open_teams
-from bullpen.errors import BullpenError, Refused
+from bullpen.errors import BullpenError, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
@@ -24,16 +28,45 @@ class ActingIdentity:
         self._settings = settings
 
     async def speaks(self, team: Team) -> tuple[str, Voice]:
-        """Who speaks in a team, and whether it is a person. An agent never speaks as one."""
+        """Who speaks in a team, and whether it is a person. An agent never speaks as one.
+
+        Raises:
+            Refused: it belongs to an agent that would speak as somebody else (other_identity), or
+                lacks the key of a person (not_a_person).
+        """
         name = await self._agent(team)
-        return (self._settings.agent, "human") if name is None else (name, "agent")
+        return (await self._person(), "human") if name is None else (name, "agent")
+
+    async def acts(self, team: Team) -> str:
+        """In whose name this process changes a team. Raises as `speaks`."""
+        return (await self.speaks(team))[0]
 
     async def spawns(self, team: Team) -> tuple[str, tuple[str, AgentFacts] | None]:
         """Who spawns, and which agent that is: what it starts can do no more than it may itself."""
-        name = await self._agent(team)
-        if name is None:
-            return self._settings.agent, None
-        return name, (name, (await team.agents.get(name))[1])
+        by, voice = await self.speaks(team)
+        return by, None if voice == "human" else (by, (await team.agents.get(by))[1])
+
+    async def founds(self) -> str:
+        """Who creates a team. Raises Refused: an agent cannot (not_a_person)."""
+        await self.refuse_agents("create a team")
+        return await self._person()
+
+    async def reads_mail_of(self, team: Team, name: str | None) -> str:
+        """Whose mailbox is read or marked: a person reads any, an agent only its own.
+
+        Raises:
+            Refused: it is another's mailbox (other_identity).
+        """
+        agent = await self._agent(team)
+        if agent is None:
+            return name or self._settings.agent
+        if name not in (None, agent):
+            raise Refused(
+                f"Agent {agent!r} cannot read the mail of {name!r}.",
+                reason="other_identity",
+                remedy="Omit the name: an agent reads only its own mail.",
+            )
+        return agent
 
     async def refuse_agents(self, what: str) -> None:
         """Refuse what only people may do.
@@ -49,14 +82,26 @@ class ActingIdentity:
                 remedy="Spawn teammates instead: they can do no more than you.",
             )
 
+    async def _person(self) -> str:
+        """The member in whose name a person acts. Raises Refused without a person's key."""
+        await to_thread.run_sync(show_key, self._settings.home, os.environ)
+        return self._settings.agent
+
     async def _agent(self, team: Team) -> str | None:
         """The agent of a team to which this process belongs; None if it is a person's.
 
         Raises:
             Refused: it belongs to an agent that would speak as somebody else (other_identity).
         """
-        config, others = await team.agents.config(), await self._configs()
-        name = await to_thread.run_sync(lambda: agent_here(config, os.environ, others=others))
+        try:
+            config = await team.agents.config()
+        except (NotFound, Unreadable):
+            # Whatever is done about such a team says so itself. Its agents are not known.
+            config = TeamConfig.new(name=team.name, members=[])
+        name = await to_thread.run_sync(agent_here, config, os.environ)
+        if name is None:
+            others = await self._configs()
+            name = await to_thread.run_sync(lambda: agent_here(config, os.environ, others=others))
         acts_as = self._settings.agent
         if name not in (None, acts_as) and self._settings.agent_source != "default":
             raise Refused(

@@ -52,20 +52,20 @@ class PersonActions:
         """Write to a member, or to everybody with `@team`."""
         if not text.strip():
             raise Invalid("The message is empty.", remedy="Write something.")
-        by, _ = await self._identity.speaks(self._team)
+        by, voice = await self._identity.speaks(self._team)
         if to == EVERYBODY:
-            await self._team.mailbox.broadcast(text, sender=by)
+            await self._team.mailbox.broadcast(text, sender=by, voice=voice)
         else:
-            await self._team.mailbox.send(to, text, sender=by)
+            await self._team.mailbox.send(to, text, sender=by, voice=voice)
 
     async def assign(self, task_id: str, to: str) -> Task:
         """Give a task to a member."""
-        by, _ = await self._identity.speaks(self._team)
+        by = await self._identity.acts(self._team)
         return await self._team.tasks.assign(task_id, to, by=by)
 
     async def stop(self, name: str, *, reason: str | None = None) -> Stopped:
         """Stop an agent; nothing of it runs any more when this returns."""
-        by, _ = await self._identity.speaks(self._team)
+        by = await self._identity.acts(self._team)
         return await self._app.supervisor(self._team.name).stop(name, by=by, reason=reason)
 
     async def _asked(self, request_id: str, digest: str | None) -> Request:

@@ -28,7 +28,7 @@ from bullpen.agents.work.tree_of_task import TreeWork
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
-from bullpen.team.lookup import owner_of
+from bullpen.team.lookup import member_of, owner_of
 from bullpen.team.team import Team
 
 
@@ -63,8 +63,14 @@ class TaskCommands:
                 `tasks.add` refuses.
         """
         await self._refuse_checks(checks)
+        # An agent could not remove a task of another if a hook refuses it.
+        owner = words.pop("owner", None) if self.spec is not None else None
+        if owner is not None:
+            member_of(await self.team.agents.config(), owner)
         task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
         await self.created(task)
+        if owner is not None:
+            task = await self.team.tasks.assign(task.id, owner, by=self.by)
         return task
 
     async def created(self, task: Task) -> None:

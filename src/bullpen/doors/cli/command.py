@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Annotated, Any, TypeVar
@@ -17,7 +19,15 @@ from typer.core import CompletionItem, TyperCommand, TyperGroup  # type: ignore[
 from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
 
-from bullpen.doors.cli.commands import ADVANCED, COMMANDS, HIDDEN, PANELS, CommandEntry, GroupEntry
+from bullpen.doors.cli.commands import (
+    ADVANCED,
+    AGENTS_MAY_TYPE,
+    COMMANDS,
+    HIDDEN,
+    PANELS,
+    CommandEntry,
+    GroupEntry,
+)
 from bullpen.doors.cli.options.option import flag, option
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -254,6 +264,7 @@ class TopGroup(Group):
 def group(
     entry: GroupEntry,
     *,
+    path: str = "",
     cls: type[Group] = Group,
     options: Sequence[inspect.Parameter] = (),
 ) -> typer.Typer:
@@ -269,7 +280,7 @@ def group(
     if not entry.target:
         app.callback()(_taking(lambda **_: None, (*options, *_COMMON)))
         return app
-    run = _running(load_command(entry))
+    run = _running(path, load_command(entry))
     own = inspect.signature(run).parameters
 
     def run_alone(context: typer.Context, **values: Any) -> None:
@@ -283,21 +294,21 @@ def group(
 def _build(path: str, name: str) -> Any:
     entry = COMMANDS[path]
     if isinstance(entry, GroupEntry):
-        built = get_group(group(entry))
+        built = get_group(group(entry, path=path))
         built.name = name
         built.commands = CommandsByName(path)  # type: ignore[assignment]
         return built
-    return _command(entry, name)
+    return _command(path, entry, name)
 
 
-def _command(entry: CommandEntry, name: str) -> Any:
+def _command(path: str, entry: CommandEntry, name: str) -> Any:
     function = load_command(entry)
     about = vars(function)
     return get_command_from_info(
         CommandInfo(
             name=name,
             cls=_Command,
-            callback=_running(function),
+            callback=_running(path, function),
             help=_help_text(function),
             epilog=_epilog(about.get("examples", ())),
             context_settings={"ignore_unknown_options": True} if about.get("any_words") else None,
@@ -313,8 +324,10 @@ def _help_text(function: Callable[..., None]) -> str:
     return "\n".join([first.removesuffix("."), *rest])
 
 
-def _running(function: Callable[..., None]) -> Callable[..., None]:
+def _running(path: str, function: Callable[..., None]) -> Callable[..., None]:
     """The function with the common options after its own, as typer reads them.
+
+    Agents are refused before it does anything, unless the table says that they may type it.
 
     The type of its first parameter makes the session from the context of the command. A parameter
     whose type is a dataclass stands for its fields: options that several commands share.
@@ -330,14 +343,33 @@ def _running(function: Callable[..., None]) -> Callable[..., None]:
 
     def run(context: typer.Context, **values: Any) -> None:
         session = session_type.annotation.of(context)
+        if path not in AGENTS_MAY_TYPE:
+            load("bullpen.doors.cli.permissions.people_only:refuse_agents")(session, path)
         chosen = {each.name: values[each.name] for each in single}
         for name, fields in shared.items():
             chosen[name] = bundles[name](**{each.name: values[each.name] for each in fields})
-        function(session, **chosen)
+        with _interruptible():
+            function(session, **chosen)
         session.page.flush()
 
     unfolded = [field for each in own for field in shared.get(each.name, (each,))]
     return _taking(run, (_CONTEXT, *unfolded, *_COMMON))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C be an exception while a command runs, so that the command can clean up.
+
+    Before and after it, the signal ends the process (see `bullpen.__main__`).
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

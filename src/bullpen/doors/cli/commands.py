@@ -38,6 +38,30 @@ ADVANCED = "Advanced"
 HIDDEN = {"agent"}
 """What only Bullpen itself starts."""
 
+AGENTS_MAY_TYPE = frozenset(
+    {
+        *("ps", "cost", "events", "summary", "requests", "approve", "deny", "send", "inbox"),
+        *("spawn", "stop", "drivers", "hosts", "schema"),
+        *("team list", "team show", "team limits"),
+        *("member add", "member list", "member remove"),
+        *("task add", "task list", "task show", "task claim", "task done", "task release"),
+        *("task assign", "task depend", "task undepend", "task delete", "task edit", "task check"),
+        *("task graph", "task budget"),
+        *("workspace list", "workspace show", "workspace saved"),
+        *("merge list", "merge log", "merge set"),
+        *("policy show", "policy check"),
+        # The process of an agent itself.
+        "agent run",
+    }
+)
+"""The commands that agents may type in their shells. Every other command refuses them.
+
+A command belongs here if it only reads, or if the rules of the team decide what it may change."""
+
+BEFORE_ANY_TEAM = frozenset({"auth", "bridge", "demo", "host", "server"})
+"""Commands and groups that people need before there is a store to read: it is not asked who of its
+agents might be typing."""
+
 COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "run": CommandEntry("runs.run:run", "Give a team a goal and watch until it is reached"),
     "up": CommandEntry("runs.up:up", "Start the team of a team file and watch it"),
@@ -94,7 +118,9 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "member list": CommandEntry(
         "teams.member:list_members", "List members: state, tasks, unread messages"
     ),
-    "member remove": CommandEntry("teams.member:remove", "Remove a teammate and release its tasks"),
+    "member remove": CommandEntry(
+        "teams.member_remove:remove", "Remove a teammate and release its tasks"
+    ),
     "task": GroupEntry("Add, claim, complete and connect tasks"),
     "task add": CommandEntry("tasks.task:add", "Add a task"),
     "task list": CommandEntry("tasks.task:list_tasks", "List tasks and what each waits for"),
@@ -227,6 +253,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "auth list": CommandEntry("machines.auth:list_keys", "List the keys of a tenant"),
     "auth revoke": CommandEntry("machines.auth:revoke", "Revoke a key"),
     "auth rotate": CommandEntry("machines.auth:rotate", "Replace a key and revoke the old one"),
+    "auth upgrade": CommandEntry("machines.auth:upgrade", "Replace the keys of an earlier version"),
     "auth push": CommandEntry(
         "machines.auth:push", "Send tenants, roles and revocations to servers"
     ),

@@ -14,6 +14,7 @@ import typer
 
 from bullpen.app.settings import Settings, settings_from
 from bullpen.app.stores import open_teams, resolve_team
+from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.cli.command import fit_to_keep, given, load
 from bullpen.doors.cli.output.page import Page, is_terminal
 from bullpen.errors import Invalid, Refused
@@ -60,10 +61,10 @@ class Session:
             os.environ, home=self.home, team=self._team, agent=self._actor, store=self._store
         )
 
-    @property
-    def actor(self) -> str:
-        """Who acts."""
-        return self.settings.agent
+    @cached_property
+    def identity(self) -> ActingIdentity:
+        """Who acts, as far as the system can tell. Ask it before anything is written."""
+        return ActingIdentity(self.settings)
 
     @property
     def team(self) -> str | None:
@@ -92,6 +93,16 @@ class Session:
             return await operation(teams.open(name or await resolve_team(teams, self.settings)))
 
         return self.with_teams(run)
+
+    def as_actor(
+        self, operation: Callable[[Team, str], Awaitable[T]], *, name: str | None = None
+    ) -> T:
+        """What an operation on one team answers, in the name of whoever acts here."""
+
+        async def run(team: Team) -> T:
+            return await operation(team, await self.identity.acts(team))
+
+        return self.with_team(run, name=name)
 
     @cached_property
     def at_screen(self) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import anyio
-import uvicorn
 from mcp.server.auth.middleware.bearer_auth import (
     AuthenticatedUser,
     BearerAuthBackend,
@@ -23,6 +22,7 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 
 from bullpen.app.app import App
+from bullpen.doors.http_server import HttpServer, http_config
 from bullpen.doors.mcp.member import ConnectedMember
 from bullpen.doors.mcp.member_tools import ToolSet
 from bullpen.doors.mcp.members import ConnectedMembers
@@ -33,7 +33,7 @@ from bullpen.errors import Invalid, Unavailable
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_GRACE_S = 1
+_HTTP_PORT = 80
 # Longer than clients keep an idle connection: a request on one that is just closing is lost.
 _KEEP_ALIVE_S = 75
 
@@ -65,34 +65,24 @@ async def serve_http(
             " encrypted. Put a TLS proxy in front of it."
         )
     async with ConnectedMembers(app, cwd=cwd, tool_set=tool_set, warn=warn) as members:
-        server = _Server(
-            uvicorn.Config(
-                _app(members, shown),
-                log_level="warning",
-                access_log=False,
-                timeout_graceful_shutdown=_GRACE_S,
+        server = HttpServer(
+            http_config(
+                mcp_app(members, shown, bound),
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 lifespan="on",
             )
         )
+
+        def end() -> None:
+            # Open requests get a moment to finish.
+            server.should_exit = True
+
         async with anyio.create_task_group() as group:
-            group.start_soon(end_by_signal, server.end)
+            group.start_soon(end_by_signal, end)
             with listening:
                 ready(f"http://{shown}:{bound}{PATH}")
                 await server.serve(sockets=[listening])
             group.cancel_scope.cancel()
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to us: uvicorn would raise them again after it ended."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def end(self) -> None:
-        """Give open requests a moment to finish, then stop."""
-        self.should_exit = True
 
 
 class _Verifier:
@@ -116,7 +106,9 @@ class _Verifier:
         )
 
 
-def _app(members: ConnectedMembers, host: str) -> Starlette:
+def mcp_app(members: ConnectedMembers, host: str, port: int) -> Starlette:
+    """The application that listens on an address. Web pages of other addresses are refused."""
+
     def find(context: Context) -> ConnectedMember:
         user = context.request.scope["user"] if context.request is not None else None
         if not isinstance(user, AuthenticatedUser):
@@ -126,13 +118,16 @@ def _app(members: ConnectedMembers, host: str) -> Starlette:
             raise RuntimeError("A token has no member.")
         return members.with_token(grant)
 
-    names = [*_LOOPBACK, *([] if host in _LOOPBACK else [host])]
+    places = [f"{name}:{port}" for name in dict.fromkeys((*_LOOPBACK, host))]
+    if port == _HTTP_PORT:
+        # Clients leave it out.
+        places += [place.removesuffix(f":{port}") for place in places]
     sessions = StreamableHTTPSessionManager(
         app=team_server(find, lambda: members.group),
         security_settings=TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
-            allowed_hosts=[f"{name}:*" for name in names],
-            allowed_origins=[f"http://{name}:*" for name in names],
+            allowed_hosts=places,
+            allowed_origins=[f"http://{place}" for place in places],
         ),
     )
 

@@ -22,7 +22,7 @@ from bullpen.doors.mcp.colleagues import LeadColleagues
 from bullpen.doors.mcp.desk import MemberDesk
 from bullpen.doors.mcp.identity import refuse_driven
 from bullpen.doors.mcp.member_tools import ToolSet, tools_of
-from bullpen.errors import BullpenError, Conflict, NotFound, Refused
+from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol import names
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
@@ -306,20 +306,21 @@ class ConnectedMember:
         if shown != self._shown[0]:
             self._shown = shown, now_ms()
         place = self._place
-        await self.desk.team.agents.beat(
-            Presence.new(
-                agent=self.member,
-                state=shown,
-                since_ms=self._shown[1],
-                beat_ms=now_ms(),
-                ttl_ms=_TTL_MS,
-                detail=detail,
-                host=place.host,
-                pid=place.pid,
-                start=place.start,
-                nonce=self._nonce,
+        with suppress(Unavailable):
+            await self.desk.team.agents.beat(
+                Presence.new(
+                    agent=self.member,
+                    state=shown,
+                    since_ms=self._shown[1],
+                    beat_ms=now_ms(),
+                    ttl_ms=_TTL_MS,
+                    detail=detail,
+                    host=place.host,
+                    pid=place.pid,
+                    start=place.start,
+                    nonce=self._nonce,
+                )
             )
-        )
 
     def _state(self) -> AgentState:
         if self.desk.waits_on is not None:

@@ -57,7 +57,19 @@ class WebTokens:
     def __init__(self, *, read_only: bool = False) -> None:
         self.acting = None if read_only else _token()
         self.looking = _token()
+        self._codes: dict[str, Visitor] = {}
         self._sessions: dict[str, Visitor] = {}
+
+    def code(self) -> str:
+        """A new code that signs in one visitor, once, with the rights of this server."""
+        code = _token()
+        self._codes[code] = Visitor(may_act=self.acting is not None)
+        return code
+
+    def signing_in(self, given: str) -> Visitor | None:
+        """The visitor who signs in with a token or a code. A code is used up by this."""
+        # A code is 256 random bits, so timing this lookup does not help to guess it.
+        return self.visitor(given) or self._codes.pop(given, None)
 
     def visitor(self, token: str) -> Visitor | None:
         """The visitor that a token belongs to; None if it is not valid."""
@@ -132,7 +144,7 @@ class AccessCheck:
         return len(values) == 1 and _host_of(values[0]) in self._hosts
 
     def _sign_in(self, token: str, rest: dict[str, list[str]]) -> ASGIApp:
-        visitor = self._tokens.visitor(token)
+        visitor = self._tokens.signing_in(token)
         if visitor is None:
             return _refused(401, _SIGN_IN)
         query = urlencode(rest, doseq=True)

@@ -10,24 +10,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio
-import uvicorn
 
 from bullpen.app.app import App
+from bullpen.doors.http_server import HttpServer, http_config
 from bullpen.doors.web.app import dashboard
 from bullpen.doors.web.security import LOOPBACK, AccessCheck, WebTokens
 from bullpen.errors import Invalid, Unavailable
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_GRACE_S = 1
 _HEADER_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses to open: `act` allows actions and is None for a read-only server."""
+    """The addresses to open: `act` allows actions and is None for a read-only server.
+
+    `once` makes an address that signs in one browser with all rights of the server.
+    """
 
     act: str | None
     look: str
+    once: Callable[[], str]
 
 
 async def serve(
@@ -52,12 +55,9 @@ async def serve(
     with listening(host, port) as taken:
         bound = taken.getsockname()[1]
         hosts = (*LOOPBACK, host, *names)
-        server = WebServer(
-            uvicorn.Config(
+        server = HttpServer(
+            http_config(
                 AccessCheck(board.app(), tokens, hosts=hosts, port=bound),
-                log_level="warning",
-                access_log=False,
-                timeout_graceful_shutdown=_GRACE_S,
                 h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
                 lifespan="off",
                 server_header=False,
@@ -77,7 +77,7 @@ async def serve(
             group.start_soon(_end_by_signal, end)
             group.start_soon(board.run)
             act = None if tokens.acting is None else begin + tokens.acting
-            ready(Addresses(act, begin + tokens.looking))
+            ready(Addresses(act, begin + tokens.looking, lambda: begin + tokens.code()))
             await server.serve(sockets=[taken])
             group.cancel_scope.cancel()
 
@@ -111,14 +111,6 @@ def reach(host: str, names: Sequence[str]) -> bool:
             remedy="To allow that, give the host name that browsers use: --allow-host NAME",
         )
     return True
-
-
-class WebServer(uvicorn.Server):
-    """A server that leaves signals to us: uvicorn would raise them again after its end."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

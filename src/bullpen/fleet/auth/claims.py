@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bullpen.fleet.auth import roles
-from bullpen.fleet.auth.roles import Role
+from bullpen.fleet.auth.roles import Role, RoleRights
 
 _VERSION = 2
+_BATCH_WITHIN_NS = 30 * 1_000_000_000
 _NO_LIMITS = {
     "subs": -1,
     "data": -1,
@@ -20,13 +21,10 @@ _NO_LIMITS = {
     "leaf": -1,
 }
 _STREAMS = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+# A batch is many messages in answer to one. A server remembers whom they go to for two minutes
+# unless told otherwise, which makes it slower the more it is asked.
+_MANY_ANSWERS = {"response_type": "Stream", "response_threshold": _BATCH_WITHIN_NS}
 _UNLIMITED_USER = {"subs": -1, "data": -1, "payload": -1}
-
-READERS_SHARE: tuple[tuple[str, str], ...] = (
-    ("$JS.API.DIRECT.GET.>", "service"),
-    ("w.>", "stream"),
-)
-"""What the readers' account gets from its tenant: stored data and news."""
 
 PUSH_NAME = "push"
 _PUSHES = (
@@ -52,41 +50,67 @@ def tenant_account(
     name: str,
     *,
     admin_signer: str,
-    signers: Mapping[tuple[Role, bool], str],
+    older: Sequence[object] = (),
     revoked: Mapping[str, int],
     now_s: int,
 ) -> dict[str, Any]:
-    """Return the account of a tenant, which has the streams. `signers` are by role and binding."""
-    keys = [admin_signer, *_scopes(signers)]
-    shared = [
+    """Return the account of a tenant, which has the streams and only the administrator.
+
+    `older` are the signing keys of an earlier version that still count.
+    """
+    exports = [
         {
             "name": subject,
             "subject": subject,
-            "type": kind,
-            # A batch is many messages in answer to one.
-            **({"response_type": "Stream"} if kind == "service" else {}),
+            "type": "service",
+            **(_MANY_ANSWERS if many else {}),
         }
-        for subject, kind in READERS_SHARE
+        for subject, many in roles.EXPORTED_SERVICES.items()
     ]
-    return _body(public, name, now_s, {**_account(_STREAMS, keys, revoked), "exports": shared})
+    exports += [
+        {"name": subject, "subject": subject, "type": "stream"} for subject in roles.EXPORTED_NEWS
+    ]
+    held = _account(_STREAMS, [admin_signer, *older], revoked)
+    return _body(public, name, now_s, {**held, "exports": exports})
 
 
-def readers_account(
+def also_starts(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return an earlier version's signing key of hosts or people, with today's queue of starts."""
+    allowed = scope["template"]["pub"]["allow"]
+    asks = ["start.*.*"] if "spawn.*" in allowed else []
+    takes = ["took.*.*"] if "$JS.ACK.SPAWN.>" in allowed else []
+    more = [each for each in (*asks, *takes) if each not in allowed]
+    pub = {**scope["template"]["pub"], "allow": [*allowed, *more]}
+    return {**scope, "template": {**scope["template"], "pub": pub}}
+
+
+def key_account(
     public: str,
-    name: str,
+    key: str,
     *,
     tenant: str,
-    signers: Mapping[tuple[Role, bool], str],
+    tenant_account: str,
+    signer: str,
+    held: RoleRights | None,
     revoked: Mapping[str, int],
     now_s: int,
 ) -> dict[str, Any]:
-    """Return the account of a tenant's readers. Nothing that writes is imported into it."""
-    taken = [
-        {"name": subject, "subject": subject, "account": tenant, "type": kind}
-        for subject, kind in READERS_SHARE
+    """Return the account of one key. It imports what the key may do; without rights, nothing."""
+    name = f"{tenant}-{key}"
+    if held is None:
+        return _body(public, name, now_s, _account({}, [], revoked))
+    scope = {
+        "kind": "user_scope",
+        "key": signer,
+        "role": key,
+        "template": roles.template(held, key),
+    }
+    imports = [
+        {"name": subject, "subject": subject, "account": tenant_account, "type": kind}
+        for subjects, kind in ((held.publish, "service"), (held.hear, "stream"))
+        for subject in subjects
     ]
-    held = {**_account({}, _scopes(signers), revoked), "imports": taken}
-    return _body(public, f"{name}-readers", now_s, held)
+    return _body(public, name, now_s, {**_account({}, [scope], revoked), "imports": imports})
 
 
 def removed_accounts(
@@ -108,8 +132,7 @@ def user(
 ) -> dict[str, Any]:
     """Return a user with the rights of the signing key; an administrator may do everything.
 
-    `teams` are tokens. The tag with the role gives no right: it only tells the holder what is
-    useless to try.
+    `teams` are tokens. Tags give no rights: they tell the holder what is useless to try.
     """
     tags = [f"{roles.ROLE_TAG}{role}", *(f"{roles.TEAM_TAG}{team}" for team in teams)]
     body = _body(public, name, now_s, {"type": "user", "issuer_account": account, "tags": tags})
@@ -121,7 +144,7 @@ def user(
 def push_user(public: str, *, account: str, now_s: int) -> dict[str, Any]:
     """Return the user that tells servers about accounts, and can do nothing else."""
     body = user(public, PUSH_NAME, role=Role.ADMIN, account=account, now_s=now_s)
-    inbox = roles.INBOX.replace(roles.NAME, PUSH_NAME)
+    inbox = roles.inbox(PUSH_NAME)
     body["nats"].update(pub={"allow": [*_PUSHES]}, sub={"allow": [inbox]})
     return body
 
@@ -136,25 +159,6 @@ def _account(
         "revocations": dict(revoked),
         "default_permissions": {"pub": {}, "sub": {}},
     }
-
-
-def scope_name(role: Role, bound: bool) -> str:
-    """Return the name of a role's signing key, for keys that are bound to teams or not."""
-    return f"{role}-of-teams" if bound else str(role)
-
-
-def _scopes(signers: Mapping[tuple[Role, bool], str]) -> list[object]:
-    return [
-        {
-            "kind": "user_scope",
-            "key": public,
-            "role": scope_name(role, bound),
-            "template": roles.template(
-                (roles.FOR_OWN_TEAMS if bound else roles.FOR_ALL_TEAMS)[role]
-            ),
-        }
-        for (role, bound), public in signers.items()
-    ]
 
 
 def _body(public: str, name: str, now_s: int, held: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bullpen.errors import Invalid
 from bullpen.fleet.auth.roles import Role
+from bullpen.store.nats.client.subjects import OWN_FIRST
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([mhd])")
@@ -19,7 +20,10 @@ State = Literal["counts", "expired", "revoked"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that was minted. `teams` are names as people write them."""
+    """A key that was minted. `teams` are names as people write them.
+
+    An `older` one was minted by a version whose keys shared the account of the streams.
+    """
 
     name: str
     role: Role
@@ -28,6 +32,7 @@ class Key:
     issued_s: int
     expires_s: int | None = None
     revoked_s: int | None = None
+    older: bool = False
 
     def state(self, now_s: int) -> State:
         """Return whether servers accept it."""
@@ -38,47 +43,73 @@ class Key:
         return "counts"
 
     @property
-    def is_for_readers(self) -> bool:
-        """Return whether it belongs to the account that only reads."""
-        return self.role is Role.READ_ONLY and not self.teams
+    def is_beside_streams(self) -> bool:
+        """Return whether it belongs to the account that has the streams."""
+        return self.role is Role.ADMIN or self.older
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant: its two accounts and its keys. `issued_s` is when they were last signed."""
+    """A tenant: its accounts and its keys. `issued_s` is when it was last signed.
+
+    `account` has the streams. `accounts` are those of the other keys, by name. `own` are the
+    partitions of teams that keys are bound to. `readers` is an account of an earlier version, while
+    keys of it still count.
+    """
 
     name: str
     account: str
-    readers: str
     issued_s: int
     keys: tuple[Key, ...] = ()
+    accounts: dict[str, str] = field(default_factory=dict)
+    own: dict[str, int] = field(default_factory=dict)
+    readers: str | None = None
 
     def find(self, name: str, now_s: int) -> Key | None:
-        """Return the valid key with that name; there is at most one."""
-        return next(
-            (key for key in self.keys if key.name == name and key.state(now_s) == "counts"), None
-        )
+        """Return the valid key with that name; there is at most one, besides an older one."""
+        found = [key for key in self.keys if key.name == name and key.state(now_s) == "counts"]
+        return min(found, key=lambda key: key.older, default=None)
 
-    def revoked(self, now_s: int, *, readers: bool) -> dict[str, int]:
-        """Return the revoked, unexpired keys of one account, and when they were revoked."""
+    def revoked(self, now_s: int, *, account: str | None) -> dict[str, int]:
+        """Return the revoked, unexpired keys of one account, and when they were revoked.
+
+        `account` is the name of a key's own; None is the one of the streams.
+        """
         return {
             key.public: key.revoked_s
             for key in self.keys
-            if key.is_for_readers is readers
+            if (None if key.is_beside_streams else key.name) == account
             and key.revoked_s is not None
             and (key.expires_s is None or key.expires_s > now_s)
         }
 
+    @property
+    def all_accounts(self) -> list[str]:
+        """Return every account of it."""
+        return [self.account, *self.accounts.values(), *([self.readers] if self.readers else [])]
+
+    def with_own(self, teams: Iterable[str]) -> Tenant:
+        """Return it with a partition for each of these teams."""
+        own = dict(self.own)
+        for team in teams:
+            own.setdefault(team, max(own.values(), default=OWN_FIRST - 1) + 1)
+        return replace(self, own=own)
+
     def to_json(self) -> dict[str, Any]:
         """Return it as it is stored."""
-        return {"v": 1, **asdict(self)}
+        return {"v": 2, **asdict(self)}
 
     @classmethod
     def parse(cls, raw: Any) -> Tenant:
         """Parse what `to_json` wrote. Raises ValueError, KeyError or TypeError for other input."""
-        if not isinstance(raw, dict) or raw.pop("v", None) != 1:
+        version = raw.pop("v", None) if isinstance(raw, dict) else None
+        if version not in (1, 2):
             raise ValueError("its version is unknown")
-        return cls(**{**raw, "keys": tuple(map(_key, raw["keys"]))})
+        found = cls(**{**raw, "keys": tuple(map(_key, raw["keys"]))})
+        if version == 2:
+            return found
+        keys = (replace(key, older=key.role is not Role.ADMIN) for key in found.keys)
+        return replace(found, keys=tuple(keys))
 
 
 def _key(raw: dict[str, Any]) -> Key:

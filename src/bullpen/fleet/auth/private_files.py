@@ -47,6 +47,11 @@ def read(path: Path, *, remedy: str) -> str:
     return text
 
 
+def read_if_any(path: Path) -> str | None:
+    """Return the content of a file; None if it does not exist. Raises Unreadable."""
+    return read(path, remedy="") if path.exists() else None
+
+
 def names_in(path: Path) -> list[str]:
     """Return the names in a folder, sorted; none if it does not exist."""
     return sorted(list_folder(str(path)))

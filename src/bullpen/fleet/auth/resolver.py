@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 
 from bullpen.errors import Refused, Unavailable
 from bullpen.fleet.auth.keys import claims_of
+from bullpen.fleet.auth.own_teams import give_own_streams
 from bullpen.fleet.auth.vault import Vault
 from bullpen.fleet.servers.connect import connected
 
@@ -31,6 +32,8 @@ class Pushed:
     servers: tuple[str, ...]
     accounts: tuple[str, ...]
     removed: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
+    """The teams of bound keys whose streams could not be created yet."""
 
 
 def include_text(directory: Path, *, resolver: Path) -> str:
@@ -65,13 +68,16 @@ async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
     others when it is back. Raises Unavailable if not every server of the cluster confirmed,
     Refused if one did not accept it.
     """
-    orders = [(_UPDATE, text) for text in vault.accounts().values()]
+    accounts = vault.accounts()
+    known = [*accounts.values()]
+    # In this order: the accounts of keys import from those of tenants.
+    orders = [(_UPDATE, text) for text in known]
     removal = vault.removal_order()
     if removal is not None:
         orders.append((_DELETE, removal))
     async with connected(url, creds=str(vault.push_creds), ca=ca) as client:
         count = await _server_count(client)
-        taken = await asyncio.gather(*(_tell(client, *order, count) for order in orders))
+        taken = [await _tell(client, *order, count) for order in orders]
     everywhere = set.intersection(*taken)
     if len(everywhere) < count:
         raise Unavailable(
@@ -82,8 +88,9 @@ async def push(vault: Vault, url: str, *, ca: str | None = None) -> Pushed:
         )
     return Pushed(
         tuple(sorted(everywhere)),
-        tuple(str(claims_of(text)["name"]) for subject, text in orders if subject == _UPDATE),
+        tuple(str(claims_of(text)["name"]) for text in known),
         tuple(vault.removed_accounts()),
+        tuple(await give_own_streams(vault, url, ca=ca)),
     )
 
 

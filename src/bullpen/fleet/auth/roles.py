@@ -1,34 +1,31 @@
-"""What each role may publish to and receive from a NATS server, as tables. Pure.
+"""What each key may ask of the streams and hear of them, as tables. Pure.
 
-The server fills in `{{name()}}` with the name in a key, and `{{tag(team)}}` once for every team
-that the key is bound to; a key without teams gets nothing from such a row.
+The streams of a tenant are in an account of their own, which has only the administrator. Every
+other key is in an account that imports exactly the subjects of its tables: services for what it
+publishes, streams for what it hears. A server checks the subject of a request but not where the
+answer goes, and answers as itself; an answer can only reach subjects of the asker's account, so it
+reaches nothing that the asker could not publish to itself.
 
-The limits of this: a server checks the subject of a request, never the subject that the answer goes
-to, and it answers as itself. So a key that may ask anything in the account that has the streams can
-have an answer published on any subject there. The tables therefore stop mistakes and honest
-programs, but not a hostile holder of such a key. Only the border between accounts stops that.
-Tenants are separate accounts; keys of role `read-only` for a whole tenant are also in a separate
-account, into which only reading is imported.
+A server does not check the content of a request either. So no table has a subject of which the
+content could name something else that the key may not use:
+
+- no consumers: their content names a subject that the server delivers to in the streams' account;
+- a key bound to teams has batched reads only of streams that hold nothing but one of its teams;
+- `Nats-Rollup: all` empties a stream. Only the streams of teams allow it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-_S = 1_000_000_000
-
-NAME = "{{name()}}"
-TEAM = "{{tag(team)}}"
 TEAM_TAG = "team:"
 """Prefix of a key's tags that name the teams it is bound to."""
 
 ROLE_TAG = "role:"
 """Prefix of a key's tag that names its role."""
-
-INBOX = f"_INBOX_{NAME}.>"
-"""Where answers reach a key, and nobody else."""
 
 
 class Role(StrEnum):
@@ -41,34 +38,41 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RoleRights:
-    """The subjects that a key may publish to and subscribe to.
+class OwnTeam:
+    """A team that a key is bound to: its token, and the partition that holds only this team."""
 
-    With `answers`, it may also publish one message to the reply subject of a message it received.
-    """
+    token: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRights:
+    """The subjects that a key may publish to and hear."""
 
     publish: tuple[str, ...]
-    subscribe: tuple[str, ...]
-    answers: bool = False
+    hear: tuple[str, ...]
 
 
-NEVER_PUBLISHED = (
-    *(
-        f"$JS.API.STREAM.{call}.>"
-        for call in ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT")
-    ),
-    "$JS.API.STREAM.LEADER.>",
-    "$JS.API.STREAM.PEER.>",
-    "$JS.API.META.>",
-    "$JS.API.SERVER.>",
-    "$JS.API.ACCOUNT.>",
-    "$JS.API.CONSUMER.DELETE.>",
-    "$JS.API.CONSUMER.LEADER.>",
-    "$SYS.>",
-)
-"""Denied to every role except `admin`, whatever a table allows."""
+EXPORTED_SERVICES: dict[str, bool] = {
+    "$JS.API.DIRECT.GET.>": True,
+    "$JS.API.INFO": False,
+    "$JS.API.STREAM.INFO.*": False,
+    "$JS.API.STREAM.MSG.GET.*": False,
+    "t.>": False,
+    "p.>": False,
+    "q.>": False,
+    "$KV.TEAMS.team.*": False,
+    "$KV.HOSTS.host.*": False,
+    "$KV.BEATS.host.*": False,
+    "start.*.*": False,
+    "took.*.*": False,
+    "o.ctl.*.*.*": False,
+    "o.answer.*.*": False,
+}
+"""What the account of the streams offers, and whether one request gets many messages."""
 
-NEVER_SUBSCRIBED = ("$SYS.>",)
+EXPORTED_NEWS = ("w.>", "ws.>", "wo.>")
+"""What is heard from the account of the streams: news, requests, orders and their answers."""
 
 _READS_ALL = (
     "$JS.API.INFO",
@@ -76,70 +80,82 @@ _READS_ALL = (
     "$JS.API.STREAM.MSG.GET.*",
     "$JS.API.DIRECT.GET.>",
 )
+_TAKES_STARTS = ("took.*.*",)
 
-# Filters in the body of a request cannot be checked, so only those in the subject are allowed.
-_READS_OWN = (
-    f"$JS.API.DIRECT.GET.*.t.*.{TEAM}.>",
-    f"$JS.API.DIRECT.GET.PRES.p.{TEAM}.>",
-    f"$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.team.{TEAM}",
-    "$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.cell",
-    f"$JS.API.CONSUMER.CREATE.*.*.t.*.{TEAM}.>",
-    f"$JS.API.CONSUMER.CREATE.PRES.*.p.{TEAM}.>",
-    # A consumer that delivers waits for these before it continues.
-    "$JS.FC.>",
-)
 
-_WRITES_ALL = ("t.>", "$KV.TEAMS.team.*", f"p.*.*.{NAME}.>")
-_WRITES_OWN = (f"t.*.{TEAM}.>", f"$KV.TEAMS.team.{TEAM}", f"p.{TEAM}.*.{NAME}.>")
+def inbox(name: str) -> str:
+    """Return where answers reach a key."""
+    return f"_INBOX_{name}.>"
 
-_ASKS_HOSTS = ("spawn.*", "ctl.*")
-_TAKES_SPAWNS = (
-    "$JS.API.CONSUMER.CREATE.SPAWN.*.spawn.*",
-    "$JS.API.CONSUMER.INFO.SPAWN.*",
-    "$JS.API.CONSUMER.MSG.NEXT.SPAWN.*",
-    "$JS.ACK.SPAWN.>",
-)
-_HOST_RECORDS = (f"$KV.HOSTS.host.{NAME}", f"$KV.BEATS.host.{NAME}")
-_HOST_ORDERS = (f"ctl.{NAME}",)
 
-_NEWS_ALL = ("w.>", INBOX)
-_NEWS_OWN = (f"w.*.{TEAM}.>", INBOX)
+def rights(role: Role, name: str, teams: Sequence[OwnTeam] = ()) -> RoleRights:
+    """Return what a key may do; without teams, in all of its tenant. `name` is a token."""
+    if role is Role.ADMIN:
+        raise ValueError("an administrator has no table")
+    return _bound(role, name, teams) if teams else _unbound(role, name)
 
-FOR_ALL_TEAMS: dict[Role, RoleRights] = {
-    Role.HOST: RoleRights(
-        (*_READS_ALL, *_WRITES_ALL, *_ASKS_HOSTS, *_TAKES_SPAWNS, *_HOST_RECORDS),
-        (*_NEWS_ALL, "ws.>", *_HOST_ORDERS),
-        answers=True,
-    ),
-    Role.HUMAN: RoleRights((*_READS_ALL, *_WRITES_ALL, *_ASKS_HOSTS), _NEWS_ALL),
-    # Only what changes nothing: the barrier of a read that must be current is a write.
-    Role.READ_ONLY: RoleRights(("$JS.API.DIRECT.GET.>",), _NEWS_ALL),
-}
-"""The roles of keys for all teams of a tenant."""
 
-FOR_OWN_TEAMS: dict[Role, RoleRights] = {
-    # Spawn requests and requests to hosts do not name a team in their subject. So a key that is
+def _unbound(role: Role, name: str) -> RoleRights:
+    if role is Role.READ_ONLY:
+        # Only what changes nothing: the barrier of a read that must be current is a write.
+        return RoleRights(("$JS.API.DIRECT.GET.>",), ("w.>",))
+    writes = ("t.>", "$KV.TEAMS.team.*", f"p.*.*.{name}.*", f"q.*.*.*.{name}.*")
+    people = (*_READS_ALL, *writes, "start.*.*", f"o.ctl.*.{name}.*")
+    answers = f"wo.answer.{name}.*"
+    if role is Role.HUMAN:
+        return RoleRights(people, ("w.>", answers))
+    return RoleRights(
+        (*people, *_TAKES_STARTS, *_host_writes(name)),
+        ("w.>", "ws.>", answers, f"wo.ctl.{name}.*.*"),
+    )
+
+
+def _bound(role: Role, name: str, teams: Sequence[OwnTeam]) -> RoleRights:
+    # Requests for agents and orders to hosts do not name a team in their subject. So a key that is
     # bound to teams can neither make nor take them.
-    Role.HOST: RoleRights(
-        (*_READS_OWN, *_WRITES_OWN, *_HOST_RECORDS), (*_NEWS_OWN, *_HOST_ORDERS), answers=True
-    ),
-    Role.HUMAN: RoleRights((*_READS_OWN, *_WRITES_OWN), _NEWS_OWN),
-    Role.READ_ONLY: RoleRights(_READS_OWN, _NEWS_OWN),
-}
-"""The roles of keys that are bound to teams."""
+    publish = ["$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.cell"]
+    hear = [f"w.{team.partition}.{team.token}.>" for team in teams]
+    for team in teams:
+        publish += _reads_own(team)
+        if role is not Role.READ_ONLY:
+            publish += _writes_own(team, name)
+    if role is Role.HOST:
+        publish += _host_writes(name)
+        hear.append(f"wo.ctl.{name}.*.*")
+    return RoleRights(tuple(publish), tuple(hear))
 
-_ANSWER_S = 300
+
+def _reads_own(team: OwnTeam) -> list[str]:
+    return [
+        *(
+            f"$JS.API.DIRECT.GET.{kind}_{team.partition}{rest}"
+            for kind in ("TEAM", "PRES")
+            for rest in ("", ".>")
+        ),
+        f"$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.team.{team.token}",
+        f"$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.place.{team.token}",
+    ]
 
 
-def template(rights: RoleRights) -> dict[str, Any]:
+def _writes_own(team: OwnTeam, name: str) -> list[str]:
+    return [
+        f"t.{team.partition}.{team.token}.>",
+        f"q.{team.partition}.{team.token}.*.{name}.*",
+        f"$KV.TEAMS.team.{team.token}",
+    ]
+
+
+def _host_writes(name: str) -> tuple[str, ...]:
+    # The last part of an answer's subject is a secret of the asker and the host that it asked.
+    return (f"$KV.HOSTS.host.{name}", f"$KV.BEATS.host.{name}", "o.answer.*.*")
+
+
+def template(held: RoleRights, name: str) -> dict[str, Any]:
     """Return rights in the form that a signing key carries."""
-    made: dict[str, Any] = {
-        "pub": {"allow": list(rights.publish), "deny": list(NEVER_PUBLISHED)},
-        "sub": {"allow": list(rights.subscribe), "deny": list(NEVER_SUBSCRIBED)},
+    return {
+        "pub": {"allow": list(held.publish)},
+        "sub": {"allow": [inbox(name), *held.hear]},
         "subs": -1,
         "data": -1,
         "payload": -1,
     }
-    if rights.answers:
-        made["resp"] = {"max": 1, "ttl": _ANSWER_S * _S}
-    return made

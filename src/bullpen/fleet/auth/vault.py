@@ -4,8 +4,10 @@
     operator.jwt, system.jwt        what servers are configured with
     push.creds                      tells running servers about accounts
     tenants/NAME/tenant.json        what is known about it; no secrets
-    tenants/NAME/account.jwt, readers.jwt
-    tenants/NAME/signing/ROLE.seed  signs the keys of a role
+    tenants/NAME/account.jwt        the account that has the streams
+    tenants/NAME/accounts/KEY.jwt   the account of one key
+    tenants/NAME/signing/admin.seed, keys.seed
+                                    sign the administrators, and all other keys
     tenants/NAME/creds/KEY.creds    what a host or a person gets
     removed/NAME-TIME/              tenants that are no more
 
@@ -21,22 +23,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bullpen.errors import Conflict, Invalid, NotFound, Unreadable
 from bullpen.fleet.auth import claims, private_files, roles
-from bullpen.fleet.auth.claims import scope_name
 from bullpen.fleet.auth.key_records import Key, Tenant, check_name, check_teams
 from bullpen.fleet.auth.keys import KeyPair, Kind, claims_of, creds_text, signed
-from bullpen.fleet.auth.roles import Role
+from bullpen.fleet.auth.roles import OwnTeam, Role, RoleRights
 from bullpen.protocol import json_text
 from bullpen.store.nats.client.subjects import token
 
 _ADMIN = str(Role.ADMIN)
-_SCOPED: tuple[tuple[Role, bool], ...] = (
-    *((role, False) for role in roles.FOR_ALL_TEAMS),
-    *((role, True) for role in roles.FOR_OWN_TEAMS),
-)
-_FOR_READERS = (Role.READ_ONLY, False)
+_KEYS = "keys"
 _NOT_MADE = "Create it: bullpen auth init --dir DIR --tenant NAME"
 _LOST = "Restore the folder from a backup."
 
@@ -119,11 +117,11 @@ class Vault:
             self._operator()
             if name in self.tenants():
                 raise Conflict(f"A tenant {name!r} already exists.", remedy="Choose another name.")
-            for signer in (_ADMIN, *(scope_name(*scope) for scope in _SCOPED)):
+            for signer in (_ADMIN, _KEYS):
                 seed = KeyPair.generate(Kind.ACCOUNT).seed
                 private_files.write(self._signing(name, signer), seed)
-            account, readers = (KeyPair.generate(Kind.ACCOUNT).public for _ in range(2))
-            self._keep(Tenant(name, account, readers, issued_s=0))
+            account = KeyPair.generate(Kind.ACCOUNT).public
+            self._keep(Tenant(name, account, issued_s=0))
             return self._mint(name, _ADMIN, Role.ADMIN, (), None)[1]
 
     def remove_tenant(self, name: str) -> None:
@@ -136,13 +134,15 @@ class Vault:
             self._folder(name).rename(removed)
 
     def removed_accounts(self) -> list[str]:
-        """Return the accounts of removed tenants."""
+        """Return the accounts of removed tenants, and those that an upgrade made useless."""
         folder = self.directory / "removed"
         found = []
         for name in private_files.names_in(folder):
             text = private_files.read(folder / name / "tenant.json", remedy=_LOST)
-            gone = Tenant.parse(json_text.loads(text))
-            found += [gone.account, gone.readers]
+            found += Tenant.parse(json_text.loads(text)).all_accounts
+        for name in self.tenants():
+            gone = private_files.read_if_any(self._folder(name) / "gone.jwt")
+            found += [] if gone is None else [str(claims_of(gone)["sub"])]
         return found
 
     # Keys
@@ -197,11 +197,11 @@ class Vault:
         """Return the signed accounts that servers need, by public key; the system account first."""
         found = [self._read("system.jwt", remedy=_NOT_MADE)]
         for name in self.tenants():
-            folder = self._folder(name)
-            found += [
-                private_files.read(folder / file, remedy=_LOST)
-                for file in ("account.jwt", "readers.jwt")
-            ]
+            held, folder = self.tenant(name), self._folder(name)
+            files = ["account.jwt", *(f"accounts/{key}.jwt" for key in held.accounts)]
+            if held.readers is not None:
+                files.append("readers.jwt")
+            found += [private_files.read(folder / file, remedy=_LOST) for file in files]
         return {str(claims_of(text)["sub"]): text for text in found}
 
     def operator_jwt(self) -> str:
@@ -217,12 +217,59 @@ class Vault:
         return signed(claims.removed_accounts(operator.public, gone, now_s=self._now_s()), operator)
 
     def sign_again(self) -> list[str]:
-        """Sign the tenants again whose roles are from another version. Returns their names."""
+        """Sign the tenants again whose rights are from another version. Returns their names."""
         with self._changing():
             stale = [name for name in self.tenants() if self._is_stale(name)]
             for name in stale:
                 self._keep(self.tenant(name))
             return stale
+
+    def visitor(self, tenant: str, *, lasts_s: int) -> str:
+        """Return credentials of an administrator for a moment, which are recorded nowhere."""
+        held, user, now_s = self.tenant(tenant), KeyPair.generate(Kind.USER), self._now_s()
+        body = claims.user(
+            user.public,
+            _ADMIN,
+            role=Role.ADMIN,
+            account=held.account,
+            expires_s=now_s + lasts_s,
+            now_s=now_s,
+        )
+        return creds_text(signed(body, self._signer(tenant, _ADMIN)), user)
+
+    # From the version in which keys shared the account of the streams
+
+    def upgrade(self, tenant: str | None) -> list[tuple[Key, Path]]:
+        """Give every older key a new one with the same rights; the older still counts.
+
+        Returns the new keys with the paths of their credentials. Safe to repeat.
+        """
+        with self._changing():
+            held = self.tenant(tenant)
+            now_s = self._now_s()
+            made = []
+            for key in held.keys:
+                newest = self.tenant(held.name).find(key.name, now_s)
+                if key.older and newest == key:
+                    lasts_s = None if key.expires_s is None else key.expires_s - now_s
+                    made.append(self._mint(held.name, key.name, key.role, key.teams, lasts_s))
+            self._keep(self.tenant(held.name))
+            return made
+
+    def finish_upgrade(self, tenant: str | None) -> list[Key]:
+        """Revoke all older keys, effective once servers have been told. Returns them."""
+        with self._changing():
+            held = self.tenant(tenant)
+            now_s = self._now_s()
+            ended = [key for key in held.keys if key.older and key.state(now_s) == "counts"]
+            keys = tuple(
+                replace(key, revoked_s=now_s) if key in ended else key for key in held.keys
+            )
+            if held.readers is not None:
+                readers = self._folder(held.name) / "readers.jwt"
+                readers.rename(readers.with_name("gone.jwt"))
+            self._keep(replace(held, keys=keys, readers=None))
+            return ended
 
     # Internals
 
@@ -235,20 +282,22 @@ class Vault:
         key = Key(
             name, role, teams, user.public, now_s, None if lasts_s is None else now_s + lasts_s
         )
-        account = held.readers if key.is_for_readers else held.account
-        signer = self._signer(tenant, scope_name(role, bool(teams)))
+        if role is not Role.ADMIN and name not in held.accounts:
+            account = KeyPair.generate(Kind.ACCOUNT).public
+            held = replace(held, accounts={**held.accounts, name: account})
         body = claims.user(
             user.public,
             name,
             role=role,
-            account=account,
+            account=held.account if role is Role.ADMIN else held.accounts[name],
             teams=[*map(token, teams)],
             expires_s=key.expires_s,
             now_s=now_s,
         )
         path = self._folder(tenant) / "creds" / f"{name}.creds"
         # Recorded first: a key that somebody has but nobody recorded could not be revoked.
-        self._remember(replace(held, keys=(*held.keys, key)))
+        self._keep(replace(held.with_own(teams), keys=(*held.keys, key)))
+        signer = self._signer(tenant, _ADMIN if role is Role.ADMIN else _KEYS)
         private_files.write(path, creds_text(signed(body, signer), user))
         return key, path
 
@@ -262,55 +311,83 @@ class Vault:
                 remedy="List the keys: bullpen auth list",
             )
         gone = replace(key, revoked_s=now_s)
-        kept = tuple(gone if each == key else each for each in held.keys)
+        # An older key with that name ends with it.
+        kept = tuple(
+            replace(each, revoked_s=now_s)
+            if each.name == name and each.state(now_s) == "counts"
+            else each
+            for each in held.keys
+        )
         self._keep(replace(held, keys=kept))
         (self._folder(held.name) / "creds" / f"{name}.creds").unlink(missing_ok=True)
         return gone
 
     def _keep(self, tenant: Tenant) -> None:
-        """Sign a tenant's accounts as they are now, and record it."""
+        """Record a tenant, and sign those of its accounts that changed."""
         operator = self._operator()
+        if not self._signing(tenant.name, _KEYS).exists():
+            # A tenant of an earlier version.
+            seed = KeyPair.generate(Kind.ACCOUNT).seed
+            private_files.write(self._signing(tenant.name, _KEYS), seed)
         # Servers accept what was signed later, and only know whole seconds.
-        now_s = max(self._now_s(), tenant.issued_s + 1)
-        tenant = replace(tenant, issued_s=now_s)
-        account, readers = self._bodies(tenant)
-        folder = self._folder(tenant.name)
-        private_files.write(folder / "readers.jwt", signed(readers, operator))
-        private_files.write(folder / "account.jwt", signed(account, operator))
+        tenant = replace(tenant, issued_s=max(self._now_s(), tenant.issued_s + 1))
         self._remember(tenant)
+        for path, body in self._bodies(tenant).items():
+            if not _says(path, body):
+                private_files.write(path, signed(body, operator))
 
     def _remember(self, tenant: Tenant) -> None:
         path = self._folder(tenant.name) / "tenant.json"
         private_files.write(path, json_text.dumps(tenant.to_json()).decode())
 
-    def _bodies(self, tenant: Tenant) -> tuple[dict[str, object], dict[str, object]]:
-        signers = {scope: self._signer(tenant.name, scope_name(*scope)).public for scope in _SCOPED}
-        reading = {_FOR_READERS: signers.pop(_FOR_READERS)}
-        account = claims.tenant_account(
+    def _bodies(self, tenant: Tenant) -> dict[Path, dict[str, Any]]:
+        """Return what the accounts of a tenant should say, by file; that of the streams last."""
+        folder, now_s = self._folder(tenant.name), tenant.issued_s
+        found: dict[Path, dict[str, Any]] = {}
+        for name, account in tenant.accounts.items():
+            found[folder / "accounts" / f"{name}.jwt"] = claims.key_account(
+                account,
+                name,
+                tenant=tenant.name,
+                tenant_account=tenant.account,
+                signer=self._signer(tenant.name, _KEYS).public,
+                held=self._rights(tenant, name),
+                revoked=tenant.revoked(now_s, account=name),
+                now_s=now_s,
+            )
+        found[folder / "account.jwt"] = claims.tenant_account(
             tenant.account,
             tenant.name,
             admin_signer=self._signer(tenant.name, _ADMIN).public,
-            signers=signers,
-            revoked=tenant.revoked(tenant.issued_s, readers=False),
-            now_s=tenant.issued_s,
+            older=self._older_signers(tenant),
+            revoked=tenant.revoked(now_s, account=None),
+            now_s=now_s,
         )
-        readers = claims.readers_account(
-            tenant.readers,
-            tenant.name,
-            tenant=tenant.account,
-            signers=reading,
-            revoked=tenant.revoked(tenant.issued_s, readers=True),
-            now_s=tenant.issued_s,
-        )
-        return account, readers
+        if tenant.readers is not None:
+            path = folder / "readers.jwt"
+            body = claims_of(private_files.read(path, remedy=_LOST))
+            revoked = {**body["nats"]["revocations"], **tenant.revoked(now_s, account=None)}
+            found[path] = {**body, "iat": now_s, "nats": {**body["nats"], "revocations": revoked}}
+        return found
+
+    def _rights(self, tenant: Tenant, name: str) -> RoleRights | None:
+        """Return what the last key of a name may do; None if it was revoked."""
+        *_, key = (key for key in tenant.keys if key.name == name and not key.is_beside_streams)
+        if key.revoked_s is not None:
+            return None
+        teams = [OwnTeam(token(team), tenant.own[team]) for team in key.teams]
+        return roles.rights(key.role, name, teams)
+
+    def _older_signers(self, tenant: Tenant) -> list[object]:
+        """Return the signing keys of an earlier version, as that version signed them."""
+        if tenant.readers is None:
+            return []
+        path = self._folder(tenant.name) / "account.jwt"
+        known = claims_of(private_files.read(path, remedy=_LOST))["nats"]["signing_keys"]
+        return [claims.also_starts(each) for each in known if isinstance(each, dict)]
 
     def _is_stale(self, name: str) -> bool:
-        folder = self._folder(name)
-        wanted = self._bodies(self.tenant(name))
-        return any(
-            claims_of(private_files.read(folder / file, remedy=_LOST))["nats"] != body["nats"]
-            for file, body in zip(("account.jwt", "readers.jwt"), wanted, strict=True)
-        )
+        return not all(_says(path, body) for path, body in self._bodies(self.tenant(name)).items())
 
     def _operator(self) -> KeyPair:
         text = self._read(
@@ -350,3 +427,9 @@ class Vault:
             yield
         finally:
             os.close(lock)
+
+
+def _says(path: Path, body: dict[str, Any]) -> bool:
+    """Return whether a signed file says this already."""
+    text = private_files.read_if_any(path)
+    return text is not None and claims_of(text)["nats"] == body["nats"]

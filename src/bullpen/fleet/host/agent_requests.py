@@ -1,4 +1,4 @@
-"""What local agents may ask their host besides the store, each in its own name."""
+"""What local agents may ask their host besides the store, each for agents that it spawned."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from bullpen.app.settings import HOST_TOKEN, STORE
 from bullpen.app.stores import THROUGH_HOST
 from bullpen.errors import NotFound, Refused
 from bullpen.fleet.host.launches import LaunchTokens
-from bullpen.protocol.agent import AgentFacts, ProcessRecord
+from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
 from bullpen.store.hosted.rights import check_team
 from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.store.nats.client.connection import NatsConnection
+
+_GRACE_MAX_S = 600.0
 
 
 class HostsOfDaemon(NatsHosts):
@@ -32,7 +34,7 @@ class HostsOfDaemon(NatsHosts):
 
 
 class HostRequests:
-    """Answers agents' questions. The rules of teamwork have run in the agent's own process."""
+    """Answers agents' questions. What it believes of an agent is in records that hosts wrote."""
 
     def __init__(
         self, store: Store, hosts: HostsOfDaemon, join: Callable[[str], Awaitable[None]]
@@ -54,13 +56,16 @@ class HostRequests:
                 await self._join(team)
                 return dict(await self._hosts.admit(team, agent))
             case "place":
-                labels = {str(key): str(value) for key, value in args["labels"].items()}
-                nonce, by = str(args["nonce"]), who.agent or LEAD
-                return await self._hosts.place(team, agent, nonce, labels, by=by)
+                labels = _labels_of(agent, facts, str(args["nonce"]))
+                by = who.agent or LEAD
+                return await self._hosts.place(team, agent, facts.nonce, labels, by=by)
             case "stop":
-                place, grace_s = ProcessRecord.parse(args["place"]), float(args["grace_s"])
-                nonce = str(args["nonce"])
-                return await self._hosts.stop(place, team, agent, nonce, grace_s=grace_s)
+                if facts.process is None or facts.nonce != str(args["nonce"]):
+                    return None
+                grace_s = min(float(args["grace_s"]), _GRACE_MAX_S)
+                return await self._hosts.stop(
+                    facts.process, team, agent, facts.nonce, grace_s=grace_s
+                )
         raise Refused(
             f"The host does not know the question {what!r}.",
             reason="unknown_question",
@@ -72,9 +77,10 @@ class HostRequests:
         member = (await self._store.config(team)).member(agent)
         facts = None if member is None else member.agent
         is_above = who.is_operator or who.agent == LEAD
-        if facts is not None and (is_above or facts.parent == who.agent):
+        is_itself = not who.is_operator and agent == who.agent
+        if facts is not None and not is_itself and (is_above or facts.parent == who.agent):
             return facts
-        if is_above:
+        if is_above and not is_itself:
             raise NotFound(
                 f"Team {team!r} has no agent {agent!r}.",
                 remedy=f"List the agents: bullpen ps -t {team}",
@@ -84,6 +90,19 @@ class HostRequests:
             reason="other_identity",
             remedy="Ask the lead.",
         )
+
+
+def _labels_of(name: str, agent: AgentFacts, nonce: str) -> dict[str, str]:
+    """Return the labels of the machine that a launch waits for. Refuses any other launch."""
+    labels = agent.spec.options.get(ON)
+    waits = agent.phase == "starting" and agent.process is None and agent.nonce == nonce
+    if not waits or not isinstance(labels, dict):
+        raise Refused(
+            f"{name!r} does not wait for a machine.",
+            reason="not_starting",
+            remedy="Spawn it with labels of a machine, or resume it when it has ended.",
+        )
+    return {str(key): str(value) for key, value in labels.items()}
 
 
 def _check_starts_here(name: str, agent: AgentFacts) -> None:

@@ -27,18 +27,22 @@ from bullpen.agents.supervisor.machines.host_records import (
     HostRecord,
     own_labels,
 )
-from bullpen.agents.supervisor.machines.over_nats import known_hosts, order_subject, record_key
+from bullpen.agents.supervisor.machines.over_nats import known_hosts, record_key
+from bullpen.agents.supervisor.spawned_by_agent import check_asked
 from bullpen.agents.system import processes
 from bullpen.app.app import App
+from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import CA, CREDS, HOST_TOKEN, STORE, Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Unavailable
+from bullpen.fleet.host.agent_operations import AgentOperations
 from bullpen.fleet.host.agent_requests import HostRequests, HostsOfDaemon
 from bullpen.fleet.host.heartbeat import HostHeartbeat, pace_of
 from bullpen.fleet.host.launches import Launches, LaunchTokens
 from bullpen.fleet.host.lost_hosts import LostHosts
-from bullpen.fleet.host.machine import found_labels, free_memory_mb
+from bullpen.fleet.host.machine import check_place, found_labels, free_memory_mb
 from bullpen.fleet.host.start_queued import Starting
 from bullpen.protocol import json_text
+from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.store.hosted.server import HostServer
@@ -51,6 +55,7 @@ from bullpen.store.nats.client.api_requests import (
     unavailable_if_unanswered,
 )
 from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.client.orders import answer_order, orders_heard_at
 from bullpen.store.nats.client.subjects import token
 from bullpen.store.nats.store import NatsStore
 
@@ -77,7 +82,8 @@ class Host:
         clock: Clock = now_ms,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        endpoint = Endpoint.parse(settings.store or "", creds=settings.creds, ca=settings.ca)
+        url = settings.store or ""
+        endpoint = Endpoint.parse(url, creds=credentials_for(url, settings), ca=settings.ca)
         self.name = processes.host_name()
         self._clock = clock
         self._tell = tell
@@ -109,7 +115,8 @@ class Host:
         )
         self._launches = Launches(self.name, self._app.teams, tokens, self._heartbeat)
         asked = HostRequests(self._store, self._hosts, self._join)
-        self._server = HostServer(self._store, socket, self._launches, asked=asked)
+        operate = AgentOperations(self._store, judge=self._judge, place=check_place, clock=clock)
+        self._server = HostServer(self._store, socket, self._launches, asked=asked, operate=operate)
         self._starting = Starting(
             self._link,
             self._app,
@@ -216,6 +223,12 @@ class Host:
 
     # Agents, here and elsewhere
 
+    async def _judge(
+        self, team: str, name: str, spec: AgentSpec, parent: tuple[str, AgentFacts]
+    ) -> None:
+        """Refuse to register what this agent may not spawn."""
+        await check_asked(spec, self._app.files, parent, team=team, name=name)
+
     async def _count_on(self) -> None:
         while True:
             # Not together with the heartbeat: an unreadable team must not delay it.
@@ -256,8 +269,9 @@ class Host:
     async def _listen(self, group: TaskGroup) -> Client:
         client = await self._link.client()
 
-        async def work(_: Msg) -> None:
-            self._starting.hurry()
+        async def work(message: Msg) -> None:
+            if message.data:
+                self._starting.hurry()
 
         async def order(message: Msg) -> None:
             # Each on its own: a slow one must not delay the others.
@@ -265,13 +279,10 @@ class Host:
 
         if not self._link.bearer.is_bound:
             await client.subscribe("ws.>", cb=work)
-        await client.subscribe(order_subject(self.name), cb=order)
+        await client.subscribe(orders_heard_at(self.name), cb=order)
         return client
 
     async def _ordered(self, message: Msg) -> None:
-        if not message.reply.startswith("_INBOX"):
-            # An answer to anywhere else would say something there in this host's name.
-            return
         answer: dict[str, object] = {"ok": True}
         try:
             order = HostOrder.parse(json_text.loads(message.data))
@@ -286,8 +297,8 @@ class Host:
             pass
         except (BullpenError, ValueError) as error:
             answer = {"error": str(error)}
-        with suppress(nats_errors.Error, OSError):
-            await message.respond(json_text.dumps_line(answer))
+        with suppress(BullpenError, NoAnswer, ApiError):
+            await answer_order(self._link, message, json_text.dumps_line(answer))
 
     # Ending
 

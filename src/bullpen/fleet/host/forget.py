@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bullpen.agents.supervisor.machines.over_nats import known_hosts, record_key
+from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import Settings
 from bullpen.errors import NotFound, Refused
 from bullpen.fleet.servers.connect import linked
@@ -12,7 +13,8 @@ from bullpen.store.nats.client.api_requests import unavailable_if_unanswered
 
 async def forget_host(settings: Settings, name: str) -> None:
     """Remove the record of a host. Raises NotFound, or Refused if it is running (host_alive)."""
-    async with linked(settings.store or "", creds=settings.creds, ca=settings.ca) as link:
+    url = settings.store or ""
+    async with linked(url, creds=credentials_for(url, settings), ca=settings.ca) as link:
         hosts = await known_hosts(link)
         found = next((host for host in hosts if host.record.name == name), None)
         if found is None:

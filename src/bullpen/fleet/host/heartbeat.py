@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import anyio
 
@@ -13,8 +14,16 @@ from bullpen.agents.supervisor.machines.over_nats import BEATS, beat_key
 from bullpen.errors import BullpenError
 from bullpen.protocol import json_text
 from bullpen.store.nats.client import api_requests
-from bullpen.store.nats.client.api_requests import ApiError, NoAnswer, api
+from bullpen.store.nats.client.api_requests import (
+    NO_STREAM,
+    ApiError,
+    NoAnswer,
+    NoStream,
+    api,
+    unavailable_if_unanswered,
+)
 from bullpen.store.nats.client.connection import NatsConnection
+from bullpen.store.nats.client.streams import with_stream
 
 _TRY_S = 5.0
 _NS = 1_000_000_000
@@ -31,7 +40,18 @@ async def pace_of(link: NatsConnection) -> HostPace:
     if link.bearer.is_bound:
         # Such a key may not ask. Cells are created with this value.
         return HostPace()
-    info = await api(await link.client(), f"STREAM.INFO.{BEATS}", None, timeout_s=_TRY_S)
+    client = await link.client()
+
+    async def ask() -> dict[str, Any]:
+        try:
+            return await api(client, f"STREAM.INFO.{BEATS}", None, timeout_s=_TRY_S)
+        except ApiError as error:
+            if error.err_code == NO_STREAM:
+                raise NoStream(certain=True) from None
+            raise
+
+    with unavailable_if_unanswered("The servers did not say how long they remember a host"):
+        info, _ = await with_stream(link, BEATS, ask)
     return HostPace(info["config"]["max_age"] / _NS)
 
 
@@ -57,6 +77,9 @@ class HostHeartbeat:
 
     def hurry(self) -> None:
         """Send a heartbeat as soon as possible."""
+        if len(self._link.endpoint.servers) == 1:
+            # It may have been restarted, and remember no host.
+            self._steady_s = None
         self._now.set()
 
     @property
@@ -79,8 +102,15 @@ class HostHeartbeat:
         sent_s = passed_s()
         try:
             client = await self._link.client()
-            data = json_text.dumps_line(self._saying().raw)
-            await api_requests.replace(client, beat_key(self._name), data, timeout_s=_TRY_S)
+            data, key = json_text.dumps_line(self._saying().raw), beat_key(self._name)
+            _, was_lost = await with_stream(
+                self._link,
+                BEATS,
+                lambda: api_requests.replace(client, key, data, timeout_s=_TRY_S),
+            )
+            if was_lost:
+                # The heartbeats of all other hosts are gone as well.
+                self._steady_s = None
         except (NoAnswer, ApiError, BullpenError):
             self._steady_s = None
             return False

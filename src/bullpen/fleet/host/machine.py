@@ -1,14 +1,19 @@
-"""What a host finds out about its machine."""
+"""What a host finds out about its machine, and about the processes on it."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from anyio import to_thread
+
 from bullpen.agents.drivers.survey import survey
+from bullpen.agents.system import processes
+from bullpen.errors import Refused
+from bullpen.protocol.agent import ProcessRecord
 
 
 def found_labels(environ: Mapping[str, str]) -> dict[str, list[str]]:
@@ -40,3 +45,26 @@ def free_memory_mb() -> int | None:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     except (OSError, ValueError):
         return None
+
+
+async def check_place(place: ProcessRecord, nonces: Collection[str]) -> None:
+    """Refuse a place that is not on this machine, or is a process of another launch.
+
+    Whoever stops the agent later ends what runs at its place.
+
+    Raises:
+        Refused: other_place.
+    """
+    pid = place.pid
+    marked = await to_thread.run_sync(processes.marked)
+    mark = None if pid is None else marked.get(pid)
+    if (
+        place.host != processes.host_name()
+        or pid == os.getpid()
+        or (mark is not None and mark not in nonces)
+    ):
+        raise Refused(
+            f"Process {pid} on {place.host} does not belong to this launch.",
+            reason="other_place",
+            remedy="Only an agent on this machine can report its process here.",
+        )

@@ -71,11 +71,7 @@ class Starting:
             if asked is None or not fits(self._itself()[0].labels, asked.labels):
                 continue
             while has_room(*self._itself()):
-                try:
-                    taken = await self._queue.take(pool)
-                except (NoAnswer, ApiError):
-                    self._queue.forget(pool)
-                    raise
+                taken = await self._queue.take(pool)
                 if taken is None:
                     break
                 # Immediately, so that no other request is taken for the same room.

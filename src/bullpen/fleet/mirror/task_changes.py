@@ -17,8 +17,8 @@ from bullpen.fleet.mirror.pending_view import PendingView
 from bullpen.fleet.mirror.residents import Residents, changed
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.task import Task
-from bullpen.team.lookup import Actor, find, owner_of, task_of
-from bullpen.team.tasks import check_rules, edges, rules
+from bullpen.team.lookup import find, owner_of, task_of
+from bullpen.team.tasks import edges, rules
 
 _OWN_METADATA = frozenset({"bullpen", "_internal"})
 
@@ -54,8 +54,8 @@ class TaskChanges:
             task = find(self.ahead, task_id)
             if task is None:
                 return
-            who = Actor.of(self.ahead.team, self._acting(self._owner(task)))
-            check_rules.refuse_deletion(task, who, voice="agent")
+            by = self._acting(self._owner(task))
+            edges.refuse_deleting(self.ahead, task, by=by, voice="agent")
             self.ahead.put(*edges.delete(self.ahead, task_id)[1])
 
     @contextmanager

@@ -23,6 +23,7 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
@@ -117,7 +118,8 @@ class Sending:
         self._check_resident(ahead, message.sender)
         # A mark of a member who is elsewhere does not count.
         read = message.read and self.residents.has(ahead.team, to)
-        ahead.put(Deliver(to, message.evolve(msg_id=message.id, read=read)))
+        # Any program can write to a home, so nothing there proves that a person speaks.
+        ahead.put(Deliver(to, message.evolve(msg_id=message.id, read=read, bullpen=None)))
 
     def _member(self, ahead: PendingView, member: Member) -> None:
         before = self.remembered.folded.members.get(member.name)
@@ -179,6 +181,10 @@ class Sending:
             request_rules.check_answer(there, ahead.team, by=by, voice=voice, digest=request.digest)
         elif there == request.evolve(used_ms=None):
             self._check_resident(ahead, request.sender)
+        elif there.state == "pending" and there == request.evolve(deadline_ms=there.deadline_ms):
+            # Its side's clock was set, or its machine slept.
+            if not self.residents.has(ahead.team, LEAD):
+                self._check_resident(ahead, request.sender)
         elif request.state == "expired" and request_rules.is_overdue(there, self.now_ms):
             pass  # It is a no, whoever says it.
         else:

@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 
 _VERSION = 1
 _ANSWER_S = 30.0
-_OURS = re.compile(r"TEAM_\d\d|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES|SPAWN")
+_OURS = re.compile(r"TEAM_\d\d+|KV_TEAMS|KV_HOSTS|KV_BEATS|PRES(_\d+)?|SPAWN|STARTS|ORDERS")
 _COUNTED = ("messages", "first_seq", "last_seq")
 _TRIES = 20
 _NO_STREAM = 10059

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bullpen.fleet.servers.server_key import ServerKey
+
 LOOPBACK = "127.0.0.1"
 CLUSTER_NAME = "bullpen"
 MAX_PAYLOAD = "8MB"
 SYNC = "always"
+
+_ROUTE_USER = "route"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,16 @@ class ServerNode:
 
 
 def loopback_config(
-    node: ServerNode, nodes: Sequence[ServerNode], *, sync: str = SYNC, extra: str = ""
+    node: ServerNode,
+    nodes: Sequence[ServerNode],
+    *,
+    key: ServerKey | None = None,
+    sync: str = SYNC,
+    extra: str = "",
 ) -> str:
     """Return the configuration of one of `nodes`, which only this machine can reach.
 
-    `extra` is added as it is.
+    With `key`, it refuses clients and servers without it. `extra` is added as it is.
     """
     blocks = [
         f"server_name: {quoted(node.name)}",
@@ -71,11 +80,16 @@ def loopback_config(
         f"max_payload: {MAX_PAYLOAD}",
         jetstream_block(node.store_path, sync=sync),
     ]
+    if key is not None:
+        blocks.append(f"authorization {{ users: [ {{ nkey: {key.public} }} ] }}")
     if len(nodes) > 1:
+        password = None if key is None else key.route_password
+        login = "" if password is None else f"{_ROUTE_USER}:{password}@"
         blocks.append(
             cluster_block(
                 listen=f"{LOOPBACK}:{node.ports.route}",
-                routes=[f"nats://{LOOPBACK}:{each.ports.route}" for each in nodes],
+                routes=[f"nats://{login}{LOOPBACK}:{each.ports.route}" for each in nodes],
+                password=password,
             )
         )
     if extra:
@@ -95,17 +109,19 @@ def jetstream_block(store: Path, *, sync: str = SYNC) -> str:
     )
 
 
-def cluster_block(*, listen: str, routes: Sequence[str]) -> str:
-    """Return how a server reaches the others of its cluster."""
-    return "\n".join(
-        (
-            "cluster {",
-            f"  name: {CLUSTER_NAME}",
-            f"  listen: {quoted(listen)}",
-            f"  routes: [{', '.join(map(quoted, routes))}]",
-            "}",
-        )
-    )
+def cluster_block(*, listen: str, routes: Sequence[str], password: str | None = None) -> str:
+    """Return how a server reaches the others of its cluster, and what it asks of them."""
+    lines = [
+        "cluster {",
+        f"  name: {CLUSTER_NAME}",
+        f"  listen: {quoted(listen)}",
+        f"  routes: [{', '.join(map(quoted, routes))}]",
+    ]
+    if password is not None:
+        # Otherwise whoever reaches this port is a server, which no key binds.
+        login = f"user: {quoted(_ROUTE_USER)}, password: {quoted(password)}"
+        lines.append(f"  authorization {{ {login} }}")
+    return "\n".join((*lines, "}"))
 
 
 def quoted(text: str) -> str:

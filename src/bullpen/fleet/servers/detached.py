@@ -18,6 +18,7 @@ from bullpen.errors import Conflict, Invalid, NotFound, Unreadable
 from bullpen.fleet.servers.config import LOOPBACK, Ports, ServerNode, loopback_config
 from bullpen.fleet.servers.ports import free_ports, is_free
 from bullpen.fleet.servers.server_binary import find_binary
+from bullpen.fleet.servers.server_key import ensure_key
 from bullpen.fleet.servers.server_process import (
     READY_S,
     launch,
@@ -43,11 +44,15 @@ _GRACE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The servers of a directory; for running ones, pid and start time by name."""
+    """The servers of a directory; for running ones, pid and start time by name.
+
+    `key` is the public half of the key that they require; older versions required none.
+    """
 
     directory: Path
     nodes: tuple[ServerNode, ...]
     replicas: int
+    key: str | None = None
     processes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @property
@@ -72,7 +77,7 @@ def found(directory: Path) -> Servers | None:
             for node, row in zip(nodes, told["nodes"], strict=True)
             if row.get("pid")
         }
-        return Servers(directory, nodes, int(told["replicas"]), running)
+        return Servers(directory, nodes, int(told["replicas"]), told.get("key"), running)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -110,11 +115,12 @@ def wanted(
     return Servers(directory, nodes_of(directory, ports), copies)
 
 
-async def start(servers: Servers) -> Servers:
-    """Start those that do not run, and wait until all are ready.
+async def start(servers: Servers, *, home: Path) -> Servers:
+    """Start those that do not run, and wait until all are ready. Their key is in `home`.
 
-    Raises Conflict if another program uses one of their ports, StartFailed with the last output of
-    one that ended, and Unavailable if there is no nats-server or they do not become ready.
+    Raises Conflict if another program uses one of their ports or some run with another key,
+    Unreadable if the key is damaged, StartFailed with the last output of one that ended, and
+    Unavailable if there is no nats-server or they do not become ready.
     """
     binary = find_binary(os.environ)
     with _locked(servers.directory):
@@ -122,9 +128,17 @@ async def start(servers: Servers) -> Servers:
         servers = found(servers.directory) or servers
         stopped = [node for node in servers.nodes if not servers.runs(node)]
         _refuse_taken(stopped)
+        key = ensure_key(home, [node.ports.client for node in servers.nodes])
+        if len(stopped) < len(servers.nodes) and servers.key != key.public:
+            raise Conflict(
+                f"Servers in {servers.directory} run without the key in {home}: another home or an "
+                "older version started them.",
+                remedy="Run `bullpen server stop` and `bullpen server start` with the same --dir.",
+            )
+        servers = replace(servers, key=key.public)
         log_sizes = {}
         for node in stopped:
-            write_config(node, loopback_config(node, servers.nodes))
+            write_config(node, loopback_config(node, servers.nodes, key=key))
             pid, log_sizes[node.name] = _launch(binary, node)
             known = {**servers.processes, node.name: (pid, processes.start_of(pid) or "")}
             servers = replace(servers, processes=known)
@@ -222,7 +236,7 @@ def _write(servers: Servers) -> None:
     for node in servers.nodes:
         pid, start = servers.processes.get(node.name, (None, None))
         rows.append({"name": node.name, **asdict(node.ports), "pid": pid, "start": start})
-    data = json_text.dumps({"replicas": servers.replicas, "nodes": rows})
+    data = json_text.dumps({"replicas": servers.replicas, "key": servers.key, "nodes": rows})
     Disk().replace(str(servers.directory / RECORD), data, nonce=nonce())
 
 

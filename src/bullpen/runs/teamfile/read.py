@@ -26,6 +26,7 @@ from bullpen.runs.teamfile.tables import (
     MemberTable,
     MergeTable,
     NotifyTable,
+    RetentionTable,
     TaskTable,
     TeamTable,
     UnattendedTable,
@@ -51,6 +52,7 @@ class TeamFile:
     merge: MergeTable | None
     guarded: GuardedTable
     unattended: UnattendedTable
+    retention: RetentionTable
     notify: tuple[NotifyTable, ...]
     # None if the team has no goal: then tasks are assigned by code.
     lead: MemberTable | None
@@ -137,6 +139,7 @@ def read_team_file(path: Path) -> TeamFile:
         merge=file.merge,
         guarded=file.guarded,
         unattended=file.unattended,
+        retention=file.retention,
         notify=tuple(file.notify),
         lead=None if file.team.goal is None else lead,
         teammates=tuple(_each_alone(file.member)),

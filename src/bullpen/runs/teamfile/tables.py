@@ -24,6 +24,7 @@ from bullpen.protocol.agent import SETUP_S, DirtyStart, WorkspaceKind
 from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
 from bullpen.protocol.policy import Mode, Policy
 from bullpen.protocol.task import CHECK_SECONDS_MAX, Check, CheckKind, Effort
+from bullpen.protocol.team import AgentsMay
 from bullpen.runs.watch.quiet_hours import span_of
 from bullpen.view.notable_events import Kind
 
@@ -39,6 +40,8 @@ class TeamTable(FileTable):
 
     name: str
     goal: str | None = Field(default=None, min_length=1)
+    # What all its agents may do, besides what is the lead's, an owner's or a parent's.
+    agents_may: list[AgentsMay] = Field(default_factory=list)
 
 
 class BudgetTable(FileTable):
@@ -303,6 +306,15 @@ class UnattendedTable(FileTable):
         return quiet
 
 
+class RetentionTable(FileTable):
+    """`[retention]`: how much of the event log is kept. By default, everything."""
+
+    keep_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    keep_mb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    # A folder that history is copied to before it is removed.
+    export: str | None = Field(default=None, min_length=1)
+
+
 class NotifyTable(FileTable):
     """`[[notify]]`: a command that gets what happens as JSON on its standard input."""
 
@@ -320,6 +332,7 @@ class File(FileTable):
     merge: MergeTable | None = None
     guarded: GuardedTable = GuardedTable()
     unattended: UnattendedTable = UnattendedTable()
+    retention: RetentionTable = RetentionTable()
     notify: list[NotifyTable] = Field(default_factory=list)
     member: list[MemberTable] = Field(default_factory=list)
     task: list[TaskTable] = Field(default_factory=list)

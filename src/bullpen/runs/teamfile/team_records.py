@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.errors import Refused
-from bullpen.protocol.team import Limits, MergeSettings, Origin, Unattended
+from bullpen.protocol.team import Limits, MergeSettings, Origin, Retention, Unattended
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.runs.teamfile.tables import GuardedTable, MergeTable, as_checks
 from bullpen.workspace.git.repository import repository_at
@@ -22,8 +22,8 @@ _HOUR_S = 3600.0
 def digest_of(file: TeamFile) -> str:
     """Return a digest that is equal for two files that describe the same team.
 
-    It leaves out what may change while a team exists: tasks, backlogs, budget, notices, and the
-    settings for unattended work.
+    It leaves out what may change while a team exists: tasks, backlogs, budget, notices, the
+    settings for unattended work, and how much of the log is kept.
     """
     tables: dict[str, Any] = {
         "team": file.team.model_dump(mode="json"),
@@ -31,8 +31,10 @@ def digest_of(file: TeamFile) -> str:
         "merge": None if file.merge is None else file.merge.model_dump(mode="json"),
         "members": [member.model_dump(mode="json") for member in file.members],
     }
+    # Teams of files without these keep their digest.
+    if not file.team.agents_may:
+        del tables["team"]["agents_may"]
     if file.guarded != GuardedTable():
-        # Teams of files without this table keep their digest.
         tables["guarded"] = file.guarded.model_dump(mode="json")
     text = json.dumps(tables, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -72,6 +74,18 @@ def habits_of(file: TeamFile) -> Unattended:
         nudges=table.nudges,
         attempts=table.attempts,
         quiet=list(table.quiet),
+    )
+
+
+def retention_of(file: TeamFile) -> Retention | None:
+    """Return how much of the log a file keeps; None for everything."""
+    table = file.retention
+    if table.keep_days is None and table.keep_mb is None:
+        return None
+    return Retention.new(
+        keep_days=table.keep_days,
+        keep_mb=table.keep_mb,
+        export=None if table.export is None else os.path.abspath(file.folder / table.export),
     )
 
 

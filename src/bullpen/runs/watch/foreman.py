@@ -17,7 +17,7 @@ from anyio import to_thread
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import processes
-from bullpen.errors import BullpenError, Refused
+from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.changes import Deliver
 from bullpen.protocol.clock import Clock, now_ms
@@ -25,6 +25,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Unattended
 from bullpen.runs.watch.progress_signs import Trail, tree_sign, work_sign
+from bullpen.team.agents.liveness import LATE_S, GapWatch
 from bullpen.team.budget.rules import of_team
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
@@ -85,18 +86,21 @@ class Foreman:
         led: bool,
         returning: Callable[[str, AgentFacts], bool] = lambda name, agent: False,
         clock: Clock = now_ms,
+        now: Callable[[], float] = anyio.current_time,
         trees: bool = True,
         every_s: float = LOOK_S,
     ) -> None:
         """`returning` says whether an agent that has ended will be restarted.
 
-        Without `trees`, no worktree is checked.
+        Without `trees`, no worktree is checked. After a gap, by both clocks, nobody is stalled.
         """
         self._team = team
         self._supervisor = supervisor
         self._led = led
         self._returning = returning
         self._clock = clock
+        self._now = now
+        self._gaps = GapWatch(late_s=LATE_S + every_s)
         self._trees = trees
         self._every_s = every_s
         self._seen = 0
@@ -107,6 +111,8 @@ class Foreman:
         self._works: dict[str, str] = {}
         # Since when an idle agent could have claimed a ready task.
         self._free_since: dict[str, float] = {}
+        # The agents whose turn has to be cancelled, until they have the order.
+        self._to_cancel: set[str] = set()
         # The agents whose turn was cancelled: the launch, and since when.
         self._cancelled: dict[str, tuple[int | None, float]] = {}
         self._woken = anyio.Event()
@@ -125,6 +131,8 @@ class Foreman:
 
     async def look(self, tell: Callable[[str], None] = lambda _: None) -> list[Advice]:
         """Look once, and do what is necessary. Returns what was done."""
+        self._gaps.look(self._clock(), self._now())
+        await self._cancel_turns()
         await self._follow()
         team_now = await self._team_now()
         done: list[Advice] = []
@@ -143,11 +151,16 @@ class Foreman:
                 )
             if advice is not None and await self._do(advice, task, tell):
                 done.append(advice)
+        await self._cancel_turns()
         await self._end_disobedient(team_now.views, tell)
         return done
 
     async def _follow(self) -> None:
-        events = await self._team.events(after=self._seen)
+        # What happened long before the start is not counted: a long log would take long to read.
+        started = bool(self._seen)
+        events = await (
+            self._team.events(after=self._seen) if started else self._team.recent_events()
+        )
         self._courses.follow(events)
         for event in events:
             for change in event.changes:
@@ -187,7 +200,7 @@ class Foreman:
         self, task: Task, view: AgentView, trail: Trail, snapshot: Snapshot
     ) -> float | None:
         """Return how long there was no sign of progress; None while the owner waits."""
-        now = self._clock() / 1000
+        now = self._now()
         facts = task.facts
         sign = (
             view.state,
@@ -206,7 +219,7 @@ class Foreman:
         if sight is None or sight.attempt != facts.attempt or sight.sign != sign:
             self._sights[task.id] = _Sight(facts.attempt, sign, now, now)
             return None
-        if view.state in _WAITS:
+        if view.state in _WAITS or not self._gaps.may_judge(now):
             sight.since_s = now
             return None
         if now - sight.looked_s >= _TREE_S:
@@ -259,7 +272,9 @@ class Foreman:
         if self._led or not free or not stall_rules.able_to(task, team_now.snapshot.team, resting):
             self._free_since.pop(task.id, None)
             return None
-        now = self._clock() / 1000
+        now = self._now()
+        if not self._gaps.may_judge(now):
+            self._free_since[task.id] = now
         since = self._free_since.setdefault(task.id, now)
         return stall_rules.neglected(task, now - since, team_now.habits)
 
@@ -308,23 +323,30 @@ class Foreman:
             tell(f"task #{task.id} has changed meanwhile: {error.message}")
             return False
         if owner is not None and task.status == "in_progress":
-            with suppress(BullpenError):
-                reason = "its task was reassigned"
-                await self._supervisor.order(owner, "cancel", by=LEAD, reason=reason)
-                self._cancelled[owner] = (None, self._clock() / 1000)
+            self._to_cancel.add(owner)
         return True
+
+    async def _cancel_turns(self) -> None:
+        """Cancel the turns of members whose tasks were reassigned. Raises Unavailable."""
+        for name in list(self._to_cancel):
+            with suppress(NotFound, Refused):
+                # It has left or ended by now.
+                reason = "its task was reassigned"
+                await self._supervisor.order(name, "cancel", by=LEAD, reason=reason)
+                self._cancelled[name] = (None, self._now())
+            self._to_cancel.discard(name)
 
     async def _end_disobedient(
         self, views: Mapping[str, AgentView], tell: Callable[[str], None]
     ) -> None:
         """End agents whose cancelled turn goes on; they are restarted."""
-        now = self._clock() / 1000
+        now = self._now()
         for name, (launch, since) in list(self._cancelled.items()):
             view = views.get(name)
             if view is None or view.state != "working" or launch not in (None, view.launch):
                 del self._cancelled[name]
-            elif launch is None:
-                self._cancelled[name] = (view.launch, since)
+            elif launch is None or not self._gaps.may_judge(now):
+                self._cancelled[name] = (view.launch, since if launch is None else now)
             elif now - since >= OBEY_S:
                 del self._cancelled[name]
                 tell(f"{name} did not end its cancelled turn: it is restarted")

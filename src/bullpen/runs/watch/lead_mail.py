@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import anyio
 
-from bullpen.errors import BullpenError
+from bullpen.errors import NotFound, Refused
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import payload_of
 from bullpen.team.lookup import owner_of
@@ -58,17 +58,22 @@ class LeadMail:
             if task.status == "in_progress"
         }
         asked = [name for name in wrote if name in busy and busy[name] not in self._answered]
-        # Marked first: after a kill, nothing must be answered twice.
-        await self._team.mailbox.mark(LEAD, [entry.id for entry in unread], "seen")
         answered = []
         for name in asked:
+            task_id, attempt = busy[name]
             try:
+                # After a kill, nothing is answered twice: an answer has a key.
                 await self._team.mailbox.send(
-                    name, _ANSWER, sender=LEAD, summary="There is no lead; decide yourself"
+                    name,
+                    _ANSWER,
+                    sender=LEAD,
+                    summary="There is no lead; decide yourself",
+                    key=f"no-lead {task_id} {attempt}",
                 )
-            except BullpenError:
+            except (NotFound, Refused):
                 # It has ended, and resumes its task without an answer.
                 continue
             answered.append(name)
             self._answered.add(busy[name])
+        await self._team.mailbox.mark(LEAD, [entry.id for entry in unread], "seen")
         return answered

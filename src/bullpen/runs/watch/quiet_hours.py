@@ -9,7 +9,7 @@ from datetime import datetime
 
 import anyio
 
-from bullpen.errors import BullpenError, Invalid
+from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.team.agents import rules as agent_rules
@@ -108,8 +108,8 @@ class QuietHours:
             tell("quiet hours are over: all agents are resumed")
 
     async def _ordered(self, name: str, action: str) -> bool:
-        """Give an order; False if the agent has ended."""
-        with suppress(BullpenError):
+        """Give an order; False if the agent has ended. Raises Unavailable: try again."""
+        with suppress(NotFound, Refused):
             await self._order(name, action, "quiet hours")
             return True
         return False

@@ -12,7 +12,6 @@ from bullpen.agents.system.folders import agent_folder
 from bullpen.agents.work.merge_checks import open_queue
 from bullpen.app.app import App
 from bullpen.errors import one_error
-from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import MergeSettings
 from bullpen.runs.teamfile.backlog.sources import Backlogs
@@ -58,7 +57,7 @@ async def open_services(
             team,
             supervisor,
             led=led,
-            returning=lambda name, agent: restarts.comes_back(name, agent, now_ms() / 1000),
+            returning=lambda name, agent: restarts.comes_back(name, agent, anyio.current_time()),
         )
     merging = Merging(
         team, _steps(app, team), quiet=quiet.now, returned=None if foreman is None else foreman.wake

@@ -5,12 +5,13 @@ A team with a lead ends with its lead, one without a lead ends with its tasks.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,9 +21,10 @@ from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import processes
 from bullpen.agents.system.transcript import rows
-from bullpen.errors import BullpenError, Conflict, one_error
+from bullpen.agents.work.until_stored import until_stored
+from bullpen.errors import BullpenError, Conflict, Unavailable, one_error
 from bullpen.protocol.agent import AgentFacts, End, Usage
-from bullpen.protocol.clock import iso, now_ms
+from bullpen.protocol.clock import iso, now_ms, slept_s
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -39,9 +41,14 @@ from bullpen.view.news import THE_RUN_IS_OVER, news
 from bullpen.view.notable_events import Happening, Kind, happenings
 from bullpen.view.summary import summed_up
 
+T = TypeVar("T")
+
 _LOOK_S = 0.5
 _IDLE_S = 5.0
 """How long nobody must have anything to do before a team counts as idle."""
+
+_STORE_AWAY_S = 600.0
+"""For how long the store may be away before a run fails."""
 
 _CHORE_PAUSE_S = 2.0
 _CHORE_PAUSE_MAX_S = 60.0
@@ -97,6 +104,9 @@ class TeamRun:
         self._keep = keep
         self._until = until
         self._idle_since: float | None = None
+        self._ends_s = math.inf
+        # What the store said when it could not be used, until it can be used again.
+        self._away: str | None = None
         self.begun = False
         self._agents: list[AgentView] = []
         # The agents that are being restarted.
@@ -120,6 +130,9 @@ class TeamRun:
             Conflict: there is no lead, and another process watches the team already.
         """
         verdict: EndVerdict | None = None
+        left_s = self._until.left_s(now_ms())
+        if left_s is not None:
+            self._ends_s = anyio.current_time() + slept_s() + left_s
         if not led:
             await self._lead_hold.take()
         try:
@@ -170,11 +183,27 @@ class TeamRun:
     async def _look_on(self) -> None:
         """Show progress, soon after each change and now and then."""
         while True:
-            await self._look()
-            with anyio.move_on_after(_LOOK_S):
-                async with aclosing(self._team.changes()) as changes:
-                    await anext(changes)
-                    await anext(changes)
+            try:
+                await self._look()
+                with anyio.move_on_after(_LOOK_S):
+                    async with aclosing(self._team.changes()) as changes:
+                        await anext(changes)
+                        await anext(changes)
+            except Unavailable as error:
+                self._store_is_away(error)
+                await anyio.sleep(_LOOK_S)
+
+    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do something with the store, which may be away for some minutes: the run goes on."""
+        done = await until_stored(act, tell=self._store_is_away, within_s=_STORE_AWAY_S)
+        self._away = None
+        return done
+
+    def _store_is_away(self, error: Unavailable) -> None:
+        """Tell people that the store cannot be used, once as long as it says the same."""
+        if self._away != error.message:
+            self._away = error.message
+            self._services.told.append(f"the team's store is away: {error}")
 
     async def _look(self) -> Snapshot:
         # Events first: the snapshot must not be older than the news.
@@ -225,7 +254,7 @@ class TeamRun:
     async def _led_to_the_end(self, group: TaskGroup) -> EndVerdict:
         """Wait until the lead has ended for good, and the queued work is merged."""
         while True:
-            config, tasks = await self._tended()
+            config, tasks = await self._patiently(self._tended)
             prospects = await self._start_again(config, group)
             member = config.member(LEAD)
             agent = None if member is None else member.agent
@@ -241,14 +270,14 @@ class TeamRun:
     async def _to_the_end(self, group: TaskGroup) -> EndVerdict:
         """Wait until all tasks are done or given up, or nobody can do the rest."""
         while True:
-            await self._lead_hold.renew()
-            config, tasks = await self._tended()
+            await self._patiently(self._lead_hold.renew)
+            config, tasks = await self._patiently(self._tended)
             prospects = await self._start_again(config, group)
             over = self._is_over(config, tasks)
             if over is not None:
                 return over
             done = all_done(tasks)
-            if done is not None and not await self._more_may_come():
+            if done is not None and not await self._patiently(self._more_may_come):
                 return done
             stands = at_a_standstill(
                 tasks, _agents(config), prospects, self._services.queue(), anyio.current_time()
@@ -268,7 +297,9 @@ class TeamRun:
     def _is_over(self, config: TeamConfig, tasks: Sequence[Task]) -> EndVerdict | None:
         """Return the end if the time is up, or nobody has anything to do."""
         until = self._until
-        if until.at_ms is not None and now_ms() >= until.at_ms:
+        by_clock = until.span_s is None and until.at_ms is not None and now_ms() >= until.at_ms
+        # A clock that was set back must not make a run longer than it was meant to be.
+        if by_clock or anyio.current_time() + slept_s() >= self._ends_s:
             return EndVerdict("time", f"The run ended as requested: --until {until.words}.")
         if until.what != "idle":
             return None
@@ -290,7 +321,7 @@ class TeamRun:
 
         Returns what each agent can expect. One that cannot be started is tried again later.
         """
-        now_s = now_ms() / 1000
+        now_s = anyio.current_time()
         prospects: dict[str, Prospect] = {}
         for name, agent in _agents(config, lead=True).items():
             prospect = self._services.restarts.prospect(name, agent, now_s)
@@ -317,7 +348,7 @@ class TeamRun:
         """Stop the agents, and say how the run ended."""
         if verdict.status == "time":
             await self._stop("suspended", "the time is up")
-            tasks = (await self._team.tasks.list()).tasks
+            tasks = (await self._patiently(self._team.tasks.list)).tasks
             if not led and all_done(tasks) == EndVerdict("done"):
                 return await self._ended("done", "", None)
             waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
@@ -333,9 +364,10 @@ class TeamRun:
 
     async def _by_the_lead(self, trouble: str | None) -> Outcome:
         """Return how it ended by the lead's result, or by the tasks if it gave none."""
-        _, lead = await self._team.agents.get(LEAD)
-        result = await self._team.agents.result()
-        tasks = (await self._team.tasks.list()).tasks
+        agents = self._team.agents
+        _, lead = await self._patiently(lambda: agents.get(LEAD))
+        result = await self._patiently(agents.result)
+        tasks = (await self._patiently(self._team.tasks.list)).tasks
         if not self._keep:
             await self._stop("stopped", THE_RUN_IS_OVER)
         if lead.end in ("failed", "lost"):
@@ -351,7 +383,7 @@ class TeamRun:
 
     async def _last_words(self) -> str:
         """Return the last thing the lead said."""
-        path = await self._supervisor.transcript(LEAD)
+        path = await self._patiently(lambda: self._supervisor.transcript(LEAD))
         if not path.exists():
             return ""
         texts = [row.get("text") for row in rows(path) if row.get("kind") == "end"]
@@ -361,8 +393,9 @@ class TeamRun:
         await self._supervisor.stop_all(by=LEAD, end=end, reason=reason)
 
     async def _ended(self, status: Status, summary: str, cause: str | None) -> Outcome:
-        snapshot = await self._look()
-        needs, events = await self._services.needs(), await self._team.events()
+        snapshot = await self._patiently(self._look)
+        needs = await self._patiently(self._services.needs)
+        events = await self._patiently(self._team.recent_events)
         account = summed_up(snapshot, events, status=status, cause=cause, needs=needs)
         usage = Usage.new()
         for view in self._agents:

@@ -22,11 +22,21 @@ _SPAN_MAX = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When a run ends. With `at_ms` it is stopped then at the latest."""
+    """When a run ends. With `at_ms` it is stopped then at the latest.
+
+    `span_s` is set if a duration was given: then the clock of the machine does not matter.
+    """
 
     what: Literal["done", "idle", "time"] = "done"
     at_ms: int | None = None
     words: str = "done"
+    span_s: float | None = None
+
+    def left_s(self, wall_ms: int) -> float | None:
+        """Return how long a run that starts now may take; None if there is no time."""
+        if self.span_s is not None or self.at_ms is None:
+            return self.span_s
+        return (self.at_ms - wall_ms) / 1000
 
 
 DONE = Until()
@@ -47,7 +57,8 @@ def read_until(text: str, *, now: datetime) -> Until:
         )
     if at <= now:
         raise Invalid(f"{text!r} is in the past.", remedy="Use a time in the future.")
-    return Until("time", round(at.timestamp() * 1000), word)
+    span_s = (at - now).total_seconds() if _SPAN.fullmatch(word) else None
+    return Until("time", round(at.timestamp() * 1000), word, span_s)
 
 
 def _moment(word: str, now: datetime) -> datetime | None:

@@ -19,11 +19,13 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    UnknownChange,
 )
 from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
+from bullpen.store.events.checkpoint import is_begin
 
 T = TypeVar("T")
 Keep = Callable[[Task | Member | Request], T]
@@ -52,8 +54,13 @@ class Folded(Generic[T]):
 
 
 def apply(folded: Folded[T], event: Event, *, keep: Keep[T]) -> None:
-    """Apply one event in place. Raises ValueError, without a change, if it is not the next."""
-    if event.seq != folded.seq + 1:
+    """Apply one event in place. Raises ValueError, without a change, if it is not the next.
+
+    An event that a log begins with after a gap replaces everything.
+    """
+    if is_begin(event, folded.seq):
+        folded.team, folded.members, folded.tasks, folded.requests, folded.mail = {}, {}, {}, {}, {}
+    elif event.seq != folded.seq + 1:
         raise ValueError(f"event {event.seq} cannot follow event {folded.seq}")
     for change in event.changes:
         _apply_change(folded, change, keep)
@@ -81,6 +88,8 @@ def _apply_change(folded: Folded[T], change: Change, keep: Keep[T]) -> None:
             folded.mail.setdefault(to, {}).setdefault(message.id, state)
         case MarkMail(agent, ids, state):
             _mark(folded.mail.get(agent, {}), ids, state)
+        case UnknownChange():
+            pass  # A newer version made it. It stays in the log.
         case _:
             assert_never(change)
 

@@ -85,6 +85,8 @@ class TeamRecords:
                     self._in_order = self._in_order and task.id in self._tasks
                     self._tasks[task.id] = task
                 case DeleteTask(task_id):
+                    if task_id.isdecimal():
+                        self.next_task_id = max(self.next_task_id, int(task_id) + 1)
                     self._tasks.pop(task_id, None)
                 case PutRequest(request):
                     self._requests[request.id] = request

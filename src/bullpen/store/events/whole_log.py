@@ -7,8 +7,9 @@ from typing import Any
 
 from bullpen.errors import Invalid
 from bullpen.protocol import names
-from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTeam
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTeam, UnknownChange
 from bullpen.protocol.team import TeamConfig
+from bullpen.store.events.checkpoint import is_begin
 from bullpen.store.events.fold import Folded, apply, raw_of
 from bullpen.store.record_checks import ANY_SIZE, check_change
 
@@ -20,7 +21,9 @@ def check_history(team: str, events: Sequence[Event]) -> Folded[dict[str, Any]]:
     observed at some point.
     """
     names.check_component(team, kind="team name")
-    if not events or not (events[0].op == "team.create" or _is_observed(events)):
+    if not events or not (
+        events[0].op == "team.create" or is_begin(events[0], 0) or _is_observed(events)
+    ):
         raise _no_history(team, "the first event is not team.create")
     folded: Folded[dict[str, Any]] = Folded()
     for event in events:
@@ -53,6 +56,8 @@ def _check(change: Change) -> None:
         case Deliver(agent) | MarkMail(agent):
             # Messages from other programs may have no id. Logs can mark mail, commits cannot.
             names.check_component(agent, kind="member name")
+        case UnknownChange():
+            pass  # A newer version made it: it stays in the log.
         case _:
             check_change(change, ANY_SIZE)
 

@@ -23,6 +23,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    UnknownChange,
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.record import Wire
@@ -139,6 +140,8 @@ def record_of(change: Change) -> tuple[str, str]:
             return ("message", f"{to}/{message.id}")
         case MarkMail(agent, ids):
             return ("mail", f"{agent}/{ids}")
+        case UnknownChange():
+            return ("unknown", "")
 
 
 def lock_files(paths: TeamPaths, changes: Sequence[Change]) -> list[str]:
@@ -184,7 +187,7 @@ def make_plan(records: Records, changes: Sequence[Change], *, high: int) -> Comm
                     config = records.config()
                     plan.expected[paths.config] = config.raw
                 config = change_config(plan, config, change)
-            case MarkMail():
+            case MarkMail() | UnknownChange():
                 pass  # Only logged after it has happened.
     if config is not None:
         plan.files[paths.config] = config.dump()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from bullpen.errors import Invalid, Unreadable
+from bullpen.errors import Invalid, Unavailable, Unreadable
 from bullpen.protocol import names
 from bullpen.protocol.changes import (
     Change,
@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    UnknownChange,
     decode,
 )
 from bullpen.protocol.request import Request
@@ -25,8 +26,8 @@ from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Entry
 from bullpen.store.events.fold import digest
 from bullpen.store.files.commit_plan import CommitPlan, make_plan, record_of
-from bullpen.store.files.digests import Digests
 from bullpen.store.files.disk import list_folder
+from bullpen.store.files.log.digests import Digests
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Records, Stamp, look_at
@@ -183,17 +184,32 @@ def _unlogged_in(
     return found + [mark for mark in marks if mark.ids]
 
 
-def redo_plan(records: Records, raw: dict[str, Any], *, high: int) -> CommitPlan:
+class NewerCommit(Unavailable):
+    """A newer version died in the middle of a commit that this version does not understand."""
+
+
+def redo_plan(
+    records: Records, raw: dict[str, Any], *, high: int, newer: bool = False
+) -> CommitPlan:
     """Return what remains to be done for a logged event.
 
-    A change is repeated only if the record is still what it was when the event was logged.
+    A change is repeated only if the record is still what it was when the event was logged. Raises
+    Unreadable if the event is damaged, or NewerCommit if a `newer` version or kind of change may be
+    why it cannot be carried out.
     """
     try:
         changes = tuple(decode(change) for change in raw["changes"])
+        newer = newer or any(isinstance(change, UnknownChange) for change in changes)
         for change in changes:
             check_change(change, ANY_SIZE)
         replaced = list(zip(changes, raw.get("base") or [None] * len(changes), strict=True))
     except (ValueError, KeyError, TypeError, Invalid) as error:
+        if newer:
+            raise NewerCommit(
+                f"A newer version of Bullpen did not finish event {raw['seq']} of team "
+                f"{records.paths.name!r}, and this version cannot: {error}",
+                remedy="Run any command of the newer version on this team.",
+            ) from None
         raise Unreadable(records.paths.events, f"event {raw['seq']}: {error}") from None
     due = tuple(
         change

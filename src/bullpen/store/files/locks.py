@@ -78,19 +78,22 @@ class TeamLock:
     def __init__(self, path: str, team: str) -> None:
         self._path, self._team = path, team
         self._threads = threading.Lock()
-        self._fd = -1
+        self._fd, self._flags = -1, 0
         self._fds: set[int] = set()
         _all_locks.add(self)
 
     @contextmanager
-    def held(self, wait_s: float) -> Iterator[int]:
-        """Hold the lock; yields the descriptor of the locked file. Raises Unavailable, NotFound."""
+    def held(self, wait_s: float, *, read_only: bool = False) -> Iterator[int]:
+        """Hold the lock; yields the descriptor of the locked file. Raises Unavailable, NotFound.
+
+        With `read_only`, the file is only opened for reading, and must exist.
+        """
         deadline = time.monotonic() + wait_s
         threads = self._threads
         if not threads.acquire(timeout=wait_s):
             raise self._busy(wait_s)
         try:
-            self._lock(deadline, wait_s)
+            self._lock(deadline, wait_s, os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT)
             try:
                 yield self._fd
             finally:
@@ -99,9 +102,9 @@ class TeamLock:
         finally:
             threads.release()
 
-    def _lock(self, deadline: float, wait_s: float) -> None:
+    def _lock(self, deadline: float, wait_s: float, flags: int) -> None:
         while True:
-            self._open()
+            self._open(flags)
             if not _try_flock(self._fd) and not self._queue(deadline):
                 raise self._busy(wait_s)
             try:
@@ -115,11 +118,14 @@ class TeamLock:
             # file.
             self._close()
 
-    def _open(self) -> None:
+    def _open(self, flags: int) -> None:
+        if self._fd >= 0 and self._flags != flags:
+            self._close()
         if self._fd >= 0:
             return
+        self._flags = flags
         try:
-            self._fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
+            self._fd = open_file(self._path, flags)
         except (FileNotFoundError, NotADirectoryError):
             raise no_team(self._team) from None
         self._fds.add(self._fd)

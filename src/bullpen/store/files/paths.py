@@ -25,6 +25,7 @@ class TeamPaths:
         self.own = os.path.join(self.root, ".bullpen")
         self.head = os.path.join(self.own, "head")
         self.events = os.path.join(self.own, "events.jsonl")
+        self.parts = os.path.join(self.own, "log")
         self.digests = os.path.join(self.own, "ledger.json")
         self.deleting = os.path.join(self.own, "deleting")
         self.requests = os.path.join(self.own, "requests")

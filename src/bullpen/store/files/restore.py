@@ -17,13 +17,15 @@ from typing import Any
 from bullpen.protocol import json_text, names
 from bullpen.protocol.changes import DeleteTask, Deliver, Event, MarkMail, PutTask
 from bullpen.protocol.clock import ms_of
+from bullpen.protocol.format_version import FORMAT
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.team import TeamConfig
+from bullpen.store.events.checkpoint import is_begin
 from bullpen.store.events.fold import Folded
 from bullpen.store.files.commit_plan import folders
 from bullpen.store.files.disk import Disk, nonce
-from bullpen.store.files.event_log import Head, event_line
 from bullpen.store.files.locks import TeamLock, strike_out, take_note
+from bullpen.store.files.log.event_log import Head, event_line
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import number_of
 from bullpen.store.files.writer import remove_tree
@@ -135,7 +137,18 @@ def _team_files(
 ) -> dict[str, bytes]:
     config = TeamConfig.parse({**folded.team, "members": list(folded.members.values())})
     log = b"".join(event_line(event, done=True) for event in events)
-    head = Head(seq=folded.seq, size=len(log), high=_highest_task_id(events), rev=folded.seq)
+    more: dict[str, Any] = {"format": FORMAT}
+    if is_begin(events[0], 0):
+        # There is nothing before it here.
+        begin, base = events[0].seq, len(event_line(events[0], done=True))
+        more = {**more, "begin": begin, "base": base, "kept": begin + 1}
+    head = Head(
+        seq=folded.seq,
+        size=len(log),
+        high=_highest_task_id(events),
+        rev=folded.seq,
+        more=more,
+    )
     files = {
         paths.config: config.dump(),
         paths.events: log,
@@ -160,8 +173,18 @@ def _task_files(
 
 
 def _highest_task_id(events: Sequence[Event]) -> int:
-    changes = (change for event in events for change in event.changes)
-    return max((number_of(c.task.id) for c in changes if isinstance(c, PutTask)), default=0)
+    """Return the highest id ever used; a log that begins later says which one was deleted."""
+    highest = 0
+    for event in events:
+        for change in event.changes:
+            match change:
+                case PutTask(task):
+                    highest = max(highest, number_of(task.id))
+                case DeleteTask(task_id):
+                    highest = max(highest, number_of(task_id))
+                case _:
+                    pass
+    return highest
 
 
 def _boxes(events: Sequence[Event]) -> _Boxes:

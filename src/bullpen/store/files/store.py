@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
 import anyio.lowlevel
 import anyio.to_thread
 
-from bullpen.errors import Conflict, NotFound, Unavailable, Unreadable
+from bullpen.errors import Conflict, NotFound, Unavailable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
 from bullpen.protocol.clock import Clock, iso, now_ms
+from bullpen.protocol.format_version import FORMAT, refuse_newer
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.team import TeamConfig
@@ -31,10 +33,12 @@ from bullpen.store.contract import (
     TeamState,
 )
 from bullpen.store.events.whole_log import check_history
-from bullpen.store.files import event_log, restore
+from bullpen.store.files import restore
 from bullpen.store.files.disk import Disk, list_folder, nonce
 from bullpen.store.files.doctor import checkup
-from bullpen.store.files.event_log import Head, event_line
+from bullpen.store.files.log import event_log, parts
+from bullpen.store.files.log.event_log import Head, event_line
+from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.read_cache import ReadCache
 from bullpen.store.files.paths import TeamPaths
@@ -65,6 +69,7 @@ class FileStore(Store):
         limits: StoreLimits = StoreLimits(),  # noqa: B008 - frozen
         fsync: bool = True,
         disk: Disk | None = None,
+        part_size: PartSize = PartSize(),  # noqa: B008 - frozen
     ) -> None:
         try:
             self.home = os.path.abspath(home)
@@ -73,7 +78,7 @@ class FileStore(Store):
                 f"{str(home)!r} is in the current directory, which was deleted.",
                 remedy="Change to another directory, or give the full path of the home.",
             ) from None
-        self._clock, self._limits = clock, limits
+        self._clock, self._limits, self._part_size = clock, limits, part_size
         self._disk = disk or Disk(fsync=fsync)
         self._teams: dict[str, TeamFiles] = {}
         self._boxes: dict[str, ReadCache] = {}
@@ -84,7 +89,7 @@ class FileStore(Store):
         if files is None:
             paths = TeamPaths(self.home, team)
             files = self._teams.setdefault(
-                team, TeamFiles(paths, self._disk, self._clock, self._limits)
+                team, TeamFiles(paths, self._disk, self._clock, self._limits, self._part_size)
             )
         return files
 
@@ -157,7 +162,7 @@ class FileStore(Store):
         line = event_line(event, done=True)
         self._disk.write_new(os.path.join(staging, "config.json"), config.dump())
         self._disk.write_new(os.path.join(own, "events.jsonl"), line)
-        head = Head(seq=1, size=len(line), rev=1)
+        head = Head(seq=1, size=len(line), rev=1, more={"format": FORMAT})
         self._disk.write_new(os.path.join(own, "head"), head.encode())
         self._disk.sync_dir(own)
         self._disk.sync_dir(staging)
@@ -237,6 +242,9 @@ class FileStore(Store):
                 if after is not None and after.rev == before.rev:
                     return state
             time.sleep(0.002 * 2**attempt)
+        if files.is_read_only():
+            with files.examining() as writer:
+                return self._read_once(files, writer.log.head.seq)
         with files.writing() as writer:
             return self._read_once(files, writer.log.head.seq)
 
@@ -301,15 +309,30 @@ class FileStore(Store):
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         """Return the log, after checking what other programs changed."""
+        return await _in_thread(lambda: self._events(team, after, limit))
 
-        def run() -> list[Event]:
-            files = self._existing(team)
+    async def recent_events(self, team: str) -> list[Event]:
+        return await _in_thread(lambda: self._events(team, None, None))
+
+    def _events(self, team: str, after: int | None, limit: int | None) -> list[Event]:
+        """Return the events after a number; None for those of the newest part."""
+        files = self._existing(team)
+        if files.is_read_only():
+            with files.examining() as writer:
+                log = writer.log.opened()
+        else:
             with files.writing() as writer:
                 writer.observe()
-                stop = writer.log.head.size
-            return _decoded(files.paths.events, after, stop, limit)
-
-        return await _in_thread(run)
+                log = writer.log.opened()
+        with closing(log):
+            old = []
+            if after is not None and after < log.begin:
+                old = parts.older(files.paths.parts, log.begin)
+            start = after or 0
+            # Without older parts, the log is searched for the event: it may be long.
+            newest = log.lines_after(max(start, old[-1].last if old else 0))
+            lines = chain(parts.lines_after(old, start), newest)
+            return [event_log.decoded(raw) for raw in islice(lines, limit)]
 
     def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
@@ -326,6 +349,8 @@ class FileStore(Store):
         """
         await anyio.lowlevel.checkpoint()
         files = self._existing(team)
+        if (head := event_log.read_head(files.paths.head)) is not None:
+            refuse_newer(f"Team {team!r}", head.format)
         path, data = files.paths.beat(presence.agent), json_text.dumps_line(presence.raw)
         quick = Disk(fsync=False)
         with disk_errors(team):
@@ -375,22 +400,6 @@ def _refuse_leftover_tasks(paths: TeamPaths) -> None:
                 f"{paths.tasks} has tasks of an earlier team {paths.name!r}.",
                 remedy="Move that folder away, or choose another name.",
             )
-
-
-def _decoded(path: str, after: int, stop: int, limit: int | None) -> list[Event]:
-    events: list[Event] = []
-    if stop == 0:
-        return events
-    for raw in event_log.lines_after(path, event_log.find(path, after, stop), stop):
-        if limit is not None and len(events) >= limit:
-            break
-        if raw["seq"] <= after:
-            continue
-        try:
-            events.append(Event.decode(raw))
-        except (ValueError, KeyError) as error:
-            raise Unreadable(path, f"event {raw['seq']}: {error}") from None
-    return events
 
 
 def _presence(paths: TeamPaths) -> Mapping[str, Presence]:

@@ -9,12 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bullpen.errors import Conflict, Unavailable
+from bullpen.errors import Conflict, Unavailable, Unreadable
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask
 from bullpen.protocol.clock import Clock, iso
+from bullpen.protocol.format_version import is_newer, may_write, refuse_newer
 from bullpen.protocol.message import Message
 from bullpen.store.contract import Committed, Decide, Mark, Stored, StoreLimits
-from bullpen.store.files import digests, foreign, swap
+from bullpen.store.files import foreign, swap
 from bullpen.store.files.commit_plan import (
     CommitPlan,
     FileView,
@@ -24,8 +25,11 @@ from bullpen.store.files.commit_plan import (
     make_plan,
 )
 from bullpen.store.files.disk import Disk, nonce, temp_of
-from bullpen.store.files.event_log import Log, event_line
 from bullpen.store.files.locks import FileLocks, TeamLock, strike_out, sweep, take_note
+from bullpen.store.files.log import digests
+from bullpen.store.files.log.event_log import Log, event_line, read_head
+from bullpen.store.files.log.retention import retain
+from bullpen.store.files.log.split import PartSize, is_due, split
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.inbox_file import Inbox
 from bullpen.store.files.paths import TeamPaths
@@ -37,8 +41,18 @@ from bullpen.store.record_checks import check_change
 class TeamFiles:
     """What a store keeps of one team between two operations."""
 
-    def __init__(self, paths: TeamPaths, disk: Disk, clock: Clock, limits: StoreLimits) -> None:
+    def __init__(
+        self,
+        paths: TeamPaths,
+        disk: Disk,
+        clock: Clock,
+        limits: StoreLimits,
+        part_size: PartSize = PartSize(),  # noqa: B008 - frozen
+    ) -> None:
         self.paths, self.disk, self.clock, self.limits = paths, disk, clock, limits
+        self.part_size = part_size
+        # A log that could not be split is not tried again before it is much longer.
+        self.no_split_below = 0
         self.records = Records(paths)
         self.lock = TeamLock(paths.head, paths.name)
         self.digests: digests.Digests | None = None
@@ -69,8 +83,9 @@ class TeamFiles:
         """
         self.ensure_own()
         with disk_errors(self.paths.name), self.lock.held(self.limits.lock_wait_s) as head_fd:
-            died = take_note(head_fd)
             writer = Writer(self, Log(self.paths.events, head_fd, self.disk))
+            refuse_newer(f"Team {self.paths.name!r}", writer.log.head.format)
+            died = take_note(head_fd)
             if recover and os.path.lexists(self.paths.deleting):
                 writer.finish_delete()
                 self.records.config()
@@ -81,9 +96,30 @@ class TeamFiles:
                 writer.redone = writer.log.catch_up(writer.redo)
             try:
                 yield writer
+                if recover:
+                    writer.split_if_long()
             finally:
                 with suppress(OSError):
                     strike_out(head_fd)
+
+    @contextmanager
+    def examining(self) -> Iterator[Writer]:
+        """Hold the team as it is, only to look at it: also one that cannot be written."""
+        if not os.path.lexists(self.paths.head):
+            yield Writer(self, Log(self.paths.events, None, self.disk))
+            return
+        wait_s = self.limits.lock_wait_s
+        with disk_errors(self.paths.name), self.lock.held(wait_s, read_only=True) as head_fd:
+            yield Writer(self, Log(self.paths.events, head_fd, self.disk))
+
+    def is_read_only(self) -> bool:
+        """Return whether the team can only be read: a copy, or of a newer major version."""
+        paths = self.paths
+        there = [path for path in (paths.own, paths.head) if os.path.lexists(path)]
+        if not all(os.access(path, os.W_OK) for path in there or [paths.root]):
+            return True
+        head = read_head(paths.head)
+        return head is not None and not may_write(head.format)
 
 
 @contextmanager
@@ -261,12 +297,38 @@ class Writer:
 
     def known(self) -> digests.Digests:
         """Return what the log says about every record up to now."""
-        known, size = self.files.digests, self.log.head.size
-        if known is None or known.size > size:
-            known = self.files.digests = digests.load(self.paths.digests, self.paths.events, size)
+        known, head = self.files.digests, self.log.head
+        size = head.size
+        if known is None or known.size > size or known.begin != head.begin:
+            known = self.files.digests = digests.load(self.paths.digests, self.log)
         if known.follow(self.paths.events, size) >= digests.CHECKPOINT_EVERY:
             digests.save(known, self.paths.digests, self.disk, nonce=nonce())
         return known
+
+    def split_if_long(self) -> None:
+        """Move the older half of a long log into a part. If that fails, it is tried again later."""
+        files, log = self.files, self.log
+        if not is_due(log, files.part_size) or log.head.size < files.no_split_below:
+            return
+        known, before = files.digests, log.head
+        try:
+            done = split(log, self.paths, self.disk, files.part_size)
+        except (OSError, Unreadable):
+            done = False
+        if not done:
+            files.no_split_below = 2 * before.size
+        elif known is not None and (known.size, known.begin) == (before.size, before.begin):
+            known.size, known.begin = log.head.size, log.head.begin
+        if done:
+            with suppress(OSError, Unreadable):
+                self.retain()
+
+    def retain(self) -> int:
+        """Remove old parts as the team's settings say. Returns how many."""
+        rule = self.records.config().facts.retention
+        if rule is None:
+            return 0
+        return retain(self.log, self.paths, self.disk, rule, self.files.clock())
 
     def observe(self) -> int:
         """Log everything other programs changed since the last check. Returns how many changes."""
@@ -290,7 +352,9 @@ class Writer:
         A record that is neither what it was before nor what it should be was changed by another
         program since: it is kept, and observed later.
         """
-        redo = foreign.redo_plan(self.records, raw, high=self.log.head.high)
+        redo = foreign.redo_plan(
+            self.records, raw, high=self.log.head.high, newer=is_newer(self.log.head.format)
+        )
         with self.file_locks(lock_files(self.paths, redo.changes)):
             for path, data in redo.files.items():
                 if already_there(path, data):

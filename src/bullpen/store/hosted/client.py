@@ -1,4 +1,8 @@
-"""The store of a local agent, which goes through the host process of the machine."""
+"""The store of a local process, which goes through the host process of the machine.
+
+The operator of the machine uses it like any store. An agent reads, and sends operations: the host
+decides what becomes of them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any
 
 from bullpen.errors import BullpenError, Conflict, NotFound, Unavailable
 from bullpen.protocol.changes import Change, Event
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.team import TeamConfig
@@ -62,7 +67,7 @@ class HostedStore(Store):
     """A store behind the socket at `path`, used as the owner of `token`. One event loop only.
 
     It reconnects to a restarted host: calls in progress are repeated so that each happens once.
-    `actor` is what the host makes of the token, whatever is given here.
+    With the token of an agent, only the methods that read work, and `operate`.
     """
 
     def __init__(self, path: str, token: str, *, limits: StoreLimits | None = None) -> None:
@@ -234,6 +239,27 @@ class HostedStore(Store):
         line, self._line = self._line, None
         if line is not None:
             await line.aclose()
+
+    async def takes_operations(self) -> bool:
+        """Return whether the token is an agent's, for whom the host runs operations."""
+        return not (await self._connected()).is_operator
+
+    async def operate(self, team: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Have the host run an operation of a team in the name of the token's agent.
+
+        Raises what the operation raises, and Unavailable if the host does not answer. If it already
+        had the call, the message says that its fate is unknown.
+        """
+        tries: list[bool] = []
+        try:
+            answer: dict[str, Any] = await self._change(
+                "operate", tries, team=team, name=name, arguments=arguments, at_ms=now_ms()
+            )
+        except Unavailable as error:
+            if tries:
+                raise _unknown(team, name, error) from error
+            raise
+        return answer
 
     async def ask(self, what: str, **args: Any) -> Any:
         """Ask the host something that does not concern the store."""

@@ -54,6 +54,7 @@ class HostConnection:
         self._watches: dict[int, _Watching] = {}
         self._last = 0
         self._frames_max = 1
+        self.is_operator = False
         self._reading: asyncio.Task[None] | None = None
         self.broken = False
 
@@ -62,7 +63,7 @@ class HostConnection:
         """Connect and say hello.
 
         Raises OSError if nobody listens there, Broken if the other side closed the connection, and
-        Refused if the host does not know the token (unknown_token).
+        Refused if the host does not know the token (unknown_token) or the version (old_protocol).
         """
         reader, writer = await asyncio.open_unix_connection(path, limit=_READ_AHEAD)
         line = cls(reader, writer)
@@ -71,7 +72,8 @@ class HostConnection:
             greeting = await frames.receive(reader)
             if "error" in greeting:
                 raise frames.error_of(greeting["error"])
-            line._frames_max = frames.frames_of(operator=greeting["ok"]["operator"] is True)
+            line.is_operator = greeting["ok"]["operator"] is True
+            line._frames_max = frames.frames_of(operator=line.is_operator)
         except (EOFError, ValueError, KeyError, TypeError) as error:
             await line.aclose()
             raise Broken from error

@@ -23,7 +23,7 @@ from bullpen.errors import (
     Unreadable,
 )
 from bullpen.protocol import json_text
-from bullpen.protocol.changes import Change, Deliver, decode, encode
+from bullpen.protocol.changes import Change, Deliver, UnknownChange, decode, encode
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
@@ -145,6 +145,8 @@ def changes_of(rows: Any, *, trust_fresh: bool = True) -> tuple[Change, ...]:
 
 def _change_of(row: dict[str, Any], trust_fresh: bool) -> Change:
     change = decode(row)
+    if isinstance(change, UnknownChange):
+        raise ValueError(f"not a change: {row['put']!r}")
     if isinstance(change, Deliver) and trust_fresh and row.get("fresh") is True:
         return replace(change, fresh=True)
     return change

@@ -30,12 +30,34 @@ Work = Awaitable[Any]
 Asked = Callable[[TokenIdentity, str, Args], Awaitable[Any]]
 """Answers questions to the host that do not concern the store."""
 
-VERSION = 1
+
+@dataclass(frozen=True, slots=True)
+class OperationCall:
+    """An operation that an agent asks for, with arguments that nobody has checked.
+
+    `eid` and `at_ms` are the caller's: who asks again after the connection broke (`repeated`) gives
+    them again, so that the host finds out whether it was done.
+    """
+
+    team: str
+    name: str
+    arguments: Any
+    eid: str
+    at_ms: int
+    repeated: bool
+
+
+Operate = Callable[[TokenIdentity, OperationCall], Awaitable[Any]]
+"""Runs an operation in the name of an agent."""
+
+VERSION = 2
+"""Since 2, agents send operations instead of changes."""
 _HELLO_S = 10.0
 _RECHECK_S = 0.1
 """How soon a connection notices that its token was revoked."""
 _CALLS_MAX = 4_096
-_CHANGING = frozenset({"create", "restore", "delete", "append", "acknowledge", "settle"})
+_DECIDE = "write records itself"
+_CHANGING = frozenset({"create", "restore", "delete", "append", "acknowledge", "settle", "operate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +70,7 @@ class SharedHost:
     session: Callable[[str], TeamSession]
     forget_team: Callable[[str], None]
     asked: Asked
+    operate: Operate
 
 
 class HostSession:
@@ -81,6 +104,7 @@ class HostSession:
             "beat": self._beat,
             "presence": self._presence,
             "checkup": self._checkup,
+            "operate": self._operate,
             "ask": self._ask,
         }
 
@@ -109,10 +133,7 @@ class HostSession:
         self._token = str(hello.get("token", ""))
         try:
             if hello.get("v") != VERSION:
-                raise Unavailable(
-                    "The host process of this machine uses another version of the socket protocol.",
-                    remedy="Restart the host process after an upgrade.",
-                )
+                raise _other_version(hello.get("v"))
             who = self._shared.identities(self._token)
             if who is None:
                 raise _unknown_token()
@@ -178,7 +199,7 @@ class HostSession:
         if op not in _CHANGING or not isinstance(eid, str):
             return await self._work(op, args)
         with _reading(op):
-            team = _text(args, "team")
+            team = self._team(args)
         return await self._shared.outcomes.of(
             team, (self._who, op, eid), lambda: self._work(op, args)
         )
@@ -209,31 +230,31 @@ class HostSession:
         rights.check_team(self._who, team)
         return team
 
-    def _actor(self, args: Args) -> str:
-        return rights.actor_of(self._who, _text(args, "actor"))
+    def _operator(self, what: str) -> None:
+        rights.check_operator(self._who, what)
 
     def _teams(self, args: Args) -> Work:
         return _shown(self._store.teams(), lambda teams: rights.visible_teams(self._who, teams))
 
     def _create(self, args: Args) -> Work:
+        self._operator("create a team")
         team, config = _text(args, "team"), TeamConfig.parse(args["config"])
-        rights.check_rule(self._who, team)
         self._shared.forget_team(team)
-        return self._store.create(team, config, actor=self._actor(args))
+        return self._store.create(team, config, actor=_text(args, "actor"))
 
     def _restore(self, args: Args) -> Work:
-        rights.check_operator(self._who, "restore a team from a log")
+        self._operator("restore a team from a log")
         team, events = _text(args, "team"), [Event.decode(row) for row in args["events"]]
         self._shared.forget_team(team)
         return self._store.restore(team, events)
 
     def _delete(self, args: Args) -> Work:
-        team = _text(args, "team")
-        rights.check_rule(self._who, team)
+        self._operator("delete a team")
+        team, actor = _text(args, "team"), _text(args, "actor")
 
         async def delete() -> bool:
             try:
-                return await self._store.delete(team, actor=self._actor(args))
+                return await self._store.delete(team, actor=actor)
             finally:
                 self._shared.forget_team(team)
 
@@ -247,6 +268,7 @@ class HostSession:
 
     def _begin(self, args: Args) -> Work:
         team, ticket = self._team(args), self._ticket(args)
+        self._operator(_DECIDE)
         stamp, seq = args.get("stamp"), _number(args, "seq")
         self._turns[ticket] = team
 
@@ -261,13 +283,14 @@ class HostSession:
         return begin()
 
     def _settle(self, args: Args) -> Work:
-        team, ticket, repeated = self._team(args), self._ticket(args), args.get("repeat") is True
+        team, ticket, repeated = self._team(args), self._ticket(args), _is_repeated(args)
+        self._operator(_DECIDE)
         decision = HostDecision(
             stamp=_text(args, "stamp"),
             seq=_number(args, "seq"),
             reads=Reads.of(args["reads"]),
             changes=wire.changes_of(args["changes"], trust_fresh=not repeated),
-            actor=self._actor(args),
+            actor=_text(args, "actor"),
             op=_text(args, "op_name"),
         )
 
@@ -277,7 +300,7 @@ class HostSession:
                 found = await session.find(decision)
                 if found is not None:
                     return found
-            answer = await session.settle(self._who, ticket, decision)
+            answer = await session.settle(ticket, decision)
             if "again" not in answer:
                 self._turns.pop(ticket, None)
             return answer
@@ -285,12 +308,13 @@ class HostSession:
         return settle()
 
     def _append(self, args: Args) -> Work:
-        team, message = self._team(args), Message.parse(args["message"])
-        rights.check_sender(self._who, message)
+        team = self._team(args)
+        self._operator(_DECIDE)
+        message = Message.parse(args["message"])
         # A repeated message may already be there, whatever its sender says.
-        fresh = args.get("fresh") is True and args.get("repeat") is not True
+        fresh = args.get("fresh") is True and not _is_repeated(args)
         work = self._store.append(
-            team, _text(args, "to"), message, actor=self._actor(args), fresh=fresh
+            team, _text(args, "to"), message, actor=_text(args, "actor"), fresh=fresh
         )
         return _shown(work, astuple)
 
@@ -305,14 +329,15 @@ class HostSession:
         return _shown(work, lambda box: wire.box_raw(rights.shown_box(self._who, agent, box)))
 
     def _acknowledge(self, args: Args) -> Work:
-        team, agent, state = self._team(args), _text(args, "agent"), _text(args, "state")
-        rights.check_mailbox(self._who, agent)
+        team = self._team(args)
+        self._operator(_DECIDE)
+        agent, state = _text(args, "agent"), _text(args, "state")
         ids = args["ids"]
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
             raise ValueError("ids must be a list of texts")
         if state not in ("injected", "seen"):
             raise ValueError(f"{state!r} is not a delivery state")
-        actor = self._actor(args)
+        actor = _text(args, "actor")
         return self._store.acknowledge(team, agent, ids, cast("Mark", state), actor=actor)
 
     def _events(self, args: Args) -> Work:
@@ -324,15 +349,9 @@ class HostSession:
         )
 
     def _beat(self, args: Args) -> Work:
-        team, presence = self._team(args), Presence.parse(args["presence"])
-
-        async def beat() -> None:
-            if rights.needs_proof(self._who, presence):
-                config = await self._store.config(team)
-                rights.check_last_word(self._who, presence, config)
-            await self._store.beat(team, presence)
-
-        return beat()
+        team = self._team(args)
+        self._operator(_DECIDE)
+        return self._store.beat(team, Presence.parse(args["presence"]))
 
     def _presence(self, args: Args) -> Work:
         return _shown(
@@ -343,14 +362,25 @@ class HostSession:
     def _checkup(self, args: Args) -> Work:
         fix = args.get("fix") is True
         if args.get("team") is None:
-            rights.check_operator(self._who, "check the whole store")
+            self._operator("check the whole store")
             work = self._store.checkup(None, fix=fix)
         else:
             team = self._team(args)
             if fix:
-                rights.check_rule(self._who, team)
+                self._operator("repair a team")
             work = self._store.checkup(team, fix=fix)
         return _shown(work, lambda findings: [astuple(each) for each in findings])
+
+    def _operate(self, args: Args) -> Work:
+        call = OperationCall(
+            self._team(args),
+            _text(args, "name"),
+            args["arguments"],
+            _text(args, "eid"),
+            _number(args, "at_ms"),
+            _is_repeated(args),
+        )
+        return self._shared.operate(self._who, call)
 
     def _ask(self, args: Args) -> Work:
         return self._shared.asked(self._who, _text(args, "what"), args["args"])
@@ -397,6 +427,19 @@ def _number(args: Args, key: str) -> int:
     if not isinstance(value, int):
         raise TypeError(f"{key} must be a number")
     return value
+
+
+def _is_repeated(args: Args) -> bool:
+    return args.get("repeat") is True
+
+
+def _other_version(given: Any) -> Refused:
+    return Refused(
+        f"The host process uses version {VERSION} of its socket protocol, not version {given!r}.",
+        reason="old_protocol",
+        remedy="Use the same version of Bullpen for both: after an upgrade, restart the host"
+        " process and start the agents again.",
+    )
 
 
 def _unknown_token() -> Refused:

@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from bullpen.errors import Refused
-from bullpen.protocol.clock import Clock, now_ms
 from bullpen.store.contract import Store, StoreLimits
-from bullpen.store.hosted.host_session import Asked, HostSession, SharedHost
+from bullpen.store.hosted.host_session import Asked, HostSession, Operate, OperationCall, SharedHost
 from bullpen.store.hosted.outcomes import Outcomes
 from bullpen.store.hosted.socket import PrivatePlace, is_own_process
 from bullpen.store.hosted.team_session import TeamSession
@@ -33,11 +32,11 @@ class HostServer:
         *,
         limits: StoreLimits | None = None,
         lease_s: float = LEASE_S,
-        clock: Clock = now_ms,
         asked: Asked | None = None,
+        operate: Operate | None = None,
     ) -> None:
         self._place = PrivatePlace(path)
-        self._limits, self._lease_s, self._clock = limits or StoreLimits(), lease_s, clock
+        self._limits, self._lease_s = limits or StoreLimits(), lease_s
         self._sessions: OrderedDict[str, TeamSession] = OrderedDict()
         self._shared = SharedHost(
             store=store,
@@ -46,6 +45,7 @@ class HostServer:
             session=self._session,
             forget_team=self._forget_team,
             asked=asked or _nothing_else,
+            operate=operate or _no_operations,
         )
         self._listening: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -89,7 +89,6 @@ class HostServer:
                 team,
                 lease_s=self._lease_s,
                 wait_s=self._limits.lock_wait_s,
-                clock=self._clock,
             )
         self._sessions.move_to_end(team)
         if len(self._sessions) > _SESSIONS_MAX:
@@ -126,4 +125,12 @@ async def _nothing_else(who: TokenIdentity, what: str, args: dict[str, Any]) -> 
         f"The host does not know the question {what!r}.",
         reason="unknown_question",
         remedy="Use the same version of Bullpen here and on the host.",
+    )
+
+
+async def _no_operations(who: TokenIdentity, call: OperationCall) -> Any:
+    raise Refused(
+        f"{call.name!r} was not done: no operations run at this socket.",
+        reason="no_operations",
+        remedy="Go through the host process of this machine: bullpen host run",
     )

@@ -1,4 +1,4 @@
-"""One team in the host process: turns, the current state and decisions.
+"""One team in the host process: turns, the current state and decisions of the operator.
 
 A client decides on its own copy, which may be outdated. So the host checks again inside a real
 commit, and lets the client decide again if anything it read has changed. Turns keep local clients
@@ -17,11 +17,8 @@ from typing import Any
 
 from bullpen.errors import BullpenError, NotFound, Unavailable
 from bullpen.protocol.changes import Change, Deliver, Event, encode
-from bullpen.protocol.clock import Clock
 from bullpen.store.contract import Committed, Store, View
-from bullpen.store.hosted import rights
 from bullpen.store.hosted.replica import Reads, Replica, lasting
-from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.store.hosted.turns import Turns
 
 _STEPS_KEPT = 256
@@ -54,11 +51,9 @@ class _Step:
 class TeamSession:
     """One team. `busy` separates the commits of clients that lost their turn."""
 
-    def __init__(
-        self, store: Store, team: str, *, lease_s: float, wait_s: float, clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, team: str, *, lease_s: float, wait_s: float) -> None:
         self._store, self._team = store, team
-        self._wait_s, self._clock = wait_s, clock
+        self._wait_s = wait_s
         self.turns = Turns(lease_s=lease_s)
         self._busy = asyncio.Lock()
         self._known: Replica | None = None
@@ -86,15 +81,13 @@ class TeamSession:
             self.turns.renew(ticket)
             return self._lacking(known, stamp, seq)
 
-    async def settle(
-        self, who: TokenIdentity, ticket: str, decision: HostDecision
-    ) -> dict[str, Any]:
+    async def settle(self, ticket: str, decision: HostDecision) -> dict[str, Any]:
         """Make a decision durable, or return what to decide on again."""
         self.turns.keep(ticket)
         again = False
         try:
             async with self._busy:
-                answer = await self._settle(who, decision)
+                answer = await self._settle(decision)
             again = "again" in answer
         finally:
             # After an outdated decision, it is still this client's turn.
@@ -104,7 +97,7 @@ class TeamSession:
                 self.turns.give_back(ticket)
         return answer
 
-    async def _settle(self, who: TokenIdentity, decision: HostDecision) -> dict[str, Any]:
+    async def _settle(self, decision: HostDecision) -> dict[str, Any]:
         known = self._known
         if known is None or (known.stamp, known.seq) != (decision.stamp, decision.seq):
             return await self._again(decision)
@@ -112,7 +105,6 @@ class TeamSession:
         def decide(view: View) -> Sequence[Change]:
             if not known.agrees(view, decision.reads):
                 raise _Stale
-            rights.check_changes(who, decision.changes, view, now_ms=self._clock())
             return decision.changes
 
         try:
@@ -135,7 +127,9 @@ class TeamSession:
     async def find(self, decision: HostDecision) -> dict[str, Any] | None:
         """Look in the log whether a decision was carried out that nobody here remembers."""
         for event in await self._store.events(self._team, after=decision.seq):
-            if (event.actor, event.op) == (decision.actor, decision.op) and _is_of(event, decision):
+            if (event.actor, event.op) == (decision.actor, decision.op) and is_of(
+                event, decision.changes
+            ):
                 return committed_raw(Committed(event.seq, event.changes), decision.changes)
         return None
 
@@ -217,10 +211,10 @@ def committed_raw(committed: Committed, sent: Sequence[Change]) -> dict[str, Any
     return {"seq": committed.seq, "changes": [encode(change) for change in committed.changes]}
 
 
-def _is_of(event: Event, decision: HostDecision) -> bool:
-    """Return whether an event is this decision, apart from messages already delivered."""
+def is_of(event: Event, changes: Sequence[Change]) -> bool:
+    """Return whether an event has these changes, apart from messages already delivered."""
     rest = list(event.changes)
-    for change in decision.changes:
+    for change in changes:
         if rest and change == rest[0]:
             rest.pop(0)
         elif not isinstance(change, Deliver):

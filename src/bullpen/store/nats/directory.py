@@ -11,7 +11,13 @@ from typing import TypeVar
 from bullpen.errors import Unavailable
 from bullpen.protocol import json_text
 from bullpen.store.nats.client import api_requests, subjects
-from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer, StoredRow
+from bullpen.store.nats.client.api_requests import (
+    ApiError,
+    HeadMoved,
+    NoAnswer,
+    NoStream,
+    StoredRow,
+)
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.subjects import Address
 
@@ -20,7 +26,7 @@ T = TypeVar("T")
 _TRY_S = 2.0
 _PATIENCE_S = 12.0
 _SECOND_LOOK_S = 0.3
-_NO_STREAM = "10059"
+_LEADERLESS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,9 @@ class Directory:
 
     async def place(self, team: str, uid: str) -> Address:
         """Return where a new team goes. Raises Unavailable if this is not a Bullpen cell."""
+        row = await self._patiently(lambda: self._look(subjects.place_key(team)))
+        if row is not None and row.data:
+            return Address(team, int(json_text.loads(row.data)["p"]), uid)
         if self._partitions is None:
             self._partitions = await self._ask_partitions()
         return Address(team, subjects.partition_for(team, self._partitions), uid)
@@ -116,10 +125,10 @@ class Directory:
                 f"{self._link.endpoint} did not answer about its teams ({error}).",
                 remedy="Check `bullpen server status`, then try again.",
             ) from None
-        if _NO_STREAM in str(error):
-            raise self._not_prepared() from None
-        if "NoResponders" in str(error) and time.monotonic() > deadline - _PATIENCE_S + 1.0:
-            raise self._not_prepared() from None
+        if isinstance(error, NoStream):
+            waited_s = time.monotonic() - (deadline - _PATIENCE_S)
+            if error.certain or waited_s > _LEADERLESS_S:
+                raise self._not_prepared() from None
         await asyncio.sleep(0.1)
 
     def _not_prepared(self) -> Unavailable:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import anyio
 
-from bullpen.errors import NotFound, Unavailable
+from bullpen.errors import NotFound, Refused, Unavailable
 from bullpen.protocol import names
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail
 from bullpen.protocol.clock import Clock, iso, now_ms
@@ -41,6 +41,7 @@ from bullpen.store.nats.log.log import Gone, TeamLog
 from bullpen.store.nats.log.state import LogState
 from bullpen.store.nats.log.tail import EVENTS_KEPT
 from bullpen.store.nats.presence import PresenceWriter
+from bullpen.store.nats.relocate import enter
 from bullpen.store.nats.watch import NatsWatch
 from bullpen.store.record_checks import check_config, checked, creation_of, no_team, team_taken
 
@@ -205,6 +206,8 @@ class NatsStore(Store):
             await log.confirm(within_s=self._limits.lock_wait_s)
         except Gone:
             self._drop(team, log)
+            if log.moved_to is not None:
+                return await self._follow(log, log.moved_to)
             if log.head:
                 # The process that deleted it was killed before its entry was gone.
                 await self._directory.remove(team, found.revision)
@@ -212,6 +215,16 @@ class NatsStore(Store):
                 # No deletion leaves an entry without a log: the servers lost it.
                 raise _lost(team, log.address) from None
             raise no_team(team) from None
+        return log
+
+    async def _follow(self, old: TeamLog, partition: int) -> TeamLog:
+        """Return the log of a team that was moved, and complete the move if the mover did not."""
+        team = old.address.team
+        address = Address(team, partition, old.address.uid)
+        with suppress(Refused, Unavailable):
+            await enter(self._directory, address, old.address)
+        log = self._log_at(team, address)
+        await log.confirm(within_s=self._limits.lock_wait_s)
         return log
 
     def _log_at(self, team: str, address: Address) -> TeamLog:
@@ -329,19 +342,22 @@ class NatsStore(Store):
     ) -> AsyncGenerator[int, None]:
         if agent is not None:
             names.check_component(agent, kind="member name")
-        log = await self._open(team)
-        try:
-            async with self._following.of(log):
-                while not log.kept.gone:
-                    # Taken before the yield, so that no change during it is missed.
-                    before = log.kept.concerns(agent)
-                    yield log.kept.seq
-                    with anyio.move_on_after(every_s):
-                        while log.kept.concerns(agent) == before and not log.kept.gone:
-                            await log.changed.wait()
-        except Gone:
-            pass
-        raise no_team(team)
+        while True:
+            log = await self._open(team)
+            with suppress(Gone):
+                async with self._following.of(log):
+                    while not log.kept.gone:
+                        # Taken before the yield, so that no change during it is missed.
+                        before = log.kept.concerns(agent)
+                        yield log.kept.seq
+                        with anyio.move_on_after(every_s):
+                            while log.kept.concerns(agent) == before and not log.kept.gone:
+                                await log.changed.wait()
+            if log.moved_to is None:
+                self._drop(team, log)
+                if (await self._directory.find(team)).address != log.address:
+                    raise no_team(team)
+                # Still listed: it was deleted a moment ago, or the servers lost it.
 
     async def beat(self, team: str, presence: Presence) -> None:
         names.check_component(presence.agent, kind="member name")

@@ -138,9 +138,6 @@ class NatsWatch:
             self._behind |= set(self._subscriptions)
             self._reconnected()
             return
-        if self._link.bearer.is_bound:
-            self._behind |= set(self._subscriptions)
-            return
         streams: dict[str, list[TeamLog]] = {}
         for log in self._subscriptions:
             streams.setdefault(log.address.stream, []).append(log)

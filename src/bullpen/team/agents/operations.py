@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bullpen.protocol import names
-from bullpen.protocol.agent import AgentFacts, AgentSpec, End, ProcessRecord, Spent
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Failure, ProcessRecord
 from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam
 from bullpen.protocol.clock import iso
 from bullpen.protocol.names import LEAD
@@ -17,22 +17,16 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import Finished, LeadLease, Limits, Member, TeamConfig, TeamFacts
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
+from bullpen.team.agents.rules import Registration
+from bullpen.team.agents.turns import Turns
 from bullpen.team.budget import rules as budget_rules
-from bullpen.team.budget.rules import OverBudget, Reached
-from bullpen.team.commit import TeamPart
-from bullpen.team.lookup import in_hand, leads, member_of
-from bullpen.team.mail.operations import new_message, notice
+from bullpen.team.budget.rules import Reached
+from bullpen.team.lead_rules import refuse_strangers
+from bullpen.team.lookup import member_of
+from bullpen.team.mail.operations import first_message, notice
+from bullpen.team.operation import operation
 from bullpen.team.roster import leaving, new_member
 from bullpen.team.tasks import rules
-
-
-@dataclass(frozen=True, slots=True)
-class Registration:
-    """An agent after registration. `fresh` is true if this call created the launch."""
-
-    member: Member
-    agent: AgentFacts
-    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +37,10 @@ class Ending:
     released: tuple[Task, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTurn:
-    """A turn that has started: how long it may take and its task, if it has one."""
-
-    agent: AgentFacts
-    seconds_left: float | None
-    task: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Booked:
-    """The result of recording usage. `reached` is the limit that was reached, if any."""
-
-    agent: AgentFacts
-    task: str | None
-    reached: Reached | None
-
-
-class Agents(TeamPart):
+class Agents(Turns):
     """The agents of one team. A launch proves its identity with its nonce."""
 
+    @operation
     async def register(
         self,
         name: str,
@@ -93,7 +70,10 @@ class Agents(TeamPart):
             team = view.team
             held = agent_rules.with_key(team, key) if key is not None else None
             if held is not None and held.agent is not None:
-                return Registration(held, held.agent, fresh=False), []
+                return Registration(held, held.agent, fresh=held.agent.nonce == nonce), []
+            again = agent_rules.launched(team, name, nonce)
+            if again is not None:
+                return again, []
             agent_rules.check_spawn(team, by=by, now_ms=now)
             lead = name == LEAD
             depth = 0 if lead else agent_rules.depth_under(team, by)
@@ -108,18 +88,17 @@ class Agents(TeamPart):
             )
             if lead or in_place:
                 row = member_of(team, name)
-                agent = agent_rules.succeeding(row, agent)
+                agent = agent_rules.succeeding(team, row, agent)
             else:
                 row = new_member(team, name, spec, now_ms=now)
             row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)
-            changes: list[Change] = [
-                PutMember(row),
-                PutTeam({"bullpen": agent_rules.spawned(team.facts, now).raw}),
-            ]
+            facts = agent_rules.spawned(team.facts, now)
+            changes: list[Change] = [PutMember(row), PutTeam({"bullpen": facts.raw})]
             return Registration(row, agent, fresh=True), changes
 
         return await self._settle(decide, by=by, op="agent.spawn")
 
+    @operation
     async def relaunch(
         self,
         name: str,
@@ -137,15 +116,19 @@ class Agents(TeamPart):
         now = self._clock()
 
         def decide(view: View) -> tuple[Registration, list[Change]]:
+            again = agent_rules.launched(view.team, name, nonce)
+            if again is not None:
+                return again, []
             member = member_of(view.team, name)
             agent = agent_rules.relaunched(
-                view.team, member, nonce=nonce, expect=expect, now_ms=now
+                view.team, member, by=by, nonce=nonce, expect=expect, now_ms=now
             )
             row = member.evolve(bullpen=agent.raw, is_active=False)
             return Registration(row, agent, fresh=True), [PutMember(row)]
 
         return await self._settle(decide, by=by, op="agent.resume")
 
+    @operation
     async def withdraw(self, name: str, *, by: str, nonce: str, cause: str) -> None:
         """Undo a registration after a failed start: remove a new member, end an existing one."""
         now = self._clock()
@@ -154,13 +137,18 @@ class Agents(TeamPart):
             member, agent = agent_rules.agent_of(view.team, name)
             if agent.nonce != nonce:
                 return None, []
+            refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
+            # It may have become ready, and claimed a task, at the last moment.
+            freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
+            tasks: list[Change] = [PutTask(task) for task in freed]
             if agent.launch == 1 and not member.is_lead:
-                return None, leaving(view.team, member)
+                return None, [*leaving(view.team, member), *tasks]
             ended = agent_rules.ended(agent, "failed", cause, now)
-            return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False))]
+            return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False)), *tasks]
 
         await self._settle(decide, by=by, op="agent.withdraw")
 
+    @operation
     async def waiting(self, name: str, *, nonce: str) -> Registration:
         """Return a launch that is still waiting for a host. Raises Conflict or NotFound."""
 
@@ -169,6 +157,7 @@ class Agents(TeamPart):
 
         return await self._settle(decide, by=name, op="agent.waiting")
 
+    @operation
     async def placed(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
         """Record where a launch runs. Raises Conflict if it may no longer act."""
 
@@ -181,6 +170,7 @@ class Agents(TeamPart):
 
         return await self._settle(decide, by=name, op="agent.placed")
 
+    @operation
     async def ready(self, name: str, *, nonce: str, place: ProcessRecord) -> AgentFacts:
         """Record that a launch can receive mail, and where it runs.
 
@@ -194,98 +184,19 @@ class Agents(TeamPart):
             merged = {**known, **place.raw}
             after = agent.evolve(phase="running", since_ms=now, process=merged, prompt_id=None)
             changes: list[Change] = [PutMember(member.evolve(bullpen=after.raw))]
-            text, parent = agent.spec.prompt, agent.parent or LEAD
-            if agent.prompt_id is not None and text:
-                message = new_message(
-                    text, team=view.team, sender=parent, message_id=agent.prompt_id, now_ms=now
-                )
+            message = first_message(agent, name, team=view.team, now_ms=now)
+            if message is not None:
                 changes.append(Deliver(name, message))
             return after, changes
 
         return await self._settle(decide, by=name, op="agent.ready")
 
-    async def begin_turn(self, name: str, *, nonce: str, task: str | None = None) -> AgentTurn:
-        """Record the start of a turn, for `task` if the agent has it in progress.
-
-        Raises:
-            OverBudget: a budget of the team, the agent or the task is used up.
-            Conflict: this launch may no longer act.
-        """
-        now = self._clock()
-
-        def decide(view: View) -> tuple[AgentTurn, list[Change]]:
-            member, agent = agent_rules.current(view.team, name, nonce)
-            own = in_hand(view, name, task)
-            reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
-            if reached is not None:
-                raise OverBudget(reached)
-            task_id = None if own is None else own.id
-            after = budget_rules.with_turn(agent, task_id)
-            left = budget_rules.seconds_left(view.team, agent, now)
-            row = member.evolve(is_active=True, bullpen=after.raw)
-            return AgentTurn(after, left, task_id), [PutMember(row)]
-
-        return await self._settle(decide, by=name, op="agent.turn")
-
-    async def spend(
-        self, name: str, *, nonce: str, reports: Mapping[int, Spent], task: str | None
-    ) -> Booked:
-        """Record usage by report number, and check what is left.
-
-        A report counts once, even if it is sent again. `task` is the task of the next request, if
-        the agent has it in progress.
-
-        Raises:
-            Conflict: this launch may no longer act.
-        """
-        now = self._clock()
-
-        def decide(view: View) -> tuple[Booked, list[Change]]:
-            member, agent = agent_rules.current(view.team, name, nonce)
-            after = budget_rules.reported(agent, reports)
-            row = member.evolve(bullpen=after.raw)
-            own = in_hand(view, name, task)
-            reached = budget_rules.met(
-                view.team.with_member(row), name, after, own, now_ms=now, turn=False
-            )
-            booked = Booked(after, None if own is None else own.id, reached)
-            return booked, [] if after == agent else [PutMember(row)]
-
-        return await self._settle(decide, by=name, op="agent.spend")
-
-    async def end_turn(
-        self,
-        name: str,
-        *,
-        nonce: str,
-        reports: Mapping[int, Spent],
-        idle: IdleNotification | None,
-    ) -> AgentFacts:
-        """Record the end of a turn and its usage, and tell the lead, in one commit.
-
-        `reports` is the usage that is not recorded yet. The turn itself was counted when it
-        started.
-        """
-        now, message_id = self._clock(), self._new_id()
-
-        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
-            member, agent = agent_rules.current(view.team, name, nonce)
-            after = budget_rules.reported(agent, reports)
-            changes: list[Change] = [PutMember(member.evolve(is_active=False, bullpen=after.raw))]
-            if idle is not None and not leads(view.team, name):
-                message = notice(
-                    idle, team=view.team, sender=name, message_id=message_id, now_ms=now
-                )
-                changes.append(Deliver(LEAD, message, fresh=True))
-            return after, changes
-
-        return await self._settle(decide, by=name, op="agent.idle")
-
+    @operation
     async def ending(self, name: str, end: End, *, by: str, nonce: str, cause: str) -> None:
         """Record how a launch will end before it is told to. A later report does not change it."""
 
         def decide(view: View) -> tuple[None, list[Change]]:
-            found = agent_rules.living_launch(view.team, name, nonce)
+            found = agent_rules.living_launch(view.team, name, nonce, by=by)
             if found is None:
                 return None, []
             member, agent = found
@@ -294,6 +205,7 @@ class Agents(TeamPart):
 
         await self._settle(decide, by=by, op="agent.ending")
 
+    @operation
     async def end(
         self,
         name: str,
@@ -303,6 +215,7 @@ class Agents(TeamPart):
         nonce: str,
         cause: str | None = None,
         reached: Reached | None = None,
+        failure: Failure | None = None,
     ) -> Ending | None:
         """Record that a launch ended. Its unfinished tasks go back to pending as new attempts.
 
@@ -313,11 +226,11 @@ class Agents(TeamPart):
         now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[Ending | None, list[Change]]:
-            found = agent_rules.living_launch(view.team, name, nonce)
+            found = agent_rules.living_launch(view.team, name, nonce, by=by)
             if found is None:
                 return None, []
             member, agent = found
-            after = agent_rules.ended(agent, end, cause, now)
+            after = agent_rules.ended(agent, end, cause, now, failure=failure)
             news = reached is not None and reached.key not in agent.met
             if reached is not None:
                 met = [*agent.met, reached.key] if news else agent.met
@@ -356,6 +269,7 @@ class Agents(TeamPart):
         config = await self._store.config(self._team)
         return [agent_rules.agent_of(config, m.name) for m in agent_rules.living(config)]
 
+    @operation
     async def beat(self, presence: Presence) -> None:
         """Record a heartbeat."""
         await self._store.beat(self._team, presence)
@@ -370,8 +284,9 @@ class Agents(TeamPart):
 
     async def limits(self) -> Limits:
         """Return the limits of the team."""
-        return (await self._store.config(self._team)).facts.limits
+        return (await self.config()).facts.limits
 
+    @operation
     async def limit(self, *, by: str, voice: Voice = "human", **changes: float | None) -> Limits:
         """Change limits: agents, depth, spawns_per_minute, turns, tokens, usd, wall_s.
 
@@ -386,6 +301,7 @@ class Agents(TeamPart):
         )
         return facts.limits
 
+    @operation
     async def grant(
         self,
         *,
@@ -408,6 +324,7 @@ class Agents(TeamPart):
 
         return (await self._change_facts(change, by=by, op="team.limits")).limits
 
+    @operation
     async def rebudget(
         self, name: str, *, by: str, voice: Voice = "human", **changes: float | None
     ) -> AgentFacts:
@@ -425,6 +342,7 @@ class Agents(TeamPart):
 
         return await self._settle(decide, by=by, op="agent.budget")
 
+    @operation
     async def take_lead(self, lease: LeadLease, *, by: str, holder_gone: bool = False) -> LeadLease:
         """Take the lead lease for this process. Call it again to renew the lease.
 
@@ -441,6 +359,7 @@ class Agents(TeamPart):
         )
         return lease
 
+    @operation
     async def drop_lead(self, nonce: str, *, by: str) -> None:
         """Give back the lead lease. Does nothing if another process holds it."""
         await self._change_facts(
@@ -451,6 +370,7 @@ class Agents(TeamPart):
         """Return who leads, or led last."""
         return (await self._store.config(self._team)).facts.lead
 
+    @operation
     async def finish(self, *, by: str, summary: str, override: str | None = None) -> Finished:
         """Record that the goal is reached.
 
@@ -468,6 +388,7 @@ class Agents(TeamPart):
         await self._change_facts(change, by=by, op="team.finish")
         return result
 
+    @operation
     async def unfinish(self, *, by: str) -> None:
         """Reopen a finished team for a new goal. Its time starts again from zero."""
         now = self._clock()
@@ -477,4 +398,4 @@ class Agents(TeamPart):
 
     async def result(self) -> Finished | None:
         """Return how the lead finished, if it did."""
-        return (await self._store.config(self._team)).facts.finished
+        return (await self.config()).facts.finished

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from bullpen.errors import Conflict, Invalid, NotFound, Refused
-from bullpen.protocol.agent import AgentFacts, AgentSpec, End
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Failure
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Finished, LeadLease, Member, TeamConfig, TeamFacts
+from bullpen.team import lead_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.lookup import leads, listed, member_of, owner_of
 from bullpen.team.tasks.check_rules import is_done
 
 _MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An agent after registration. `fresh` is true if this call created the launch."""
+
+    member: Member
+    agent: AgentFacts
+    fresh: bool
+
+
+def launched(team: TeamConfig, name: str, nonce: str) -> Registration | None:
+    """Return a launch that this call made before, if the store could not say so."""
+    member = team.member(name)
+    agent = None if member is None else member.agent
+    if member is None or agent is None or (agent.nonce, agent.phase) != (nonce, "starting"):
+        return None
+    return Registration(member, agent, fresh=True)
 
 
 def with_key(team: TeamConfig, key: str) -> Member | None:
@@ -116,15 +137,16 @@ def new_agent(
 
 
 def relaunched(
-    team: TeamConfig, member: Member, *, nonce: str, expect: str | None, now_ms: int
+    team: TeamConfig, member: Member, *, by: str, nonce: str, expect: str | None, now_ms: int
 ) -> AgentFacts:
     """Return the facts of an agent before it is started again. Earlier usage still counts.
 
     Raises:
         Conflict: another process started it (`expect` is no longer its nonce).
-        Refused: Bullpen did not start it (not_ours), or the team is full (agents_limit). The lead
-            can always come back.
+        Refused: not_lead for everybody but the lead and the member that spawned it; Bullpen did not
+            start it (not_ours); or the team is full (agents_limit). The lead can always come back.
     """
+    lead_rules.refuse_strangers(team, member.name, by, "start", act="member.stop")
     agent = member.agent
     if agent is None:
         raise Refused(
@@ -147,12 +169,19 @@ def relaunched(
         process=None,
         end=None,
         cause=None,
+        failure=None,
         at_limit=None,
     )
 
 
-def succeeding(row: Member, agent: AgentFacts) -> AgentFacts:
-    """Return a new agent that replaces the one in this roster entry. Its launches count on."""
+def succeeding(team: TeamConfig, row: Member, agent: AgentFacts) -> AgentFacts:
+    """Return a new agent that replaces the one in this roster entry. Its launches count on.
+
+    Raises:
+        Refused: not_lead, because whoever takes a member's place has its mail and its tasks.
+        Conflict: that member is running.
+    """
+    lead_rules.refuse_others(team, agent.parent or LEAD, f"start {row.name!r}")
     before = row.agent
     if before is None:
         return agent
@@ -186,6 +215,21 @@ def current(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts
     return member, agent
 
 
+def replaced(team: TeamConfig, name: str, nonce: str) -> str | None:
+    """Return why a launch has no place in the team any more; None if it has one.
+
+    An entry that cannot be read is not gone, so it says nothing.
+    """
+    member = team.member(name)
+    if member is None:
+        return None if team.bad_rows else f"{name!r} was removed from team {team.name!r}."
+    agent = member.agent
+    if agent is None:
+        # Without facts, another member has that name now. Damaged facts say nothing.
+        return None if member.bullpen else f"Bullpen does not run {name!r} any more."
+    return None if agent.nonce == nonce else f"A newer launch of {name!r} replaced this process."
+
+
 def waiting(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts]:
     """Like `current`, but also raises Conflict if the launch is not waiting for a host."""
     member, agent = current(team, name, nonce)
@@ -197,19 +241,34 @@ def waiting(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts
     return member, agent
 
 
-def living_launch(team: TeamConfig, name: str, nonce: str) -> tuple[Member, AgentFacts] | None:
-    """Return the member and its facts if this launch is its newest and has not ended."""
+def living_launch(
+    team: TeamConfig, name: str, nonce: str, *, by: str
+) -> tuple[Member, AgentFacts] | None:
+    """Return the member and its facts if this launch is its newest and has not ended.
+
+    Raises:
+        Refused: not_lead, if it has not ended and `by` may not end it.
+    """
     member = team.member(name)
     agent = member.agent if member is not None else None
     if member is None or agent is None or agent.nonce != nonce or agent.phase == "ended":
         return None
+    lead_rules.refuse_strangers(team, name, by, "stop", act="member.stop")
     return member, agent
 
 
-def ended(agent: AgentFacts, end: End, cause: str | None, now_ms: int) -> AgentFacts:
+def ended(
+    agent: AgentFacts, end: End, cause: str | None, now_ms: int, *, failure: Failure | None = None
+) -> AgentFacts:
     """Return the facts of an agent that ended. If an end was ordered, that end is recorded."""
+    if agent.end is not None:
+        failure = None
     return agent.evolve(
-        phase="ended", end=agent.end or end, cause=agent.cause or cause, since_ms=now_ms
+        phase="ended",
+        end=agent.end or end,
+        cause=agent.cause or cause,
+        failure=failure,
+        since_ms=now_ms,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bullpen.errors import Invalid, Refused
-from bullpen.protocol.agent import COORDINATION, AgentFacts, Budget, Spent, Usage
+from bullpen.protocol.agent import COORDINATION, AgentFacts, Budget, Spent, Usage, sums
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
@@ -312,9 +312,7 @@ def left(facts: TeamFacts, member: Member) -> TeamFacts:
 
 
 def _added(row: Spent, more: Usage) -> Spent:
-    return row.evolve(
-        **{name: getattr(row, name) + getattr(more, name) for name in Usage.model_fields}
-    )
+    return row.evolve(**sums(row, more))
 
 
 def rebudgeted(task: Task, voice: Voice, changes: Mapping[str, float | None]) -> Task:

@@ -12,17 +12,21 @@ from functools import partial
 
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol import names
-from bullpen.protocol.agent import End
+from bullpen.protocol.agent import AgentFacts, End
 from bullpen.protocol.changes import Change, Deliver
 from bullpen.protocol.clock import iso
 from bullpen.protocol.message import Message
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Payload, PlanApprovalRequest, TaskAssignment
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Mailbox, Mark, View
+from bullpen.team import lead_rules
 from bullpen.team.commit import TeamPart, refuse_moved
 from bullpen.team.lookup import color_of, member_of
 from bullpen.team.mail.counts import Count, count_mail, unread
+from bullpen.team.operation import operation
 
 _KEYED = uuid.uuid5(uuid.NAMESPACE_URL, "urn:bullpen:message-key")
 _ENDS: dict[End, str] = {
@@ -48,6 +52,7 @@ class Sent:
 class Mailboxes(TeamPart):
     """The mailboxes of one team."""
 
+    @operation
     async def send(
         self,
         to: str,
@@ -57,14 +62,19 @@ class Mailboxes(TeamPart):
         summary: str | None = None,
         in_reply_to: str | None = None,
         key: str | None = None,
+        fresh: bool = False,
+        voice: Voice = "agent",
     ) -> Sent:
         """Send a message to a member. It is stored when this returns.
 
-        Messages with the same `key` are stored only once.
+        Messages with the same `key` are stored only once; `fresh` says that the key was made just
+        now, so that nothing has to be searched. `voice` says who speaks in the sender's
+        name: a lead that is a model reads only a person's words as those of its user.
 
         Raises:
             NotFound: the sender or receiver is not a member; the error names the members.
-            Refused: the receiver has ended (member_ended) or was never ready (not_ready).
+            Refused: the receiver has ended (member_ended) or was never ready (not_ready); or it
+                is an order from somebody who may not give it (not_lead).
         """
         _check_text(text)
         now = self._clock()
@@ -73,6 +83,7 @@ class Mailboxes(TeamPart):
         refuse_moved(team)
         member_of(team, sender)
         _refuse_unreachable(member_of(team, to))
+        lead_rules.refuse_orders(team, to, sender, text)
         message = new_message(
             text,
             team=team,
@@ -81,17 +92,28 @@ class Mailboxes(TeamPart):
             now_ms=now,
             summary=summary,
             in_reply_to=in_reply_to,
+            voice=voice,
         )
-        stored = await self._store.append(self._team, to, message, actor=sender, fresh=key is None)
+        stored = await self._store.append(
+            self._team, to, message, actor=sender, fresh=fresh or key is None
+        )
         return Sent(stored.id, to, stored.seq, stored.ahead, stored.duplicate)
 
+    @operation
     async def broadcast(
-        self, text: str, *, sender: str, summary: str | None = None, key: str | None = None
+        self,
+        text: str,
+        *,
+        sender: str,
+        summary: str | None = None,
+        key: str | None = None,
+        fresh: bool = False,
+        voice: Voice = "agent",
     ) -> list[Sent]:
-        """Send a message to every other member: to all or to none.
+        """Send a message to every other member: to all or to none. `key` is as in `send`.
 
         Raises:
-            Refused: there is no other member (nobody).
+            Refused: there is no other member (nobody); not_lead, as `send` does.
         """
         _check_text(text)
         now, seed = self._clock(), self._new_id() if key is None else key
@@ -100,12 +122,19 @@ class Mailboxes(TeamPart):
         def decide(view: View) -> Sequence[Change]:
             ids.clear()
             write = partial(
-                new_message, text, team=view.team, sender=sender, now_ms=now, summary=summary
+                new_message,
+                text,
+                team=view.team,
+                sender=sender,
+                now_ms=now,
+                summary=summary,
+                voice=voice,
             )
             for name in _others(view.team, sender):
+                lead_rules.refuse_orders(view.team, name, sender, text)
                 ids[name] = self._keyed("broadcast", sender, name, seed)
             return [
-                Deliver(name, write(message_id=message_id), fresh=key is None)
+                Deliver(name, write(message_id=message_id), fresh=fresh or key is None)
                 for name, message_id in ids.items()
             ]
 
@@ -147,6 +176,7 @@ class Mailboxes(TeamPart):
                     yield Mailbox(fresh, box.problems)
                 shown = {entry.id for entry in box.entries}
 
+    @operation
     async def mark(self, name: str, ids: Sequence[str], state: Mark) -> int:
         """Record the delivery state of messages. Returns how many of them changed."""
         return await self._store.acknowledge(self._team, name, ids, state, actor=name)
@@ -190,6 +220,7 @@ def new_message(
     plain: bool = False,
     summary: str | None = None,
     in_reply_to: str | None = None,
+    voice: Voice = "agent",
 ) -> Message:
     """Return a message in its sender's colour, or without one if it is `plain`."""
     return Message.new(
@@ -203,6 +234,23 @@ def new_message(
         type="message",
         in_reply_to=in_reply_to,
         read=False,
+        bullpen={"voice": voice} if voice == "human" else None,
+    )
+
+
+def first_message(agent: AgentFacts, name: str, *, team: TeamConfig, now_ms: int) -> Message | None:
+    """Return the message with the prompt that an agent was spawned with, until it was sent."""
+    if agent.prompt_id is None or not agent.spec.prompt:
+        return None
+    sender = agent.parent or LEAD
+    return new_message(
+        agent.spec.prompt,
+        team=team,
+        sender=sender,
+        message_id=agent.prompt_id,
+        now_ms=now_ms,
+        # Only a person starts a lead, in the lead's name.
+        voice="human" if sender == name == LEAD else "agent",
     )
 
 

@@ -19,8 +19,9 @@ from bullpen.protocol.payloads import ShutdownRequest, payload_of
 from bullpen.protocol.request import Answerer, Request, RequestKind, Voice
 from bullpen.store.contract import View
 from bullpen.team.commit import TeamPart
-from bullpen.team.lookup import among
+from bullpen.team.lookup import among, leads
 from bullpen.team.mail.operations import new_message, notice
+from bullpen.team.operation import operation
 from bullpen.team.requests import plan_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.tasks import guarded_rules
@@ -33,6 +34,7 @@ CLOCKWORK = "system"
 class Approvals(TeamPart):
     """The requests of one team."""
 
+    @operation
     async def ask_shutdown(
         self, member: str, *, by: str, reason: str | None = None, deadline_s: float | None = None
     ) -> Request:
@@ -46,6 +48,7 @@ class Approvals(TeamPart):
             deadline_s=deadline_s,
         )
 
+    @operation
     async def ask_plan(
         self,
         plan: str,
@@ -74,6 +77,7 @@ class Approvals(TeamPart):
             approver=approver,
         )
 
+    @operation
     async def ask_permission(
         self,
         tool_name: str,
@@ -161,6 +165,7 @@ class Approvals(TeamPart):
 
         return await self._settle(decide, by=by, op=f"request.{kind}")
 
+    @operation
     async def answer(
         self,
         request_id: str,
@@ -222,6 +227,7 @@ class Approvals(TeamPart):
             raise request_rules.too_late(request)
         return request
 
+    @operation
     async def hear(self, message: Message, *, to: str) -> Request | None:
         """Record a shutdown request that another program's lead sent as a plain message.
 
@@ -256,6 +262,7 @@ class Approvals(TeamPart):
             raise _no_request(request_id, self._team, state.requests)
         return state.requests[request_id]
 
+    @operation
     async def redeem(self, request_id: str, *, by: str, digest: str | None) -> Request:
         """Use a permission for the one call that it covers.
 
@@ -274,6 +281,7 @@ class Approvals(TeamPart):
 
         return await self._settle(decide, by=by, op="request.use")
 
+    @operation
     async def withdraw(self, request_id: str, *, by: str, why: str) -> None:
         """Withdraw one's own request that nobody has answered."""
         now = self._clock()
@@ -285,6 +293,24 @@ class Approvals(TeamPart):
             return None, [PutRequest(request_rules.expired(request, now_ms=now, why=why))]
 
         await self._settle(decide, by=by, op="request.withdraw")
+
+    @operation
+    async def reschedule(self, deadlines: dict[str, int], *, by: str) -> None:
+        """Move the deadlines of one's own pending requests; the lead may move every one.
+
+        The clock was set, or the machine slept: nobody could answer in that time.
+        """
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            return None, [
+                PutRequest(request.evolve(deadline_ms=deadlines[request.id]))
+                for request in view.requests().values()
+                if request.id in deadlines
+                and request.state == "pending"
+                and (request.sender == by or leads(view.team, by))
+            ]
+
+        await self._settle(decide, by=by, op="request.reschedule")
 
     def overdue(self, request: Request) -> bool:
         """Return whether a request is past its deadline and therefore denied."""
@@ -298,6 +324,7 @@ class Approvals(TeamPart):
         """Return every request ever made, by id."""
         return (await self._store.read(self._team)).requests
 
+    @operation
     async def expire(self) -> list[Request]:
         """Deny every request that is past its deadline, and tell the askers."""
         now = self._clock()

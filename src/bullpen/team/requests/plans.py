@@ -7,6 +7,7 @@ from bullpen.protocol.changes import Change, PutMember, PutRequest
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.commit import TeamPart
+from bullpen.team.operation import operation
 from bullpen.team.requests import plan_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.requests.plan_rules import PlanStatus
@@ -15,6 +16,7 @@ from bullpen.team.requests.plan_rules import PlanStatus
 class Plans(TeamPart):
     """The plans of the agents of one team. A launch proves its identity with its nonce."""
 
+    @operation
     async def enter(self, name: str, *, nonce: str) -> AgentFacts:
         """Put an agent into plan mode."""
 
@@ -25,6 +27,7 @@ class Plans(TeamPart):
 
         return await self._settle(decide, by=name, op="plan.enter")
 
+    @operation
     async def settle(self, name: str, *, nonce: str) -> PlanStatus:
         """Apply the answer to the plan that an agent submitted last, if there is one.
 

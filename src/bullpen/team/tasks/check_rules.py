@@ -98,6 +98,8 @@ def is_queued(task: Task) -> bool:
 def said_status(task: Task) -> str:
     """Return the status of a task in words, including work that is queued or came back."""
     own = (task.metadata or {}).get("bullpen")
+    if task.status == "unknown":
+        return f"unknown ({task.raw['status']})"
     if not isinstance(own, dict):
         return task.status
     if task.status == "completed":
@@ -157,7 +159,7 @@ def restated(task: Task, checks: Sequence[Check], who: Actor, *, voice: Voice) -
 def refuse_deletion(task: Task, who: Actor, *, voice: Voice) -> None:
     """Refuse to let an agent remove checks by deleting their task.
 
-    A task that nobody ever started can be deleted by anybody.
+    Only started tasks count: a check that nobody had to pass yet can go with its task.
 
     Raises:
         Refused: checks_fixed.

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.changes import Change, DeleteTask, PutTask
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.store.contract import View
-from bullpen.team.lookup import find, task_of
-from bullpen.team.tasks.rules import blocker_of
+from bullpen.team.lead_rules import is_open
+from bullpen.team.lookup import Actor, find, task_of
+from bullpen.team.tasks import check_rules
+from bullpen.team.tasks.rules import blocker_of, refuse_others
 
 _PATH_SHOWN_MAX = 8
 
@@ -60,6 +63,18 @@ def undepend(view: View, task_id: str, on: Sequence[str]) -> tuple[Task, list[Ta
             changed.append(_without(blocker, "blocks", {task_id}))
     freed = _without(task, "blocked_by", set(on))
     return freed, changed if freed is task else [freed, *changed]
+
+
+def refuse_deleting(view: View, task: Task, *, by: str, voice: Voice) -> None:
+    """Refuse to let an agent delete another's task, or a task whose checks it has to pass.
+
+    Raises:
+        Refused: not_owner or checks_fixed.
+    """
+    who = Actor.of(view.team, by)
+    if task.owner and voice != "human" and not is_open(view.team, "task.delete"):
+        refuse_others(task, who)
+    check_rules.refuse_deletion(task, who, voice=voice)
 
 
 def delete(view: View, task_id: str) -> tuple[Task, list[Change]]:

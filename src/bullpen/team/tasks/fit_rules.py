@@ -6,6 +6,7 @@ from bullpen.errors import Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
+from bullpen.team.lookup import refuse_unknown
 
 
 def lacking(task: Task, member: Member | None) -> list[str]:
@@ -17,7 +18,11 @@ def lacking(task: Task, member: Member | None) -> list[str]:
 
 
 def refuse_unfit(team: TeamConfig, task: Task, by: str) -> None:
-    """Refuse a task to a member that may not have it. Raises Refused (given_up, not_capable)."""
+    """Refuse a task to a member that may not have it.
+
+    Raises Refused (unknown_status, given_up, not_capable).
+    """
+    refuse_unknown(task)
     given_up = task.facts.given_up
     if given_up is not None:
         raise Refused(

@@ -18,6 +18,7 @@ from bullpen.protocol.team import MergeSettings, TeamFacts
 from bullpen.store.contract import View
 from bullpen.team.commit import TeamPart
 from bullpen.team.mail.operations import new_message
+from bullpen.team.operation import operation
 from bullpen.team.tasks import merge_rules
 from bullpen.team.tasks.guarded_rules import Guard, guard_of
 
@@ -39,6 +40,7 @@ class Waiting:
 class Merges(TeamPart):
     """The work of one team on its way to the target."""
 
+    @operation
     async def configure(
         self, settings: MergeSettings, *, by: str, voice: Voice = "agent"
     ) -> MergeSettings:
@@ -82,6 +84,7 @@ class Merges(TeamPart):
         """Return the tasks whose work is queued, in order."""
         return merge_rules.queue_order((await self._store.read(self._team)).tasks.values())
 
+    @operation
     async def note(self, steps: Mapping[str, Sequence[Step]], attempts: Mapping[str, int]) -> None:
         """Record what was done with the work of some tasks.
 
@@ -94,6 +97,7 @@ class Merges(TeamPart):
             op="merge.note",
         )
 
+    @operation
     async def about_to_land(
         self,
         commits: Mapping[str, str],
@@ -113,6 +117,7 @@ class Merges(TeamPart):
             op="merge.try",
         )
 
+    @operation
     async def landed(
         self, attempts: Mapping[str, int], steps: Sequence[Step], *, tell: bool
     ) -> None:
@@ -126,12 +131,14 @@ class Merges(TeamPart):
             op="merge.land",
         )
 
+    @operation
     async def told(self, ids: Iterable[str], step: Step, *, passed: bool) -> None:
         """Record the result of the after-merge command for these tasks."""
         await self._each_if(
             ids, lambda task: merge_rules.told(task, passed, step), op="merge.after"
         )
 
+    @operation
     async def give_back(
         self,
         task_id: str,

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.store.contract import Problem, View
 from bullpen.team.budget.rules import of_task, rebudgeted
 from bullpen.team.commit import TeamPart
-from bullpen.team.lookup import Actor, no_task, owner_of, task_of
+from bullpen.team.lookup import leads, no_task, owner_of, task_of
 from bullpen.team.mail.operations import assignment, new_message
-from bullpen.team.tasks import check_rules, edges, rules, stall_changes
+from bullpen.team.operation import operation
+from bullpen.team.tasks import edges, lease_rules, rules, stall_changes
 from bullpen.team.tasks.drafts import Draft, drafted
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.tasks.rules import Done
@@ -35,6 +37,7 @@ class Listing:
 class Tasks(TeamPart):
     """The tasks of one team. `by` is the name of the member that acts."""
 
+    @operation
     async def add(
         self,
         subject: str,
@@ -61,6 +64,7 @@ class Tasks(TeamPart):
         )
         return (await self.add_many([draft], by=by))[0]
 
+    @operation
     async def add_many(self, drafts: Sequence[Draft], *, by: str) -> list[Task]:
         """Add several tasks at once, or none. `@0` in `blocked_by` names the first draft."""
         now = self._clock()
@@ -83,6 +87,7 @@ class Tasks(TeamPart):
     def _tells(draft: Draft, by: str) -> bool:
         return draft.owner is not None and draft.owner != by
 
+    @operation
     async def edit(
         self,
         task_id: str,
@@ -128,6 +133,7 @@ class Tasks(TeamPart):
         state = await self._store.read(self._team)
         return [*rules.ready(state.tasks, team=state.team.name)]
 
+    @operation
     async def claim(
         self, task_id: str, *, by: str, also: bool = False, lease_s: float | None = None
     ) -> Task:
@@ -144,6 +150,7 @@ class Tasks(TeamPart):
 
         return await self._put(rule, by=by, op="task.claim")
 
+    @operation
     async def claim_next(
         self, *, by: str, also: bool = False, lease_s: float | None = None
     ) -> Task | None:
@@ -164,6 +171,7 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.claim")
 
+    @operation
     async def done(
         self,
         task_id: str,
@@ -202,6 +210,7 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.done")
 
+    @operation
     async def force(
         self,
         task_id: str,
@@ -226,21 +235,48 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.force")
 
-    async def release(self, task_id: str, *, by: str, reason: str | None = None) -> Task:
-        """Give a task back, as its owner or the lead."""
-        return await self._put(
-            lambda view: rules.release(view, task_id, by=by, reason=reason),
-            by=by,
-            op="task.release",
-        )
+    @operation
+    async def release(
+        self,
+        task_id: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        text: str | None = None,
+        summary: str | None = None,
+    ) -> Task:
+        """Give a task back, as its owner or the lead.
 
+        With `text`, the lead gets it as a message in the same commit, unless `by` is the lead.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = rules.release(view, task_id, by=by, reason=reason)
+            changes = _changed(view, task)
+            if changes and text is not None and not leads(view.team, by):
+                message = new_message(
+                    text,
+                    team=view.team,
+                    sender=by,
+                    message_id=message_id,
+                    now_ms=now,
+                    summary=summary,
+                )
+                changes.append(Deliver(LEAD, message, fresh=True))
+            return task, changes
+
+        return await self._settle(decide, by=by, op="task.release")
+
+    @operation
     async def nudge(
         self, task_id: str, *, by: str, attempt: int, times: int, why: str, text: str
     ) -> Task:
-        """Nudge the owner of a stalled task that was nudged this many times before.
+        """Nudge the owner of a stalled task that was nudged this many times before, as the lead.
 
         Raises:
-            Refused: not_stalled, if the task made progress or somebody else nudged its owner.
+            Refused: not_lead; or not_stalled, if the task made progress or somebody else nudged
+                its owner.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -259,28 +295,32 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.nudge")
 
+    @operation
     async def relieve(self, task_id: str, *, by: str, reason: str) -> Task:
-        """Take a task away from its owner, who does not get it again."""
+        """Take a task away from its owner, who does not get it again, as the lead."""
         return await self._put(
             lambda view: stall_changes.relieve(view, task_id, reason=reason),
             by=by,
             op="task.relieve",
         )
 
+    @operation
     async def give_up(self, task_id: str, *, by: str, reason: str) -> Task:
-        """Stop offering a task to anyone until it is retried."""
+        """Stop offering a task to anyone until it is retried, as its owner or the lead."""
         return await self._put(
-            lambda view: stall_changes.give_up(view, task_id, reason=reason),
+            lambda view: stall_changes.give_up(view, task_id, by=by, reason=reason),
             by=by,
             op="task.give_up",
         )
 
+    @operation
     async def retry(self, task_id: str, *, by: str) -> Task:
-        """Offer a task that was given up to everybody again."""
+        """Offer a task that was given up to everybody again, as the lead."""
         return await self._put(
             lambda view: stall_changes.retry(view, task_id), by=by, op="task.retry"
         )
 
+    @operation
     async def assign(self, task_id: str, to: str, *, by: str) -> Task:
         """Assign a pending task to a member, who is told in the same commit unless it is `by`."""
         now, message_id = self._clock(), self._new_id()
@@ -297,6 +337,7 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.assign")
 
+    @operation
     async def depend(self, task_id: str, on: str | Sequence[str], *, by: str) -> Task:
         """Make a task depend on one or more others.
 
@@ -310,6 +351,7 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.depend")
 
+    @operation
     async def undepend(self, task_id: str, on: str | Sequence[str], *, by: str) -> Task:
         """Remove one or more dependencies of a task."""
 
@@ -319,20 +361,22 @@ class Tasks(TeamPart):
 
         return await self._settle(decide, by=by, op="task.undepend")
 
+    @operation
     async def delete(self, task_id: str, *, by: str, voice: Voice = "agent") -> Task:
         """Delete a task and every reference to it. Its id is never used again.
 
         Raises:
-            Refused: it was started and has checks that an agent may not remove (checks_fixed).
+            Refused: it is another member's (not_owner), or it was started and has checks that an
+                agent may not remove (checks_fixed).
         """
 
         def decide(view: View) -> tuple[Task, list[Change]]:
-            who = Actor.of(view.team, by)
-            check_rules.refuse_deletion(task_of(view, task_id), who, voice=voice)
+            edges.refuse_deleting(view, task_of(view, task_id), by=by, voice=voice)
             return edges.delete(view, task_id)
 
         return await self._settle(decide, by=by, op="task.delete")
 
+    @operation
     async def renew(self, task_id: str, *, by: str, attempt: int, lease_s: float) -> Task:
         """Renew the lease of a claimed task for `lease_s` seconds from now."""
         now = self._clock()
@@ -342,6 +386,7 @@ class Tasks(TeamPart):
 
         return await self._put(rule, by=by, op="task.renew")
 
+    @operation
     async def rebudget(
         self, task_id: str, *, by: str, voice: Voice = "agent", **changes: float | None
     ) -> Task:
@@ -357,16 +402,22 @@ class Tasks(TeamPart):
             op="task.budget",
         )
 
-    async def expire(self, *, by: str) -> InOrder:
-        """Release every task in progress whose lease has expired."""
+    @operation
+    async def expire(self, *, by: str, over: dict[str, int] | None = None) -> InOrder:
+        """Release every task in progress whose lease has expired.
+
+        With `over`, only the tasks that still have these leases: ids and `lease_until_ms`. A lead
+        that watches its team knows better than a clock which leases are over.
+        """
         now = self._clock()
 
         def decide(view: View) -> tuple[list[Task], list[Change]]:
-            tasks = rules.expired(view, now_ms=now)
+            tasks = lease_rules.expired(view, by=by, now_ms=now, over=over)
             return tasks, [PutTask(task) for task in tasks]
 
         return await self._settle(decide, by=by, op="task.expire")
 
+    @operation
     async def restate(
         self, task_id: str, checks: Sequence[Check], *, by: str, voice: Voice = "agent"
     ) -> Task:
@@ -383,6 +434,7 @@ class Tasks(TeamPart):
             op="task.restate",
         )
 
+    @operation
     async def provable(
         self, task_id: str, *, by: str, voice: Voice = "agent", attempt: int | None = None
     ) -> Task:
@@ -397,6 +449,7 @@ class Tasks(TeamPart):
             op="task.check",
         )
 
+    @operation
     async def record_checks(
         self,
         task_id: str,

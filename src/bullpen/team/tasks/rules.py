@@ -15,12 +15,12 @@ from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Forced, Task
 from bullpen.store.contract import View
 from bullpen.team.budget.rules import OverBudget, of_task
+from bullpen.team.lead_rules import check_commit, is_open
 from bullpen.team.lookup import (
     Actor,
     Find,
     find,
     forgiving,
-    leads,
     listed,
     member_of,
     owner_of,
@@ -236,7 +236,8 @@ def _not_owner(task: Task, who: Actor) -> Refused:
     )
 
 
-def _refuse_others(task: Task, who: Actor) -> None:
+def refuse_others(task: Task, who: Actor) -> None:
+    """Refuse everybody but the owner of a task and the lead. Raises Refused (not_owner)."""
     if not (who.lead or who.owns(task)):
         raise _not_owner(task, who)
 
@@ -259,7 +260,7 @@ def provable(
         _refuse_stale(task, attempt)
     if task.status == "pending" and not (who.lead and not task.owner):
         raise not_claimed(task)
-    _refuse_others(task, who)
+    refuse_others(task, who)
     return task
 
 
@@ -372,13 +373,13 @@ def release(view: View, task_id: str, *, by: str, reason: str | None = None) -> 
         Refused: already_resolved, not_claimed, or not_owner for everybody but its owner and the
             lead.
     """
-    who = Actor.of(view.team, by)
     task = task_of(view, task_id)
     if check_rules.is_done(task) or check_rules.is_queued(task):
         raise resolved(task)
     if task.status == "pending" and not task.owner:
         raise not_claimed(task)
-    _refuse_others(task, who)
+    if not is_open(view.team, "task.release"):
+        refuse_others(task, Actor.of(view.team, by))
     return released(task, reason)
 
 
@@ -396,7 +397,7 @@ def released_from(view: View, name: str, *, reason: str) -> list[Task]:
     return [
         released(task, reason)
         for task in view.tasks().values()
-        if task.status != "completed" and owner_of(task, view.team.name) == name
+        if task.status in ("pending", "in_progress") and owner_of(task, view.team.name) == name
     ]
 
 
@@ -404,8 +405,8 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
     """Return the pending task with another owner.
 
     Raises:
-        Refused: already_resolved; already_claimed if it is in progress; not_owner if `by` is
-            neither its owner nor the lead; not_capable.
+        Refused: already_resolved; already_claimed if it is in progress; not_owner if it is
+            another's and `by` is not the lead; not_lead if it was given up; not_capable.
         NotFound: `to` is not a member.
     """
     member_of(view.team, to)
@@ -417,8 +418,10 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
             reason="already_claimed",
             remedy="Release it first.",
         )
-    if owner not in (None, by, to) and not leads(view.team, by):
-        raise _not_owner(task, Actor.of(view.team, by))
+    if owner not in (None, by, to) and not is_open(view.team, "task.release"):
+        refuse_others(task, Actor.of(view.team, by))
+    if task.facts.given_up is not None:
+        check_commit(view.team, "task.retry", by)
     refuse_incapable(view.team, task, to)
     # Assigning a task that was given up means trying it again.
     again = task if task.facts.given_up is None else task.with_facts(given_up=None)
@@ -449,19 +452,8 @@ def renew(view: View, task_id: str, *, by: str, attempt: int, now_ms: int, lease
     _refuse_stale(task, attempt)
     if task.status == "pending":
         raise not_claimed(task)
-    _refuse_others(task, who)
+    refuse_others(task, who)
     return task.with_facts(lease_until_ms=lease)
-
-
-def expired(view: View, *, now_ms: int) -> list[Task]:
-    """Return all tasks in progress whose lease has expired, released."""
-    return [
-        released(task, LEASE_OVER)
-        for task in view.tasks().values()
-        if task.status == "in_progress"
-        and task.facts.lease_until_ms is not None
-        and task.facts.lease_until_ms <= now_ms
-    ]
 
 
 def restate(view: View, task_id: str, checks: Sequence[Check], *, by: str, voice: Voice) -> Task:
@@ -489,7 +481,7 @@ def record_checks(
     if check_rules.is_done(task):
         raise resolved(task)
     _refuse_stale(task, attempt)
-    _refuse_others(task, who)
+    refuse_others(task, who)
     return check_rules.with_results(task, found)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bullpen.errors import Refused
 from bullpen.protocol.task import Nudged, Task
 from bullpen.store.contract import View
-from bullpen.team.lookup import owner_of, task_of
-from bullpen.team.tasks.rules import not_claimed, released, unresolved
+from bullpen.team.lookup import Actor, owner_of, task_of
+from bullpen.team.tasks.rules import not_claimed, refuse_others, released, unresolved
 
 
 def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_ms: int) -> Task:
@@ -39,9 +39,15 @@ def relieve(view: View, task_id: str, *, reason: str) -> Task:
     return released(task, reason).with_facts(tried=tried)
 
 
-def give_up(view: View, task_id: str, *, reason: str) -> Task:
-    """Return the task as pending without an owner, not offered to anyone until it is retried."""
-    return released(unresolved(view, task_id), reason).with_facts(given_up=reason)
+def give_up(view: View, task_id: str, *, by: str, reason: str) -> Task:
+    """Return the task as pending without an owner, not offered to anyone until it is retried.
+
+    Raises:
+        Refused: already_resolved, or not_owner for everybody but its owner and the lead.
+    """
+    task = unresolved(view, task_id)
+    refuse_others(task, Actor.of(view.team, by))
+    return released(task, reason).with_facts(given_up=reason)
 
 
 def retry(view: View, task_id: str) -> Task:

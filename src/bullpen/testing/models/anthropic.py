@@ -40,7 +40,9 @@ def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[s
     """Return the answer as the events of a stream."""
     message = whole(request, reply, number)
     inputs = {call.id: call.json for call in reply.calls}
-    begun = {**message, "content": [], "stop_reason": None}
+    # How much will be said is not known yet.
+    begun_usage = {**message["usage"], "output_tokens": 1}
+    begun = {**message, "content": [], "stop_reason": None, "usage": begun_usage}
     yield _event("message_start", message=begun)
     yield _event("ping")
     for index, block in enumerate(message["content"]):
@@ -61,6 +63,11 @@ def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[s
 def error(fault: Fault) -> dict[str, Any]:
     """Return the body of an error."""
     return {"type": "error", "error": {"type": fault.kind, "message": fault.message}}
+
+
+def error_event(fault: Fault) -> tuple[str, Any]:
+    """Return an error in the middle of a stream."""
+    return "error", error(fault)
 
 
 def _event(name: str, **data: Any) -> tuple[str, Any]:

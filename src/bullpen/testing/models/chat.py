@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bullpen.testing.models.responses import error
-from bullpen.testing.models.shapes import Call, ModelRequest, Reply, Result, Turn, tokens_of
+from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Result, Turn, tokens_of
 from bullpen.testing.models.wire import parsed, pieces, text_of
 
-__all__ = ["error", "events", "read", "tools", "whole"]
+__all__ = ["error", "error_event", "events", "read", "tools", "whole"]
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
@@ -72,6 +72,11 @@ def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[s
     if (request.body.get("stream_options") or {}).get("include_usage"):
         yield "", {**head, "choices": [], "usage": _usage(request, reply)}
     yield "", "[DONE]"
+
+
+def error_event(fault: Fault) -> tuple[str, Any]:
+    """Return an error in the middle of a stream."""
+    return "", error(fault)
 
 
 def _head(request: ModelRequest, reply: Reply, number: int, kind: str) -> dict[str, Any]:

@@ -76,6 +76,12 @@ def error(fault: Fault) -> dict[str, Any]:
     return {"error": told}
 
 
+def error_event(fault: Fault) -> tuple[str, Any]:
+    """Return an error in the middle of a stream."""
+    told = {"code": fault.code or fault.kind, "message": fault.message, "param": None}
+    return "error", {"type": "error", "sequence_number": 99, **told}
+
+
 def _events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[str, Any]]:
     begun = _begun(request, reply, number)
     yield "response.created", {"response": begun}
@@ -144,7 +150,8 @@ def _items(request: ModelRequest, reply: Reply, number: int) -> list[dict[str, A
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         said = {"type": "message", "id": f"out_{number:06d}", "role": "assistant"}
         items.append({**said, "status": "completed", "content": [text]})
-    items.extend(_call_item(request, call) for call in reply.calls)
+    for index, call in enumerate(reply.calls):
+        items.append({**_call_item(request, call), "id": f"fc_{number:06d}_{index}"})
     return items
 
 
@@ -154,7 +161,7 @@ def _call_item(request: ModelRequest, call: Call) -> dict[str, Any]:
         for tool, space in _tools(request.body)
     }
     tool, namespace = offered.get(call.name, ({"type": "function", "name": call.name}, ""))
-    item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id}
+    item: dict[str, Any] = {"type": "function_call", "id": "", "call_id": call.id}
     item["status"] = "completed"
     if tool["type"] == "tool_search":
         return {**item, "type": "tool_search_call", "execution": "client", "arguments": call.input}

@@ -16,7 +16,9 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
 from bullpen.testing.models import anthropic, chat, gemini, responses
-from bullpen.testing.models.shapes import Api, Fault, ModelRequest, Reply
+from bullpen.testing.models.rules import refusal
+from bullpen.testing.models.shapes import Api, Fault, ModelRequest, Reply, tokens_of
+from bullpen.testing.models.wire import spoken, tells_usage
 
 Brain: TypeAlias = Callable[[ModelRequest], Reply | Fault]
 
@@ -60,11 +62,13 @@ class MockModels:
     """A model server on 127.0.0.1 for the duration of a `with` block. Other processes can use it.
 
     `requests` has every request in order of arrival. If the brain raises, the answer is a 400, and
-    the error is raised when the `with` block ends.
+    the error is raised when the `with` block ends. With `strict`, a conversation that the vendors
+    refuse is refused.
     """
 
-    def __init__(self, brain: Brain) -> None:
+    def __init__(self, brain: Brain, *, strict: bool = False) -> None:
         self.brain = brain
+        self._strict = strict
         self._lock = threading.Lock()
         self._requests: list[ModelRequest] = []
         self._billed: list[tuple[ModelRequest, Mapping[str, Any]]] = []
@@ -132,6 +136,9 @@ class MockModels:
         """Record the request and ask the brain."""
         with self._lock:
             self._requests.append(request)
+        why = refusal(request) if self._strict else None
+        if why is not None:
+            return Fault.refused(why)
         try:
             return self.brain(request)
         except Exception as error:
@@ -232,19 +239,49 @@ class _Handler(BaseHTTPRequestHandler):
     def _fail(self, request: ModelRequest, fault: Fault, wire: ModuleType) -> None:
         if self._pause(fault.hang_s):
             return
-        if fault.status:
+        if fault.raw is not None:
+            self._body(fault.status, fault.raw.encode(), "text/html", dict(fault.headers))
+        elif fault.drop is not None and request.stream:
+            self._break_reply(request, fault, fault.drop, wire)
+        elif fault.status:
             body = wire.error(fault) if fault.body is None else dict(fault.body)
             self._json(fault.status, body, dict(fault.headers))
-            return
-        if fault.drop is not None and request.stream:
-            events = list(wire.events(request, fault.drop, next(self.server.mock.numbers)))
-            self._open_stream()
-            for name, data in events[: max(len(events) * 2 // 3, 1)]:
-                self._event(name, data)
-            # The last chunk is missing, so that nobody takes this for the end of the answer.
-            self.close_connection = True
-            return
-        self._break_off()
+        else:
+            self._break_off()
+
+    def _break_reply(
+        self, request: ModelRequest, fault: Fault, reply: Reply, wire: ModuleType
+    ) -> None:
+        """Begin an answer, bill what was said of it, and break it as the fault says."""
+        number = next(self.server.mock.numbers)
+        events = list(wire.events(request, reply, number))
+        after = max(len(events) * 2 // 3, 1) if fault.after is None else fault.after
+        usage = wire.whole(request, reply, number)["usage"]
+        if not any(tells_usage(data) for _, data in events[:after]):
+            said = tokens_of("".join(spoken(data) for _, data in events[:after]))
+            outputs = {"output_tokens": said, "completion_tokens": said}
+            usage = {**usage, **{key: outputs[key] for key in outputs if key in usage}}
+        self.server.mock.bill(request, usage)
+        self._open_stream()
+        for name, data in events[:after]:
+            self._event(name, data)
+        match fault.how:
+            case "reset":
+                self._break_off()
+                return
+            case "silence":
+                self.server.mock.closing.wait(30)
+            case "damage":
+                name, data = events[min(after, len(events) - 1)]
+                self._event(name, json.dumps(data)[:-7])
+                for name, data in events[after + 1 :]:
+                    self._event(name, data)
+            case "error":
+                self._event(*wire.error_event(fault))
+        if fault.how in ("end", "damage", "error"):
+            self.wfile.write(b"0\r\n\r\n")
+        # Otherwise the last chunk is missing, so that nobody takes this for the end of the answer.
+        self.close_connection = True
 
     def _pause(self, seconds: float) -> bool:
         """Wait. True if the server closes meanwhile and must not answer any more."""
@@ -254,11 +291,13 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _json(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+        self._body(status, json.dumps(body).encode(), "application/json", headers or {})
+
+    def _body(self, status: int, data: bytes, kind: str, headers: dict[str, str]) -> None:
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(data)))
-        for name, value in (headers or {}).items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)

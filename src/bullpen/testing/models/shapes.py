@@ -16,6 +16,11 @@ Api = Literal["anthropic", "responses", "chat", "gemini"]
 
 Stop = Literal["end", "length", "filter"]
 
+Break = Literal["close", "reset", "end", "damage", "silence", "error"]
+"""How an answer breaks: the connection is closed or reset, the stream ends politely, an event is
+damaged, nothing more comes, or the API reports the error of the fault in the stream.
+"""
+
 _numbers = itertools.count(1)
 _WHO = re.compile(r"You are (?:(the lead) of team|([^\s,.]+))")
 
@@ -135,8 +140,9 @@ class Reply:
 class Fault:
     """A request that fails. The error body has the vendor's format unless `body` is given.
 
-    With `drop`, the answer begins with that reply, and the connection breaks in the middle of it.
-    `hang_s` is how long nothing happens before.
+    With `drop`, the answer begins with that reply and breaks in the middle of it, or after so many
+    events: `how` it breaks. What was said until then is billed. `hang_s` is how long nothing
+    happens before. `raw` is sent instead of JSON, as it is.
     """
 
     status: int = 500
@@ -146,7 +152,10 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     drop: Reply | None = None
+    after: int | None = None
+    how: Break = "close"
     hang_s: float = 0.0
+    raw: str | None = None
 
     @classmethod
     def rate_limited(cls, retry_after: float | None = None) -> Fault:
@@ -176,9 +185,11 @@ class Fault:
         return cls(401, "authentication_error", "invalid x-api-key", "invalid_api_key")
 
     @classmethod
-    def dropped(cls, after: Reply | None = None) -> Fault:
+    def dropped(
+        cls, after: Reply | None = None, *, events: int | None = None, how: Break = "close"
+    ) -> Fault:
         """Return a connection that breaks: in the middle of a reply, or before the first byte."""
-        return cls(status=0) if after is None else cls(status=0, drop=after)
+        return cls(status=0, drop=after, after=events, how=how)
 
     @classmethod
     def hanging(cls, seconds: float) -> Fault:

@@ -31,3 +31,25 @@ def parsed(arguments: str) -> dict[str, Any]:
         return dict(json.loads(arguments or "{}"))
     except ValueError:
         return {"INVALID_JSON": arguments}
+
+
+def spoken(data: Any) -> str:
+    """Return the text that an event of a stream brings, of whatever API."""
+    match data:
+        case {"delta": str(text)} | {"delta": {"text": str(text)} | {"partial_json": str(text)}}:
+            return text
+        case {"choices": [{"delta": {"content": str(text)}}]}:
+            return text
+        case {"choices": [{"delta": {"tool_calls": [{"function": {"arguments": str(text)}}]}}]}:
+            return text
+    return ""
+
+
+def tells_usage(data: Any) -> bool:
+    """Return whether an event of a stream tells what the whole answer costs."""
+    match data:
+        case {"type": "message_delta", "usage": dict()} | {"choices": [], "usage": dict()}:
+            return True
+        case {"response": {"usage": dict()}}:
+            return True
+    return False

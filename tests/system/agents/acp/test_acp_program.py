@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from pathlib import Path
 
@@ -30,6 +31,25 @@ async def test_a_program_that_never_answers_is_given_up_with_its_last_words(
         async with started(preset("", command=MUTE), desk, pace=AcpPace(start_s=5.0)):
             pass
     assert "I say nothing." in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("pipe", "words"),
+    [(1, "no JSON\\n" * 4_000), (2, "log\\n" * 9_000)],
+    ids=["lines that are no JSON", "a log"],
+)
+async def test_a_program_that_only_floods_its_pipes_is_given_up_and_leaves_little(
+    tmp_path: Path, pipe: int, words: str
+) -> None:
+    desk = await desk_in(tmp_path)
+    flood = "import os, time\nend = time.time() + 60\nwhile time.time() < end:\n"
+    flood += f"    os.write({pipe}, b'{words}')"
+    with pytest.raises(Unavailable):
+        async with started(
+            preset("", command=(sys.executable, "-S", "-c", flood)), desk, pace=AcpPace(start_s=3.0)
+        ):
+            pass
+    assert sum(file.stat().st_size for file in desk.folder.rglob("*")) < 20_000_000
 
 
 async def test_a_program_that_does_not_start_the_teams_server_is_given_up(tmp_path: Path) -> None:
@@ -84,6 +104,21 @@ async def test_two_megabytes_of_words_come_back_whole(tmp_path: Path) -> None:
         text = await take(driver, desk)
     assert len(text) == 2_000 * 1_024
     assert text.startswith("00000x") and text[1_999 * 1_024 :].startswith("01999x")
+
+
+async def test_a_program_that_talks_for_ever_fails_its_turn_and_fills_no_memory(
+    tmp_path: Path,
+) -> None:
+    desk = await desk_in(tmp_path)
+    async with started(preset("endless"), desk, pace=AcpPace(cancel_s=2.0)) as driver:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(TurnFailed, match="without an end") as caught:
+            await take(driver, desk)
+        grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        assert caught.value.failure == "endless"
+        assert set(caught.value.partial) == {"y"} and len(caught.value.partial) < 1_000_000
+        assert grown_mb < 200
+        assert await take(driver, desk) == "Again."
 
 
 async def test_a_program_that_hears_no_cancel_is_killed_with_its_commands(tmp_path: Path) -> None:

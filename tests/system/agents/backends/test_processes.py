@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from bullpen.agents.contracts.backend import NONCE
-from bullpen.agents.system import processes
+from bullpen.agents.system import process_table, processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.testing.backend_contract import runs, until
@@ -22,6 +22,12 @@ from bullpen.testing.backend_contract import runs, until
 Run = Callable[..., "subprocess.Popen[str]"]
 
 SLEEP = "print('ready', flush=True); import time; time.sleep(600)"
+# The signal can come while the first line is still being printed.
+LISTENS = (
+    "import os, signal, time\n"
+    "def bye(*_): time.sleep(1); os.write(1, b'bye\\n'); os._exit(0)\n"
+    f"signal.signal(signal.SIGTERM, bye); {SLEEP}"
+)
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
 
 
@@ -58,7 +64,7 @@ def identity(process: subprocess.Popen[str]) -> tuple[int, str]:
 @pytest.fixture
 def without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on systems that only have ps."""
-    monkeypatch.setattr(processes, "_PROC", "/no-such-proc")
+    monkeypatch.setattr(process_table, "_PROC", "/no-such-proc")
 
 
 @pytest.mark.parametrize("system", ["native", "ps"])
@@ -132,11 +138,7 @@ def test_a_name_full_of_brackets_and_spaces_confuses_nobody(run: Run) -> None:
 
 
 async def test_one_that_listens_has_its_grace(run: Run) -> None:
-    process = run(
-        "import signal, sys, time\n"
-        "def bye(*_): time.sleep(1); print('bye', flush=True); sys.exit()\n"
-        f"signal.signal(signal.SIGTERM, bye); {SLEEP}"
-    )
+    process = run(LISTENS)
     await processes.end(*identity(process), process.pid, "none", 60)
     assert process.communicate(timeout=60)[0] == "bye\n"
 
@@ -235,9 +237,62 @@ async def test_what_does_not_go_is_named(run: Run, monkeypatch: pytest.MonkeyPat
     """Nothing survives SIGKILL at will, so the signal is kept from it here."""
     process = run(SLEEP)
     monkeypatch.setattr(processes, "END_S", 0.2)
-    monkeypatch.setattr(processes, "_signal", lambda *_: None)
-    with pytest.raises(Unavailable, match=str(process.pid)):
+    monkeypatch.setattr(processes, "_signal", lambda *_: True)
+    with pytest.raises(Unavailable, match=f"{process.pid} .* after SIGKILL"):
         await processes.end(*identity(process), process.pid, "none", 0.1)
+
+
+async def test_what_may_not_be_signalled_was_not_told_to_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = run(SLEEP)
+    monkeypatch.setattr(processes, "END_S", 0.2)
+    monkeypatch.setattr(processes, "_signal", lambda *_: False)
+    with pytest.raises(Unavailable, match=f"{process.pid} .* may not signal it"):
+        await processes.end(*identity(process), process.pid, "none", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("program", "told"), [(SLEEP, ["SIGTERM"]), (DEAF, ["SIGTERM", "SIGKILL"])]
+)
+async def test_looks_that_take_longer_than_all_deadlines_still_end_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, program: str, told: list[str]
+) -> None:
+    """A starved machine, or a slow /proc: each look takes longer than the grace and `END_S`."""
+    process = run(program)
+    table, signalled, sent = processes.table, processes._signal, []
+
+    def slow() -> list[processes.Process]:
+        time.sleep(0.7)
+        return table()
+
+    def note(row: processes.Process, number: signal.Signals) -> bool:
+        sent.append(number.name)
+        return signalled(row, number)
+
+    monkeypatch.setattr(processes, "END_S", 0.3)
+    monkeypatch.setattr(processes, "table", slow)
+    monkeypatch.setattr(processes, "_signal", note)
+    await processes.end(*identity(process), process.pid, "", 0.3)
+    assert not runs(process.pid)
+    assert [name for name in sent if name != "SIGCONT"] == told
+
+
+async def test_grace_counts_from_the_first_signal(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = run(LISTENS)
+    table, looks = processes.table, [0]
+
+    def slow_at_first() -> list[processes.Process]:
+        looks[0] += 1
+        if looks[0] == 1:
+            time.sleep(4)
+        return table()
+
+    monkeypatch.setattr(processes, "table", slow_at_first)
+    await processes.end(*identity(process), process.pid, "", 3)
+    assert process.communicate(timeout=60)[0] == "bye\n"
 
 
 async def test_a_signal_goes_to_the_process_that_was_looked_at(run: Run) -> None:

@@ -26,7 +26,7 @@ from bullpen.agents.backends import launcher, tmux
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.backends.tmux import Tmux
 from bullpen.agents.contracts.backend import NONCE, Backend
-from bullpen.agents.system import processes
+from bullpen.agents.system import process_table, processes
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.testing.backend_contract import (
@@ -150,7 +150,9 @@ async def test_no_secret_is_seen_in_a_process_list_or_left_on_disk(
 
     def spy() -> None:
         while not done.is_set():
-            words = {pid: processes._proc_read(pid, "cmdline") for pid in processes._proc_pids()}
+            words = {
+                pid: process_table._proc_read(pid, "cmdline") for pid in process_table._proc_pids()
+            }
             seen.extend(f"process {pid}" for pid in words if secret.encode() in words[pid])
             # What is there may be gone the next moment.
             with suppress(OSError):

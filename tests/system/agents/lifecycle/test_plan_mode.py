@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
+from bullpen.agents.runner.plan_command import ask_rule
 from bullpen.agents.tools.toolbox import TOOLS, call, toolbox
 from bullpen.protocol.names import LEAD
 from support.agents.planners import SOON, Planner, hire, submitted, wrote
@@ -53,3 +55,17 @@ async def test_who_enters_plan_mode_by_itself_needs_an_approval_too(
     await crew.team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
     await eventually(lambda: wrote(tmp_path))
     assert alice.desk.mode == "bypassPermissions"
+
+
+async def test_a_rule_that_prints_without_end_is_not_kept_in_memory(tmp_path: Path) -> None:
+    tracemalloc.start()
+    try:
+        verdict = await ask_rule(
+            "head -c 60000000 /dev/zero | tr '\\0' x; exit 3", "A plan", cwd=str(tmp_path), env={}
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not verdict.approved
+    assert set(verdict.words) == {"x"}
+    assert peak < 5_000_000

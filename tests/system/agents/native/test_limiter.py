@@ -24,7 +24,7 @@ AGENT = """
         except HTTPError as error:
             error.close()
             after = error.headers.get("retry-after")
-            raise RequestFailed("limited", "429", retry_after_s=float(after) if after else None)
+            raise RequestFailed("rate_limit", "429", retry_after_s=float(after) if after else None)
 
     async def main(folder, url):
         limiter = Limiter(Path(folder), "key")

@@ -12,7 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.agents.drivers.native.conversation import FILE, INTERRUPTED
+from bullpen.agents.drivers.native.conversation import FILE
+from bullpen.agents.drivers.native.normalize import INTERRUPTED
 from bullpen.testing.models import MockModels, Reply
 from support.agents.native_workplace import Workplace
 

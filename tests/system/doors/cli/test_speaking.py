@@ -144,7 +144,7 @@ def test_an_agent_spawns_nobody_that_may_do_more_and_begins_no_run(
     wide, run = _answers(home, "alice")
     assert "error: " in wide
     assert "bypassPermissions" in wide
-    assert "error: An agent cannot start a run." in run
+    assert "error: An agent cannot run `bullpen run`." in run
     names = {member.name for member in in_team(home, lambda team: team.roster.list())}
     assert "eve" not in names
 

@@ -302,7 +302,7 @@ async def test_a_team_that_is_deleted_is_said_to_be_gone(tmp_path: Path, team: T
     async with opened(tmp_path, frozen=False) as pilot:
         await ready(pilot)
         async with open_app(at(tmp_path)) as bullpen_app:
-            await bullpen_app.teams.delete("alpha", force=True)
+            await bullpen_app.teams.delete("alpha", by="team-lead", force=True)
         await until(pilot, "The team alpha was deleted.")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -84,6 +86,26 @@ def test_it_prints_an_address_to_act_and_one_to_look_and_ends_at_once_with_open_
             process.send_signal(signal.SIGINT)
             assert process.wait(DEADLINE_S) == 0
             assert time.monotonic() - begun < 150 * bare_python_s()
+
+
+def test_a_browser_that_it_opens_is_told_no_token_and_its_code_works_once(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = tmp_path / "argv"
+    monkeypatch.setenv("BROWSER", f"sh -c 'printf %s \"$1\" > {seen}' browser %s")
+    with running(home, "--open") as (process, found), httpx2.Client(timeout=10) as client:
+        until = time.monotonic() + DEADLINE_S
+        while not (seen.exists() and seen.read_text()) and time.monotonic() < until:
+            time.sleep(0.02)
+        page = Path(seen.read_text().removeprefix("file://"))
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        address = re.findall(r"url=([^\"]+)", page.read_text("utf-8"))[0]
+        assert address.partition("token=")[2] not in (found["url"] + found["look_url"])
+        assert field(client.get(address, follow_redirects=True).text, "csrf")
+        assert httpx2.get(address).status_code == 401
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 0
+        assert not page.exists()
 
 
 def test_in_read_only_mode_it_prints_only_where_to_look(home: Path) -> None:

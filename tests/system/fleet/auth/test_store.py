@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bullpen.doors.cli.main import app
+from bullpen.fleet.auth.resolver import push
 from bullpen.fleet.auth.roles import Role
 from bullpen.fleet.auth.vault import Vault
 from bullpen.fleet.servers.connect import connected
@@ -47,6 +48,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
         async def make_streams() -> None:
             async with connected(cluster.url, creds=str(admin)) as nc:
                 await prepare(nc, partitions=2)
+            await push(vault, cluster.url)
 
         portal.call(make_streams)
         yield cluster.url, admin.parent

@@ -118,7 +118,7 @@ async def test_an_agent_reaches_its_own_team_in_its_own_name_alone(stage: Stage)
         with pytest.raises(Refused, match="others"):
             await store.read("others")
         forged = Message.new(sender="bob", text="I am bob", timestamp="2026-01-01T00:00:00Z")
-        with pytest.raises(Refused, match="send messages as"):
+        with pytest.raises(Refused, match="cannot write records itself"):
             await store.append("crew", LEAD, forged, actor="bob")
         with pytest.raises(Refused, match="did not spawn"):
             await store.ask("admit", team="crew", agent="bob")

@@ -60,7 +60,7 @@ async def fill(nc: Client, *, replicas: int = 1) -> None:
     js = nc.jetstream()
     await js.publish("$KV.TEAMS.team.team0", b'{"name": "team0"}')
     await js.publish("$KV.HOSTS.host.one", b"{}")
-    await js.publish("spawn.any", b"{}")
+    await js.publish("start.any.x", b"{}")
 
 
 async def contents(nc: Client, stream: str) -> list[tuple[int, str, str]]:
@@ -79,7 +79,7 @@ async def contents(nc: Client, stream: str) -> list[tuple[int, str, str]]:
 
 
 async def test_an_empty_server_gets_back_the_same_messages(tmp_path: Path) -> None:
-    names = ("KV_TEAMS", "KV_HOSTS", "SPAWN", "TEAM_00")
+    names = ("KV_TEAMS", "KV_HOSTS", "STARTS", "TEAM_00")
     async with server(tmp_path / "old") as old, server(tmp_path / "new") as new:
         await fill(old)
         made = await back_up(old, tmp_path / "backup")

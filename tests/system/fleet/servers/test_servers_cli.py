@@ -7,58 +7,17 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from bullpen.agents.system import processes
-from bullpen.doors.cli.main import app
-from bullpen.errors import Unreadable
-from bullpen.fleet.servers import cluster_survey, detached
+from bullpen.fleet.servers import detached
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty home; servers that a test left running in it are stopped."""
-    for name in ("BULLPEN_STORE", "BULLPEN_CREDS", "BULLPEN_CA", "BULLPEN_NONCE", "BULLPEN_AGENT"):
-        monkeypatch.delenv(name, raising=False)
-    home = tmp_path / "home"
-    monkeypatch.setenv("BULLPEN_HOME", str(home))
-    yield home
-    for record in tmp_path.rglob(detached.RECORD):
-        known = None
-        with suppress(Unreadable):
-            known = detached.found(record.parent)
-        for pid, start in known.processes.values() if known else ():
-            if processes.is_alive(pid, start):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-
-
-@pytest.fixture
-def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setitem(cluster_survey.survey.__kwdefaults__ or {}, "pause_s", 0.1)
-
-    def invoke(*words: str) -> Result:
-        return CliRunner().invoke(app, ["server", *words])
-
-    return invoke
-
-
-@pytest.fixture
-def as_json(run: Run) -> Callable[..., Any]:
-    def value(*words: str) -> Any:
-        result = run(*words, "--json")
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-    return value
 
 
 def test_a_server_lives_from_start_to_stop_and_keeps_its_data(
@@ -76,7 +35,7 @@ def test_a_server_lives_from_start_to_stop_and_keeps_its_data(
     seen = as_json("status")
     assert seen["alarms"] == []
     assert [each["up"] for each in seen["nodes"]] == [True]
-    assert {"TEAM_00", "KV_TEAMS", "SPAWN"} <= {each["name"] for each in seen["streams"]}
+    assert {"TEAM_00", "KV_TEAMS", "STARTS"} <= {each["name"] for each in seen["streams"]}
     assert (run("check").exit_code, run("check").output) == (0, "")
 
     assert as_json("stop")["stopped"] == ["n1"]
@@ -160,7 +119,7 @@ def test_a_backup_goes_from_one_server_to_another(
     as_json("start", "--dir", str(tmp_path / "other"), "--port", "0")
     result = run("restore", str(tmp_path / "backup"), "--dir", str(tmp_path / "other"))
     assert result.exit_code == 0, result.output
-    assert "Restored 6 streams with 1 messages" in result.stdout
+    assert "Restored 7 streams with 1 messages" in result.stdout
     monkeypatch.setenv("BULLPEN_STORE", url)
     assert run("backup", str(tmp_path / "second")).exit_code == 0
     (tmp_path / "backup" / "TEAM_00.snapshot").write_bytes(b"")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -11,11 +15,15 @@ from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed, TurnInput
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.runner.control import Ended
-from bullpen.agents.runner.loop import Pace
-from bullpen.errors import Refused, Unreadable
+from bullpen.agents.runner.pace import Pace
+from bullpen.errors import Refused, Unavailable, Unreadable
+from bullpen.protocol.agent import Failure
+from bullpen.protocol.clock import iso, now_ms
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
-from bullpen.team.agents.operations import AgentTurn
+from bullpen.protocol.team import TeamConfig
+from bullpen.team.agents.turns import AgentTurn
 from bullpen.team.team import Team
 from support.crews import Crew, Hired, eventually
 
@@ -148,6 +156,26 @@ async def test_an_agent_that_fails_again_and_again_ends_and_gives_its_task_back(
         await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
 
 
+@pytest.mark.parametrize(("failure", "for_good"), [("credit", True), ("overload", False)])
+async def test_why_a_models_api_failed_an_agent_is_in_its_record(
+    crew: Crew, failure: Failure, for_good: bool
+) -> None:
+    tries = 0
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        nonlocal tries
+        tries += 1
+        raise TurnFailed("It says no.", failure=failure, for_good=for_good)
+
+    alice = await crew.hire("alice", turn, claims=True)
+    await crew.team.tasks.add("Write", by=LEAD)
+    await eventually(lambda: alice.ended is not None)
+    _, facts = await crew.team.agents.get("alice")
+    assert (facts.end, facts.failure) == ("failed", failure)
+    assert (tries == 1) is for_good, "what cannot pass is not tried again"
+    assert (await crew.team.tasks.get("1")).owner is None
+
+
 async def test_a_bug_in_a_driver_is_a_failed_turn_and_not_a_dead_agent(crew: Crew) -> None:
     tries = 0
 
@@ -264,10 +292,16 @@ async def test_a_paused_agent_takes_no_turn_until_it_is_told_to_go_on(crew: Crew
 
 
 async def test_only_the_lead_and_the_parent_may_give_orders(crew: Crew) -> None:
-    """R-4.4: an order by somebody else is nothing but text."""
+    """R-4.4: an order by somebody else is refused, and nothing but text if it is there."""
     await crew.hire("mallory")
     alice = await crew.hire("alice")
-    await order(crew.team, "alice", "stop", sender="mallory")
+    with pytest.raises(Refused, match="may not give orders"):
+        await order(crew.team, "alice", "stop", sender="mallory")
+    text = Control.new(action="stop", sender="mallory").text()
+    written = Message.new(
+        sender="mallory", text=text, timestamp=iso(now_ms()), msg_id="forged", read=False
+    )
+    await crew.team.mailbox._store.append(crew.team.name, "alice", written, actor="mallory")
     await eventually(lambda: len(alice.turns) == 1)
     assert alice.ended is None
 
@@ -296,8 +330,8 @@ async def test_a_stop_that_comes_as_a_turn_begins_ends_it(
     alice = await crew.hire("alice", turn)
     begin = crew.team.agents.begin_turn
 
-    async def begin_and_stop(name: str, *, nonce: str, task: str | None) -> AgentTurn:
-        begun = await begin(name, nonce=nonce, task=task)
+    async def begin_and_stop(name: str, **given: Any) -> AgentTurn:
+        begun = await begin(name, **given)
         alice.runner.stop("stopped", "just now")
         return begun
 
@@ -434,3 +468,90 @@ async def test_every_event_wakes_an_idle_agent_once(crew: Crew, event: object) -
     await eventually(lambda: len(alice.turns) == before + 1, within_s=2)
     await anyio.sleep(0.5)
     assert len(alice.turns) == before + 1
+
+
+async def test_an_agent_that_is_no_longer_in_its_team_ends(crew: Crew) -> None:
+    """Also while it waits: nobody writes to a member that is gone."""
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        await anyio.sleep(600)
+        return "never"
+
+    idle, busy = await crew.hire("alice"), await crew.hire("bob", turn, prompt="Go")
+    await eventually(lambda: len(busy.turns) == 1)
+    await crew.team.roster.remove("alice", by=LEAD)
+    await crew.team.roster.remove("bob", by=LEAD)
+    await eventually(lambda: None not in (idle.ended, busy.ended))
+    assert idle.ended == Ended("lost", "'alice' was removed from team 'alpha'.")
+
+
+async def test_an_agent_that_was_started_again_elsewhere_ends(crew: Crew) -> None:
+    alice = await crew.hire("alice")
+    await crew.team.agents.relaunch("alice", by=LEAD, nonce="newer")
+    await eventually(lambda: alice.ended is not None)
+    assert alice.ended == Ended("lost", "A newer launch of 'alice' replaced this process.")
+
+
+async def test_an_agent_goes_on_while_its_entry_cannot_be_read(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await crew.hire("alice")
+    looks = 0
+    config = crew.team.agents.config
+
+    async def damaged() -> TeamConfig:
+        nonlocal looks
+        looks += 1
+        whole = await config()
+        rows = [{**row, "name": 7} if row["name"] == "alice" else row for row in whole.members]
+        return whole.with_rows(rows)
+
+    monkeypatch.setattr(crew.team.agents, "config", damaged)
+    await eventually(lambda: looks >= 4)
+    assert alice.ended is None
+
+
+async def test_a_long_report_that_the_disk_does_not_take_at_first_comes_all_the_same(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        return "x" * 1_000_001
+
+    write, refused = Path.write_text, list[str]()
+
+    def full(self: Path, *given: Any) -> int:
+        if self.name == "final.txt" and len(refused) < 2:
+            refused.append(self.name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+        return write(self, *given)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    alice = await crew.hire("alice", turn, prompt="Go")
+
+    async def told() -> bool:
+        return len(await notices(crew.team)) == 1
+
+    await eventually(told)
+    assert ((await notices(crew.team))[0].result or "").startswith("xxx")
+    assert (len(alice.turns), len(refused)) == (1, 2)
+
+
+async def test_a_task_that_a_hook_wants_given_back_is_so_though_the_store_refuses_at_first(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await crew.hire("alice")
+    task = await crew.team.tasks.add("One", by=LEAD)
+    await crew.team.tasks.claim(task.id, by="alice")
+    hooks, release = alice.desk.hooks, crew.team.tasks.release
+    hooks._to_give_back.append(task.id)
+
+    async def fails(*given: Any, **named: Any) -> None:
+        raise Unavailable("The store is away.", remedy="Wait until it is back.")
+
+    monkeypatch.setattr(crew.team.tasks, "release", fails)
+    with pytest.raises(Unavailable):
+        await hooks.turn_over("", waiting=False)
+    monkeypatch.setattr(crew.team.tasks, "release", release)
+    await hooks.turn_over("", waiting=False)
+    assert (await crew.team.tasks.get(task.id)).status == "pending"
+    assert hooks._to_give_back == []

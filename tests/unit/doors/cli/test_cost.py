@@ -43,6 +43,17 @@ def test_the_account_of_a_team_is_read_from_top_to_bottom(ok: Ok, home: Path) ->
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_figures_that_contain_an_estimate_say_so(ok: Ok, home: Path) -> None:
+    account(home, estimated=2)
+    shown = ok("cost")
+    assert shown.splitlines()[0] == "Team alpha: 2 turns, ~2.5k tokens, ~$1.500+?, 5 requests"
+    assert "Estimated:       2 requests that broke off" in shown
+    assert "has left" in shown and "~$0.500" not in shown, "bob's figures contain none"
+    value = json.loads(ok("cost", "--json"))
+    assert value["total"]["estimated"] == 2
+    assert "estimated" not in next(row for row in value["agents"] if row["name"] == "bob")
+
+
 def test_the_tables_can_be_had_one_by_one(ok: Ok, home: Path) -> None:
     account(home)
     assert ok("cost", "--by", "model").split()[:2] == ["MODEL", "TURNS"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -87,6 +88,15 @@ async def test_nobody_is_answered_without_a_token_that_counts(house: House) -> N
         assert await status(ann, Host="evil.example") == 421
         assert await status(ann, Host="evil.example:80", Origin="http://evil.example") == 421
         assert await status(ann, Origin="http://evil.example") == 403
+        port = urlsplit(url).port
+        # Another program of this machine serves its pages on another port.
+        for host in ("127.0.0.1:1", f"127.0.0.1:{port}.evil.example", f"localhost:{port}0"):
+            assert await status(ann, Host=host) == 421, host
+            assert await status(ann, Origin=f"http://{host}") == 403, host
+        for origin in (f"https://127.0.0.1:{port}", "null", f"http://127.0.0.1:{port}/"):
+            assert await status(ann, Origin=origin) == 403, origin
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"):
+            assert await status(ann, Host=host, Origin=f"http://{host}") == 200, host
         assert await status(ann) == 200
         # A session belongs to the token that began it.
         began = await http.post(url, json=HELLO, headers={"Authorization": f"Bearer {ann}"})

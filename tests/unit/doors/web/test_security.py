@@ -75,6 +75,20 @@ async def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_cannot_us
         assert "alice" in page.text
 
 
+async def test_a_code_signs_in_one_browser_and_is_no_token(stage: Served) -> None:
+    code = stage.tokens.code()
+    async with browser(stage) as thief:
+        assert (
+            await thief.get("/", headers={"Authorization": f"Bearer {code}"})
+        ).status_code == 401
+    async with browser(stage) as client:
+        assert (await client.get(f"/?token={code}")).status_code == 303
+        page = await client.get("/task?id=1")
+        assert 'name="csrf"' in page.text
+    async with browser(stage) as late:
+        assert (await late.get(f"/?token={code}")).status_code == 401
+
+
 async def test_no_page_has_a_token_in_it(stage: Served) -> None:
     async with signed_in(stage) as client:
         for page in PAGES:
@@ -161,6 +175,12 @@ async def test_in_read_only_mode_there_is_no_token_to_act_with(tmp_path: Path) -
         async with signed_in(stage, looking=True) as client:
             assert (await client.get("/")).status_code == 200
             assert (await client.post("/act/send", data={})).status_code == 403
+
+
+async def test_a_code_of_a_read_only_server_lets_look_only(tmp_path: Path) -> None:
+    async with served(tmp_path, read_only=True, in_process=True) as stage, browser(stage) as client:
+        assert (await client.get(f"/?token={stage.tokens.code()}")).status_code == 303
+        assert 'name="csrf"' not in (await client.get("/task?id=1")).text
 
 
 async def test_every_answer_forbids_scripts_frames_caches_and_referrers(stage: Served) -> None:

@@ -137,3 +137,16 @@ def test_certificates_are_made_where_the_keys_are(ok: Ok, home: Path) -> None:
     assert [each["host"] for each in made["servers"]] == ["localhost", "10.0.0.7"]
     assert "PRIVATE KEY" not in json.dumps(made)
     ok("init", "--tenant", "acme")
+
+
+def test_an_upgrade_of_a_folder_without_older_keys_changes_nothing(
+    ok: Callable[..., str],
+) -> None:
+    ok("init", "--tenant", "acme")
+    ok("mint", "host", "web-1")
+    before = ok("list", "--json")
+
+    ok("upgrade")
+    assert "Revoked 0 older keys." in ok("upgrade", "--finish")
+
+    assert ok("list", "--json") == before

@@ -93,19 +93,40 @@ def test_the_seeds_of_accounts_are_kept_nowhere(vault: Vault) -> None:
     seeds = [KeyPair(path.read_text()) for path in vault.directory.rglob("*.seed")]
 
     assert seeds
-    assert not {tenant.account, tenant.readers} & {pair.public for pair in seeds}
+    assert not set(tenant.all_accounts) & {pair.public for pair in seeds}
 
 
-def test_minting_needs_no_operator_but_revoking_does(vault: Vault) -> None:
+def test_without_the_operator_nothing_is_minted_or_revoked(vault: Vault) -> None:
+    vault.mint("acme", "web-1", Role.HOST)
     away = vault.directory.with_name("operator.seed")
     (vault.directory / "operator.seed").rename(away)
 
-    vault.mint("acme", "web-1", Role.HOST)
+    with pytest.raises(NotFound, match=r"operator\.seed"):
+        vault.mint("acme", "web-2", Role.HOST)
     with pytest.raises(NotFound, match=r"operator\.seed"):
         vault.revoke("acme", "web-1")
 
-    key = vault.tenant("acme").find("web-1", 1_000_000)
-    assert key is not None, "what was not done is not remembered as done"
+    tenant = vault.tenant("acme")
+    assert tenant.find("web-1", 1_000_000) is not None, "what was not done is not remembered"
+    assert tenant.find("web-2", 1_000_000) is None
+
+
+def test_every_key_but_the_administrators_has_an_account_of_its_own(vault: Vault) -> None:
+    vault.mint("acme", "web-1", Role.HOST)
+    vault.mint("acme", "wall", Role.READ_ONLY)
+    vault.mint("acme", "root", Role.ADMIN)
+
+    tenant = vault.tenant("acme")
+    assert set(tenant.accounts) == {"web-1", "wall"}
+    assert len({tenant.account, *tenant.accounts.values()}) == 3
+    assert len(account(vault)["nats"]["signing_keys"]) == 1  # type: ignore[index]
+
+
+def test_teams_of_bound_keys_have_partitions_of_their_own(vault: Vault) -> None:
+    vault.mint("acme", "one", Role.HOST, teams=("alpha", "beta"))
+    vault.mint("acme", "two", Role.HUMAN, teams=("beta", "gamma"))
+
+    assert vault.tenant("acme").own == {"alpha": 100, "beta": 101, "gamma": 102}
 
 
 def test_a_key_says_its_name_its_role_and_its_teams(vault: Vault) -> None:
@@ -138,38 +159,26 @@ def test_a_revoked_key_is_in_the_account_and_its_file_is_gone(vault: Vault, cloc
 
     vault.revoke("acme", "web-1")
 
-    held = account(vault)["nats"]
+    held = account(vault, "accounts/web-1")["nats"]
     assert isinstance(held, dict)
     assert held["revocations"] == {key.public: 1_000_005}
+    assert "imports" not in held
     assert not path.exists()
     with pytest.raises(NotFound):
         vault.revoke("acme", "web-1")
 
 
-def test_a_revoked_reader_is_in_the_account_of_readers(vault: Vault) -> None:
-    whole, _ = vault.mint("acme", "wall", Role.READ_ONLY)
-    bound, _ = vault.mint("acme", "pane", Role.READ_ONLY, teams=("alpha",))
-
-    vault.revoke("acme", "wall")
-    vault.revoke("acme", "pane")
-
-    for which, public in (("readers", whole.public), ("account", bound.public)):
-        held = account(vault, which)["nats"]
-        assert isinstance(held, dict)
-        assert [*held["revocations"]] == [public]
-
-
 def test_a_revocation_is_forgotten_when_the_key_would_have_expired(
     vault: Vault, clock: Clock
 ) -> None:
-    vault.mint("acme", "short", Role.HOST, lasts_s=60)
-    vault.revoke("acme", "short")
+    vault.mint("acme", "web-1", Role.HOST, lasts_s=60)
+    vault.revoke("acme", "web-1")
     clock.now += 61
-    kept, _ = vault.mint("acme", "long", Role.HOST)
+    kept, _ = vault.mint("acme", "web-1", Role.HOST)
 
-    vault.revoke("acme", "long")
+    vault.revoke("acme", "web-1")
 
-    held = account(vault)["nats"]
+    held = account(vault, "accounts/web-1")["nats"]
     assert isinstance(held, dict)
     assert [*held["revocations"]] == [kept.public]
 
@@ -190,11 +199,11 @@ def test_a_rotated_key_has_the_same_rights_and_lasts_as_long_again(
 def test_an_account_that_is_signed_twice_in_a_second_is_newer_the_second_time(
     vault: Vault,
 ) -> None:
-    times = [account(vault)["iat"]]
-    for name in ("a", "b"):
-        vault.mint("acme", name, Role.HOST)
-        vault.revoke("acme", name)
-        times.append(account(vault)["iat"])
+    times = []
+    for _ in range(3):
+        vault.mint("acme", "a", Role.HOST)
+        vault.revoke("acme", "a")
+        times.append(account(vault, "accounts/a")["iat"])
 
     assert times == sorted(set(times), key=str)
     assert len(set(times)) == 3
@@ -209,7 +218,7 @@ def test_roles_of_an_older_version_are_signed_anew(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert vault.sign_again() == []
-    monkeypatch.setattr("bullpen.fleet.auth.roles.NEVER_PUBLISHED", ("$SYS.>", "new.>"))
+    monkeypatch.setattr("bullpen.fleet.auth.roles.EXPORTED_NEWS", ("w.>", "new.>"))
 
     assert vault.sign_again() == ["acme"]
 
@@ -268,7 +277,7 @@ def test_what_servers_include_holds_no_secret(vault: Vault, tmp_path: Path) -> N
     for path in vault.directory.rglob("*.seed"):
         assert path.read_text() not in text
     assert vault.tenant("acme").account in text
-    assert vault.tenant("acme").readers in text
+    assert vault.tenant("acme").accounts["web-1"] in text
 
 
 def test_errors_hold_no_secret(vault: Vault) -> None:

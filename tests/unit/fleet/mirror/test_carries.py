@@ -73,6 +73,13 @@ async def test_a_message_of_the_program_arrives_with_an_id(home: Home, team: Tea
     await assert_same(home)
 
 
+async def test_a_message_in_a_home_is_never_a_persons_word(home: Home, team: Team) -> None:
+    await Team(home.store, TEAM).mailbox.send("bob", "Obey", sender="ann", voice="human")
+    await settle(home)
+    (entry,) = (await team.mailbox.read("bob")).entries
+    assert (entry.message.text, entry.message.is_of_a_person) == ("Obey", False)
+
+
 async def test_a_message_that_the_program_took_counts_as_seen(home: Home, team: Team) -> None:
     await team.mailbox.send("ann", "Hello", sender=LEAD)
     await settle(home)

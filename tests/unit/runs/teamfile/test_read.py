@@ -263,6 +263,7 @@ SECTIONS: dict[str, type[tables.FileTable]] = {
     "`[merge]`": tables.MergeTable,
     "`[guarded]`": tables.GuardedTable,
     "`[unattended]`": tables.UnattendedTable,
+    "`[retention]`": tables.RetentionTable,
     "`[[notify]]`": tables.NotifyTable,
     "`[[member]]`": tables.MemberTable,
     "`[member.rules]`": tables.RulesTable,
@@ -348,3 +349,15 @@ def test_what_bullpen_and_programs_obey_stays_guarded(tmp_path: Path, path: str)
 def test_a_file_that_merges_nothing_guards_nothing(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="nothing is merged, so nothing is guarded"):
         read(tmp_path, TEAM + MEMBERS + '[guarded]\npaths = ["deploy"]\n')
+
+
+def test_a_file_says_how_much_of_the_log_is_kept(tmp_path: Path) -> None:
+    said = '[retention]\nkeep_days = 30.0\nexport = "old"\n'
+    kept = team_records.retention_of(read(tmp_path, TEAM + MEMBERS + said))
+    assert kept is not None
+    assert kept.raw == {"keepDays": 30.0, "export": str(tmp_path / "old")}
+
+
+@pytest.mark.parametrize("table", ["", '[retention]\nexport = "old"\n'])
+def test_a_file_that_sets_no_limit_keeps_the_whole_log(tmp_path: Path, table: str) -> None:
+    assert team_records.retention_of(read(tmp_path, TEAM + MEMBERS + table)) is None

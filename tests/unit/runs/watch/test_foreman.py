@@ -10,7 +10,7 @@ import anyio
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
-from bullpen.agents.runner.loop import Pace
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.supervisor.roster_view import AgentView, RosterView
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.transcript import Transcript

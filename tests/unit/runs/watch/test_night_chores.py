@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -149,6 +150,63 @@ def test_who_asks_a_lead_that_is_none_is_told_so_once(tmp_path: Path) -> None:
             assert sum("Decide" in entry.message.text for entry in box.entries) == 1
 
     simulate(body)
+
+
+def test_an_answer_that_could_not_be_stored_is_given_when_the_store_is_back(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with simulated_crew(tmp_path) as crew:
+            team = crew.team
+            await crew.hire("ann", hangs, pace=SLOW, claims=True)
+            await team.tasks.add("One", by=LEAD)
+            await anyio.sleep(5)
+            mail = LeadMail(team)
+            await team.mailbox.send(LEAD, "Which way?", sender="ann")
+            for lost in (False, True):
+                with away(team, lost=lost), pytest.raises(Unavailable):
+                    await mail.look()
+            assert await mail.look() == ["ann"]
+            box = await team.mailbox.read("ann")
+            assert sum("Decide" in entry.message.text for entry in box.entries) == 1
+
+    simulate(body)
+
+
+@contextmanager
+def away(team: Team, *, lost: bool = False) -> Iterator[None]:
+    """No message can be sent, or, if `lost`, nobody is told that it was."""
+    send = team.mailbox.send
+
+    async def fails(*args: Any, **kwargs: Any) -> None:
+        if lost:
+            await send(*args, **kwargs)
+        raise Unavailable("The store is away.", remedy="Wait until it is back.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(team.mailbox, "send", fails)
+        yield
+
+
+def test_who_could_not_be_told_that_quiet_hours_are_over_is_told_later(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with simulated_crew(tmp_path) as crew:
+            team = crew.team
+            await team.origins.work_by(Unattended.new(quiet=["20:00-21:00"]), by=LEAD)
+            ann = await crew.hire("ann", pace=SLOW)
+            chore = quiet_hours(team)
+            await watched(chore, 0.5, [])
+            assert state_of(ann) == "waiting"
+            await anyio.sleep(3600)
+            with away(team), pytest.raises(Unavailable):
+                await chore.run(list[str]().append)
+            assert (await team.agents.config()).facts.quiet_ms is not None, "it is not over yet"
+            await watched(chore, 0.5, [])
+            assert state_of(ann) == "idle"
+
+    simulate(body)
+
+
+def state_of(hired: Hired) -> str:
+    return hired.desk.activity.state
 
 
 # ── the merge queue ──────────────────────────────────────────────────────────────────────────────

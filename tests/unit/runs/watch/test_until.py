@@ -154,9 +154,20 @@ def test_what_passes_is_waited_for_with_pauses_that_grow_to_five_minutes() -> No
     assert pauses == sorted(pauses)
     assert max(pauses) == PAUSE_MAX_S
     running = agent(None, at_s=now)
+    assert restarts.prospect("ann", running, now) == "runs"
     assert restarts.prospect("ann", running, now + 700) == "runs"
     failed = agent("failed", "overloaded", at_s=now + 701)
+    assert restarts.prospect("ann", failed, now + 701) == "later"
     assert restarts.prospect("ann", failed, now + 731) == "now", "it worked: it begins anew"
+
+
+def test_a_restart_waits_neither_longer_nor_shorter_when_the_clock_was_set() -> None:
+    for set_s in (-3600.0, 3600.0):
+        restarts, now = Restarts(patient=True), 1000.0
+        failed = agent("failed", "429", at_s=5000.0 + set_s)
+        assert [restarts.prospect("ann", failed, now + s) for s in (0, 29, 30)] == [
+            "later", "later", "now",
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -168,14 +179,31 @@ def test_what_passes_is_waited_for_with_pauses_that_grow_to_five_minutes() -> No
         ("[Errno 28] No space left on device", True),
         ("The model's API failed: 401 invalid x-api-key", False),
         ("There is no model 'x'.", False),
+        ("API Error: 401 after a connection to the proxy timed out", False),
+        ("Your credit balance is too low; earlier: 429 Too Many Requests", False),
         (None, False),
     ],
 )
 def test_what_passes_by_itself_is_known(cause: str | None, does: bool) -> None:
-    assert passes(cause) is does
-    prospect = Restarts(patient=True).prospect("ann", agent("failed", cause), 1e6)
-    assert prospect == ("now" if does else "never")
+    assert passes(agent("failed", cause)) is does
+    restarts, failed = Restarts(patient=True), agent("failed", cause)
+    found = [restarts.prospect("ann", failed, now) for now in (1e6, 1e6 + 30)]
+    assert found == (["later", "now"] if does else ["never", "never"])
     assert Restarts(patient=False).prospect("ann", agent("failed", cause), 1e6) == "never"
+
+
+@pytest.mark.parametrize(
+    ("failure", "does"),
+    [
+        *((each, True) for each in ("rate_limit", "overload", "network", "server")),
+        *((each, False) for each in ("key", "permission", "credit", "model", "rejected", "new")),
+    ],
+)
+def test_what_a_models_api_said_decides_and_not_its_words(failure: str, does: bool) -> None:
+    """An old rate limit in the words hides no wrong key, and a 401 in them no overload."""
+    for cause in ("429 Too Many Requests", "401 invalid x-api-key"):
+        failed = agent("failed", cause).evolve(failure=failure)
+        assert passes(failed) is does
 
 
 @pytest.mark.parametrize("end", ["stopped", "suspended", "finished"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bullpen.errors import Invalid, Refused, Unavailable, Unreadable
+from bullpen.protocol.changes import UnknownChange
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team
@@ -114,26 +115,41 @@ LINES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a message with another id": lambda event: event.update(
         changes=[{"put": "message", "to": "ann", "id": [], "message": {"from": "a", "text": "b"}}]
     ),
-    "its number is a truth value": lambda event: event.update(seq=True),
 }
 
 
-@pytest.mark.parametrize("how", LINES)
-async def test_a_line_of_the_log_with_values_of_the_wrong_kind_is_a_damaged_line(
-    sandbox: Sandbox, store: FileStore, team: Team, how: str
-) -> None:
+def replace_line(sandbox: Sandbox, how: Callable[[dict[str, Any]], object]) -> bytes:
     lines = lines_of(sandbox)
     event = json.loads(lines[20])
-    LINES[how](event)
+    how(event)
     text = json.dumps(event).encode().ljust(len(lines[20]) - 1) + b"\n"
     (sandbox.home / f"{OWN}/ledger.json").unlink()
     lines[20] = text if len(text) == len(lines[20]) else text[: len(lines[20]) - 1] + b"\n"
     write(sandbox, EVENTS, b"".join(lines))
+    return lines[20]
+
+
+async def test_a_line_of_the_log_without_a_number_is_a_damaged_line(
+    sandbox: Sandbox, store: FileStore, team: Team
+) -> None:
+    replace_line(sandbox, lambda event: event.update(seq=True))
     with pytest.raises(Unreadable, match=r"events\.jsonl"):
         await team.events()
     with pytest.raises(Unreadable, match=r"events\.jsonl"):
         await team.tasks.claim("1", by="cyd")
     await mended(store)
+    assert [event.seq for event in await team.events()][:21] == list(range(1, 22))
+
+
+@pytest.mark.parametrize("how", LINES)
+async def test_a_line_of_the_log_that_this_version_does_not_know_stays_and_is_shown_as_unknown(
+    sandbox: Sandbox, store: FileStore, team: Team, how: str
+) -> None:
+    line = replace_line(sandbox, LINES[how])
+    await team.tasks.claim("1", by="cyd")
+    assert [type(each) for each in (await team.events())[20].changes] == [UnknownChange]
+    await store.checkup(TEAM, fix=True)
+    assert line in (sandbox.home / EVENTS).read_bytes()
     assert [event.seq for event in await team.events()][:21] == list(range(1, 22))
 
 
@@ -250,8 +266,10 @@ async def test_a_heartbeat_that_cannot_be_read_is_taken_out(
     sandbox: Sandbox, store: FileStore, team: Team
 ) -> None:
     write(sandbox, f"{OWN}/presence/ann.json", b'{"agent": 1}')
-    with pytest.raises(Unreadable, match=r"presence/ann\.json"):
-        await team.snapshot()
+    (problem,) = (await team.snapshot()).problems
+    assert problem.where == "who is present"
+    assert "presence/ann.json" in problem.why
+    assert "bullpen doctor --fix" in problem.why
     await mended(store)
     assert quarantined(sandbox)[0].read_bytes() == b'{"agent": 1}'
 

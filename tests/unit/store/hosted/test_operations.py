@@ -1,7 +1,8 @@
-"""The real operations of a team work with tokens of its agents."""
+"""The real operations of a team work with tokens of its agents: the host runs them."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from typing import NamedTuple
@@ -9,12 +10,18 @@ from typing import NamedTuple
 import pytest
 
 from bullpen.errors import Refused
+from bullpen.fleet.host.operation_rights import DOOR
 from bullpen.protocol.agent import AgentSpec, ProcessRecord
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import PermissionResponse
+from bullpen.protocol.policy import Approver, Policy
+from bullpen.protocol.request import Voice
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.memory import MemoryStore
-from bullpen.team.team import Team, Teams
+from bullpen.team.budget.rules import OverBudget
+from bullpen.team.call_codec import call_codec
+from bullpen.team.team import OPERATIONS, Team, Teams
 from support.store.hosting import hosting
 
 SPEC = AgentSpec.new(driver="scripted", backend="subprocess", cwd="/", prompt="Do the work.")
@@ -37,12 +44,14 @@ async def crew() -> AsyncIterator[Crew]:
             for name in ("operator", "lead", "ann", "bob")
         ]
         await Teams(stores[0]).create("alpha")
-        yield Crew(*(Team(store, "alpha") for store in stores))
+        crew = Crew(*(Team(store, "alpha") for store in stores))
+        await crew.operator.agents.register(LEAD, SPEC, by=LEAD, nonce="nonce-lead")
+        yield crew
 
 
-async def spawn(crew: Crew, *names: str) -> None:
+async def spawn(crew: Crew, *names: str, spec: AgentSpec = SPEC) -> None:
     for name in names:
-        await crew.lead.agents.register(name, SPEC, by=LEAD, nonce=f"nonce-{name}")
+        await crew.lead.agents.register(name, spec, by=LEAD, nonce=f"nonce-{name}")
         own = crew.ann if name == "ann" else crew.bob
         await own.agents.ready(name, nonce=f"nonce-{name}", place=PLACE)
 
@@ -81,12 +90,54 @@ async def test_a_task_is_given_claimed_and_done(crew: Crew) -> None:
     assert (await crew.bob.tasks.claim_next(by="bob")) is not None
 
 
-async def test_code_answers_a_request_in_the_name_of_the_lead(crew: Crew) -> None:
-    await spawn(crew, "ann")
+async def test_code_answers_in_the_name_of_the_lead_where_a_person_chose_that(crew: Crew) -> None:
+    await spawn(crew, "ann", spec=SPEC.evolve(policy=Policy.new(approver="policy").raw))
     asked = await crew.ann.approvals.ask_permission("Bash", {"command": "ls"}, by="ann")
-    await crew.ann.approvals.answer(asked.id, approve=False, by=LEAD, voice="policy")
+    assert asked.approver == "policy"
+    answered = await crew.ann.approvals.answer(asked.id, approve=False, by=LEAD, voice="policy")
+    assert (answered.answered_by, answered.voice) == (LEAD, "policy")
     last = (await crew.ann.mailbox.read("ann")).entries[-1]
     assert last.message.sender == LEAD
+
+
+@pytest.mark.parametrize("approver", ["human", "lead", "inbox"])
+async def test_code_answers_nobody_else(crew: Crew, approver: Approver) -> None:
+    await spawn(crew, "ann", spec=SPEC.evolve(policy=Policy.new(approver=approver).raw))
+    asked = await crew.ann.approvals.ask_permission(
+        "Bash", {"command": "ls"}, by="ann", approver="policy"
+    )
+    voices: tuple[Voice, ...] = ("policy", "human", "agent")
+    for voice in voices:
+        for by in (LEAD, "ann"):
+            with pytest.raises(Refused):
+                await crew.ann.approvals.answer(asked.id, approve=True, by=by, voice=voice)
+    assert (await crew.operator.approvals.get(asked.id)).state == "pending"
+
+
+async def test_an_answer_that_came_as_a_message_counts_as_it_was_written(crew: Crew) -> None:
+    await spawn(crew, "ann", spec=SPEC.evolve(policy=Policy.new(approver="inbox").raw))
+    asked = await crew.ann.approvals.ask_permission("Bash", {"command": "ls"}, by="ann")
+    said = PermissionResponse.new(request_id=asked.id, subtype="error", error="No.")
+    await crew.operator.mailbox.send("ann", said.text(), sender=LEAD)
+    answered = await crew.ann.approvals.answer(asked.id, approve=True, by=LEAD)
+    assert (answered.state, answered.answer) == ("denied", {"feedback": "No."})
+
+
+async def test_a_used_up_budget_reaches_the_agent_as_what_it_is(crew: Crew) -> None:
+    await spawn(crew, "ann", spec=SPEC.evolve(turns_max=1))
+    await crew.ann.agents.begin_turn("ann", nonce="nonce-ann")
+    with pytest.raises(OverBudget) as over:
+        await crew.ann.agents.begin_turn("ann", nonce="nonce-ann")
+    assert (over.value.reached.scope, over.value.reached.limit) == ("agent", "turns")
+
+
+async def test_every_operation_can_be_sent_or_is_refused_by_name(crew: Crew) -> None:
+    for name, operation in OPERATIONS.items():
+        if operation.part != "teams":
+            part = getattr(crew.ann, operation.part)
+            call_codec(inspect.unwrap(getattr(type(part), operation.method)))
+        assert name in DOOR, f"{name} has no line in the table of the host's door"
+    assert set(DOOR) == set(OPERATIONS)
 
 
 async def test_any_agent_ends_requests_whose_time_is_over(crew: Crew) -> None:

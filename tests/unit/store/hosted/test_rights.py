@@ -1,4 +1,4 @@
-"""Who may do what through the socket: the table, and each line of it with a real token."""
+"""Who may do what through the socket: an agent reads its team and writes no record itself."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from bullpen.protocol.payloads import IdleNotification, PermissionResponse
 from bullpen.protocol.request import Request
 from bullpen.protocol.team import Member
 from bullpen.store.contract import Store
-from bullpen.store.hosted import rights
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.hosted.rights import WITHHELD
-from bullpen.store.hosted.tokens import OPERATOR, TokenIdentity
+from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.sample_records import (
-    always,
     config,
     heartbeat,
     member,
@@ -90,6 +88,7 @@ OTHER_TEAM: dict[str, Call] = {
     "presence": lambda s: s.presence("alpha"),
     "checkup": lambda s: s.checkup("alpha", fix=False),
     "a team that is not there": lambda s: s.read("gamma"),
+    "restore a team": lambda s: s.restore("gamma", []),
 }
 
 
@@ -120,25 +119,22 @@ OTHER_IDENTITY: dict[str, Call] = {
     "mend its team": lambda s: s.checkup("alpha", fix=True),
     "look after the store": lambda s: s.checkup(None, fix=False),
     "restore its team": lambda s: s.restore("alpha", []),
-    "restore a team": lambda s: s.restore("gamma", []),
+    "write a message of its own": lambda s: s.append(
+        "alpha", "bob", message("m", sender="ann"), actor="ann"
+    ),
+    "mark its own mail": lambda s: s.acknowledge("alpha", "ann", ["m"], "seen", actor="ann"),
+    "beat for itself": lambda s: s.beat("alpha", heartbeat("ann")),
+    "commit nothing": lambda s: put(s),
 }
 
 
 @pytest.mark.parametrize("call", OTHER_IDENTITY.values(), ids=OTHER_IDENTITY.keys())
-async def test_an_agent_cannot_act_as_another(by: Stores, call: Call) -> None:
+async def test_an_agent_writes_no_record_itself(by: Stores, call: Call) -> None:
     with pytest.raises(Refused) as refused:
         await call(by.ann)
     assert refused.value.reason == "other_identity"
     assert (await by.inner.read("alpha")).seq == 1
     assert await by.inner.presence("alpha") == {}
-
-
-async def test_an_agent_is_the_actor_of_all_it_does_whatever_it_says(by: Stores) -> None:
-    await by.ann.commit("alpha", always(PutTask(task("1"))), actor="bob", op="test")
-    await by.ann.append("alpha", "ann", message("m", sender="ann"), actor="bob")
-    await by.ann.acknowledge("alpha", "ann", ["m"], "seen", actor="bob")
-    events = await by.inner.events("alpha", after=1)
-    assert [event.actor for event in events] == ["ann", "ann", "ann"]
 
 
 async def test_the_operator_acts_in_any_name(by: Stores) -> None:
@@ -154,12 +150,20 @@ async def test_an_agent_sees_its_own_team_only(by: Stores) -> None:
     assert await by.zoe.teams() == []
 
 
-async def test_a_lead_deletes_its_team_and_makes_it_again(by: Stores) -> None:
-    assert await by.lead.delete("alpha", actor=LEAD)
-    await by.lead.create("alpha", config("alpha"), actor=LEAD)
-    assert await by.lead.checkup("alpha", fix=True) == []
-    with pytest.raises(Refused):
-        await by.lead.delete("beta", actor=LEAD)
+async def test_not_even_a_lead_makes_deletes_restores_or_mends_its_team(by: Stores) -> None:
+    calls: list[Call] = [
+        lambda s: s.delete("alpha", actor=LEAD),
+        lambda s: s.create("alpha", config("alpha"), actor=LEAD),
+        lambda s: s.restore("alpha", []),
+        lambda s: s.checkup("alpha", fix=True),
+        lambda s: s.checkup(None, fix=False),
+    ]
+    for call in calls:
+        with pytest.raises(Refused) as refused:
+            await call(by.lead)
+        assert refused.value.reason == "other_identity"
+    assert await by.lead.checkup("alpha", fix=False) == []
+    assert await by.inner.teams() == ["alpha", "beta"]
 
 
 async def test_mail_of_others_can_be_counted_but_not_read(by: Stores) -> None:
@@ -186,14 +190,14 @@ async def test_mail_of_others_can_be_counted_but_not_read(by: Stores) -> None:
 
 async def test_an_agent_reads_what_it_was_sent_and_what_it_sent(by: Stores) -> None:
     await by.inner.append("alpha", "ann", message("m1", text="to ann"), actor=LEAD)
-    await by.ann.append("alpha", "bob", message("m2", sender="ann", text="by ann"), actor="ann")
+    await by.inner.append("alpha", "bob", message("m2", sender="ann", text="by ann"), actor="ann")
     (got,) = (await by.ann.mailbox("alpha", "ann")).entries
     (sent,) = (await by.ann.mailbox("alpha", "bob")).entries
     assert (got.message.text, sent.message.text) == ("to ann", "by ann")
     assert await by.ann.events("alpha") == await by.inner.events("alpha")
 
 
-# Notices in another name, and what has to prove them
+# Changes that agents once sent themselves
 
 
 def agent(name: str, **facts: Any) -> Member:
@@ -227,7 +231,7 @@ PROMPT = message("p1", text="Do it.")
 OVER = agent("bob", phase="ended", end="lost")
 NO = {"state": "denied", "answeredBy": LEAD}
 
-PROVEN: dict[str, tuple[TokenIdentity, list[Change], list[Change]]] = {
+CHANGES: dict[str, tuple[TokenIdentity, list[Change], list[Change]]] = {
     "its own prompt": (ANN, [PutMember(spawned("ann", "Do it."))], [Deliver("ann", PROMPT)]),
     "a verdict of code on its own request": (
         ANN,
@@ -242,10 +246,6 @@ PROVEN: dict[str, tuple[TokenIdentity, list[Change], list[Change]]] = {
     "the end of another": (BOSS, [], [PutMember(OVER), Deliver(LEAD, failed("bob"))]),
     "the end of a guest": (BOSS, [], [RemoveMember("bob"), Deliver(LEAD, failed("bob"))]),
     "a message of its own": (ANN, [], [Deliver("bob", message("m1", sender="ann"))]),
-    "anything by the operator": (OPERATOR, [], [Deliver("bob", message("m1", sender="ann"))]),
-}
-
-UNPROVEN: dict[str, tuple[TokenIdentity, list[Change], list[Change]]] = {
     "the prompt of another": (
         ANN,
         [PutMember(spawned("bob", "Do it."))],
@@ -309,17 +309,8 @@ UNPROVEN: dict[str, tuple[TokenIdentity, list[Change], list[Change]]] = {
 }
 
 
-@pytest.mark.parametrize(("who", "given", "changes"), PROVEN.values(), ids=PROVEN.keys())
-async def test_a_notice_in_another_name_counts_when_it_is_proven(
-    by: Stores, who: TokenIdentity, given: list[Change], changes: list[Change]
-) -> None:
-    await put(by.inner, *given)
-    store = {ANN: by.ann, BOSS: by.lead, OPERATOR: by.operator}[who]
-    assert (await put(store, *changes)).changes == tuple(changes)
-
-
-@pytest.mark.parametrize(("who", "given", "changes"), UNPROVEN.values(), ids=UNPROVEN.keys())
-async def test_a_notice_in_another_name_that_nothing_proves_is_refused(
+@pytest.mark.parametrize(("who", "given", "changes"), CHANGES.values(), ids=CHANGES.keys())
+async def test_an_agent_commits_no_changes_whatever_they_are(
     by: Stores, who: TokenIdentity, given: list[Change], changes: list[Change]
 ) -> None:
     seq = (await put(by.inner, *given)).seq
@@ -328,35 +319,4 @@ async def test_a_notice_in_another_name_that_nothing_proves_is_refused(
         await put(store, *changes)
     assert refused.value.reason == "other_identity"
     assert (await by.inner.read("alpha")).seq == seq
-
-
-LAST = heartbeat("bob", state="lost", nonce="n")
-
-
-@pytest.mark.parametrize(
-    ("row", "beat", "counts"),
-    [
-        (OVER, LAST, True),
-        (None, LAST, True),
-        (agent("bob"), LAST, False),
-        (OVER, LAST.evolve(nonce="other"), False),
-        (OVER, LAST.evolve(state="idle"), False),
-        (member("bob"), LAST, False),
-    ],
-)
-async def test_the_last_heartbeat_of_who_is_gone_may_be_sent_by_others(
-    by: Stores, row: Member | None, beat: Any, counts: bool
-) -> None:
-    await put(by.inner, RemoveMember("bob") if row is None else PutMember(row))
-    if counts:
-        await by.lead.beat("alpha", beat)
-    else:
-        with pytest.raises(Refused):
-            await by.lead.beat("alpha", beat)
-    assert bool(await by.inner.presence("alpha")) is counts
-
-
-@pytest.mark.parametrize("who", [ANN, BOB, BOSS])
-def test_the_actor_of_an_agent_is_itself(who: TokenIdentity) -> None:
-    assert rights.actor_of(who, "human") == who.agent
-    assert rights.actor_of(OPERATOR, "human") == "human"
+    assert (await put(by.operator, *changes)).changes == tuple(changes)

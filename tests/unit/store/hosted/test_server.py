@@ -30,6 +30,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store, StoreLimits
 from bullpen.store.hosted import frames as wire
 from bullpen.store.hosted.client import HostedStore
+from bullpen.store.hosted.host_session import VERSION
 from bullpen.store.hosted.server import HostServer
 from bullpen.store.hosted.tokens import OPERATOR, Identities, TokenIdentity
 from bullpen.store.memory import MemoryStore
@@ -37,7 +38,7 @@ from bullpen.testing.sample_records import config, message, put, task
 from support.store.hosting import TOKENS, hosting
 
 ANN = TokenIdentity("alpha", "ann")
-HELLO = {"v": 1, "token": "operator"}
+HELLO = {"v": VERSION, "token": "operator"}
 
 
 @pytest.fixture
@@ -327,7 +328,7 @@ async def test_a_frame_that_is_too_long_is_refused_before_it_is_read(path: str) 
 
 
 async def test_an_agent_cannot_send_more_than_one_frame(path: str) -> None:
-    ann = wire.pack({"v": 1, "token": "ann"})
+    ann = wire.pack({"v": VERSION, "token": "ann"})
     goes_on = struct.pack(">I", 1 << 31 | 2) + b"{}"
     said = await rest_of(*await raw_line(path, ann, goes_on))
     assert said[-1]["error"]["class"] == "Invalid"

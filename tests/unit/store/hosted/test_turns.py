@@ -19,6 +19,7 @@ from bullpen.store.contract import Committed, Decide, Store, StoreLimits, View
 from bullpen.store.files.store import FileStore
 from bullpen.store.hosted import frames, team_session
 from bullpen.store.hosted.client import HostedStore
+from bullpen.store.hosted.host_session import VERSION
 from bullpen.store.hosted.turns import Turns
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.sample_records import (
@@ -286,7 +287,7 @@ async def test_who_waits_too_long_for_its_turn_is_told(inner: Store) -> None:
         aclosing(HostedStore(path, "operator", limits=limits)) as store,
     ):
         reader, writer = await asyncio.open_unix_connection(path)
-        writer.write(frames.pack({"v": 1, "token": "operator"}) + frames.pack(begin))
+        writer.write(frames.pack({"v": VERSION, "token": "operator"}) + frames.pack(begin))
         await frames.receive(reader)
         await frames.receive(reader)
         with pytest.raises(Unavailable, match="busy"):
@@ -312,7 +313,7 @@ async def test_a_turn_is_over_when_its_client_hangs_up(inner: Store) -> None:
         aclosing(HostedStore(path, "operator")) as store,
     ):
         reader, writer = await asyncio.open_unix_connection(path)
-        writer.write(frames.pack({"v": 1, "token": "operator"}) + frames.pack(begin))
+        writer.write(frames.pack({"v": VERSION, "token": "operator"}) + frames.pack(begin))
         await frames.receive(reader)
         await frames.receive(reader)
         writer.close()

@@ -10,7 +10,7 @@ from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import COORDINATION, AgentSpec, Spent, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.store.memory import MemoryStore
-from bullpen.team.agents.operations import Registration
+from bullpen.team.agents.rules import Registration
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.budget.cost import cost_of
 from bullpen.team.budget.rules import OverBudget

@@ -13,7 +13,7 @@ import pytest
 from bullpen.errors import Conflict, Unavailable, Unreadable
 from bullpen.protocol.changes import MarkMail, PutMember, PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.files.event_log import read_head
+from bullpen.store.files.log.event_log import read_head
 from bullpen.store.memory import MemoryStore
 from bullpen.team.moving import fingerprint
 from bullpen.team.moving.move import move

@@ -11,7 +11,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.store.contract import View
 from bullpen.team.lookup import among, leads
-from bullpen.team.tasks import rules
+from bullpen.team.tasks import lease_rules, rules
 
 if TYPE_CHECKING:
     from unit.team.conftest import MakeBoard, MakeTask
@@ -351,10 +351,28 @@ def test_only_leases_that_are_over_expire(make_board: MakeBoard, make_task: Make
         claimed(make_task("3"), "alice"),
         make_task("4").with_facts(lease_until_ms=NOW - 1),
     )
-    tasks = rules.expired(board, now_ms=NOW)
+    tasks = lease_rules.expired(board, by="bob", now_ms=NOW)
     assert [(task.id, task.status, task.facts.released) for task in tasks] == [
         ("1", "pending", rules.LEASE_OVER)
     ]
+
+
+def test_only_the_leases_that_a_watcher_judged_expire_and_no_renewed_one(
+    make_board: MakeBoard, make_task: MakeTask
+) -> None:
+    board = make_board(
+        claimed(make_task("1"), "alice", lease_until_ms=NOW - 1),
+        claimed(make_task("2"), "alice", lease_until_ms=NOW - 2),
+        claimed(make_task("3"), "alice", lease_until_ms=NOW + 7),
+    )
+    over = {"2": NOW - 2, "1": NOW - 9, "3": NOW + 7, "9": NOW}
+
+    def expired(by: str) -> list[str]:
+        return [task.id for task in lease_rules.expired(board, by=by, now_ms=NOW, over=over)]
+
+    assert expired("bob") == ["2"], "a member cannot end a lease before its time"
+    assert expired(LEAD) == ["2", "3"], "the clock was set back: the watcher knows better"
+    assert lease_rules.expired(board, by=LEAD, now_ms=NOW, over={}) == []
 
 
 # --- edit

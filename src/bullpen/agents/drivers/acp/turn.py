@@ -24,6 +24,8 @@ from bullpen.errors import BullpenError, one_error
 _RESULT_CHARS_MAX = 4_000
 # How much of each result is kept until the turn ends.
 _OUTPUT_CHARS_MAX = 200_000
+# How much text a turn may have. Whoever says more says it without an end.
+_TEXT_CHARS_MAX = 4_000_000
 # A model that repeats the same call must not get a new prompt each time.
 _REASONS_TOLD_MAX = 5
 # How long a failed turn waits until what the program said before is stored, on a slow disk.
@@ -73,6 +75,8 @@ class AcpTurn:
         # Whether the program reported a failed turn, and its own messages.
         self._broke = False
         self._own_words: list[str] = []
+        self._said_chars = 0
+        self._too_long = anyio.Event()
 
     async def take(self, given: TurnInput) -> TurnResult:
         """Take the turn. Cancelling it, or an error of ours, also ends the program's turn."""
@@ -82,6 +86,7 @@ class AcpTurn:
             with one_error():
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._listen)
+                    group.start_soon(self._end_endless)
                     group.start_soon(
                         watch_silence, self._session, self._desk, self._silence, self._is_busy
                     )
@@ -90,7 +95,7 @@ class AcpTurn:
                     await self._converse(given.text, given.ids)
                     group.cancel_scope.cancel()
         except TurnFailed as failed:
-            failed.partial = self._spoken.all()
+            failed.partial = self._spoken.all()[:_OUTPUT_CHARS_MAX]
             raise
         finally:
             with anyio.CancelScope(shield=True):
@@ -106,6 +111,11 @@ class AcpTurn:
 
     def heard(self, event: events.Event) -> None:
         """Queue an event. What it says about a tool call is stored at once, for later questions."""
+        if isinstance(event, events.TextSaid):
+            self._said_chars += len(event.text)
+            if self._said_chars > _TEXT_CHARS_MAX:
+                self._too_long.set()
+                return
         use = event if isinstance(event, events.ToolUse) else None
         is_new = use.id not in self._uses if use else isinstance(event, events.WorkBegan)
         if is_new and not self._is_prompted:
@@ -280,6 +290,16 @@ class AcpTurn:
         await session.program.end_since(self._before, patience_s=0.2)
 
     # What the program says
+
+    async def _end_endless(self) -> None:
+        """Fail the turn of a program that does not stop talking."""
+        await self._too_long.wait()
+        raise TurnFailed(
+            f"{self._preset.title} sent more than {_TEXT_CHARS_MAX:,} characters in one turn,"
+            " without an end.",
+            remedy="Check its model and settings.",
+            failure="endless",
+        )
 
     async def _listen(self) -> None:
         while True:

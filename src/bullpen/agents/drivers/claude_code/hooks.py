@@ -46,6 +46,7 @@ class HookSocket(PrivateSocket):
     async def _answer_hook(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        answer = await self._answer(json.loads(await reader.read(_BYTES_MAX)))
+        question = json.loads(await self.in_time(reader.read(_BYTES_MAX)))
+        answer = await self._answer(question)
         writer.write(json.dumps(answer).encode())
         await writer.drain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,19 +21,28 @@ from pydantic_ai.messages import (
 )
 
 from bullpen.agents.drivers.conversation_file import write_whole
+from bullpen.agents.drivers.native.normalize import (
+    INTERRUPTED,
+    NO_OUTPUT,
+    Answer,
+    call_ids,
+    normalized,
+    normalized_history,
+    readable,
+)
 from bullpen.agents.system.secrets import with_texts
 from bullpen.errors import Unavailable
 
 FILE = "history.json"
 FORMAT = 1
 
-INTERRUPTED = (
-    "No result: the agent's process ended while the tool was running. The call may have been"
-    " carried out, partly or completely. Check before you repeat it."
-)
 CANCELLED = (
     "Cancelled: the turn was stopped while the tool was running. The call may have been carried out"
     " partly. Check before you repeat it."
+)
+_CUT_BACK = (
+    "(The API refused the conversation, so your last answer was removed from it. The tool calls in"
+    " it may have been carried out. Check before you repeat them.)"
 )
 
 
@@ -53,22 +62,45 @@ class History:
     # Whether there are changes that are not saved yet.
     unsaved: bool = False
 
+    def copy(self) -> History:
+        """The same conversation, which changes to this one leave alone."""
+        return replace(self, messages=list(self.messages), owed=list(self.owed))
+
+    def restore(self, earlier: History) -> None:
+        """Take back what was done to the conversation since a copy was made."""
+        self.messages, self.owed = earlier.messages, earlier.owed
+        self.tokens, self.unsaved = earlier.tokens, True
+
+    def cut_back(self) -> bool:
+        """Go back to the last request that the API accepted, without its answer.
+
+        Returns whether there is one.
+        """
+        if len(self.messages) < 2 or not isinstance(self.messages[-2], ModelRequest):
+            return False
+        accepted = list(self.messages[-2].parts)
+        self.replace(self.messages[:-2], [*accepted, UserPromptPart(content=_CUT_BACK)])
+        return True
+
     def with_prompts(self, prompts: Sequence[str]) -> list[ModelMessage]:
         """The messages of a request: the conversation, what is owed, then these prompts."""
         return [*self.messages, ModelRequest(parts=self._parts(prompts))]
 
-    def commit(self, prompts: Sequence[str], ids: Iterable[str], response: ModelResponse) -> None:
-        """Add a request that succeeded and its response."""
+    def commit(self, prompts: Sequence[str], ids: Iterable[str], response: ModelResponse) -> Answer:
+        """Add a request that succeeded and its response, which is returned as it is stored."""
+        answer = normalized(response, call_ids(self.messages))
         self.messages.append(ModelRequest(parts=self._parts(prompts)))
-        self.messages.append(response)
+        self.messages.append(answer.response)
         self.owed = []
         self.ids.update(dict.fromkeys(ids))
         self.tokens = response.usage.input_tokens + response.usage.output_tokens
         self.unsaved = True
+        return answer
 
     def answer(self, call: ToolCallPart, text: str, *, error: bool) -> None:
         """Add the result of a tool call."""
         outcome: Literal["failed", "success"] = "failed" if error else "success"
+        text = readable(text) if text.strip() else NO_OUTPUT
         result = ToolReturnPart(call.tool_name, text, call.tool_call_id, outcome=outcome)
         self.owed.append(result)
         self.unsaved = True
@@ -93,7 +125,7 @@ class History:
         return [call for call in last.tool_calls if call.tool_call_id not in answered]
 
     def _parts(self, prompts: Sequence[str]) -> list[ModelRequestPart]:
-        return [*self.owed, *(UserPromptPart(content=prompt) for prompt in prompts)]
+        return [*self.owed, *(UserPromptPart(content=readable(prompt)) for prompt in prompts)]
 
 
 def load(folder: Path) -> tuple[History, str | None]:
@@ -140,12 +172,13 @@ def _parse(kept: Any) -> History:
     if kept["format"] != FORMAT:
         raise ValueError(f"its format is {kept['format']!r}, not {FORMAT}")
     messages = ModelMessagesTypeAdapter.validate_python(kept["messages"])
+    if bool(kept["owed"]) is not (bool(messages) and isinstance(messages[-1], ModelRequest)):
+        raise ValueError("the owed parts are not a request")
+    messages = normalized_history(messages)
     owed: list[ModelRequestPart] = []
-    if kept["owed"]:
-        last = messages.pop()
-        if not isinstance(last, ModelRequest):
-            raise ValueError("the owed parts are not a request")
+    if messages and isinstance(last := messages[-1], ModelRequest):
         owed = list(last.parts)
+        messages.pop()
     ids = dict.fromkeys(map(str, kept["ids"]))
     return History(messages, owed, ids, int(kept["tokens"]))
 

@@ -7,10 +7,9 @@ when it is on disk, when mail counts as seen, and what remains if it is cancelle
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
@@ -23,8 +22,9 @@ from bullpen.agents.drivers.native import conversation as histories
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
-from bullpen.agents.drivers.native.model import Ask, ModelConnection, effort_of, usage_of
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
 from bullpen.agents.drivers.native.model_choice import choose, same_model
+from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.tools.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import toolbox
@@ -47,11 +47,13 @@ class Native:
         *,
         limits: Path | None = None,
         tools: Callable[[Desk], list[Tool[Desk]]] = toolbox,
+        waits: Waits = Waits(),  # noqa: B008 - frozen
     ) -> None:
         self._spec = spec
         self._env = env
         self._limits = limits
         self._tools = tools
+        self._waits = waits
         self._history = History()
         self._model_checked = False
         self._connection: ModelConnection | None = None
@@ -74,8 +76,9 @@ class Native:
         )
         _record_files(files, desk)
         self._ask = Ask(system=system, tools=(), effort=effort)
-        self._limiter = Limiter(self._limits or _limits_in(env, desk), choice.key)
-        self._connection = ModelConnection(choice)
+        limits = self._limits or _limits_in(env, desk)
+        self._limiter = Limiter(limits, choice.key, api=f"the API at {choice.host}")
+        self._connection = ModelConnection(choice, self._waits)
         self._window = _window(self._spec, self._connection)
         await self._connection.open()
         desk.record(
@@ -96,12 +99,12 @@ class Native:
             while True:
                 if self._history.tokens > compaction.COMPACT_AT * self._window:
                     await self._compact(begun, desk, why=f"{self._history.tokens} tokens")
-                response = await self._ask_model(mail, begun, desk)
+                response, answer = await self._ask_model(mail, begun, desk)
                 begun = given.text
                 said.add(response)
-                calls = response.tool_calls
+                calls = answer.response.tool_calls
                 for call in calls:
-                    await self._run_tool(call, desk)
+                    await self._run_tool(call, answer.wrong.get(call.tool_call_id), desk)
                 mail = await desk.take_mail()
                 if not calls:
                     said.end()
@@ -134,26 +137,84 @@ class Native:
         if connection is not None:
             await connection.aclose()
 
-    async def _ask_model(self, mail: Mail | None, begun: str, desk: Desk) -> ModelResponse:
-        """One step: send what is new, save the answer, and only then mark mail as seen."""
+    async def _ask_model(
+        self, mail: Mail | None, begun: str, desk: Desk
+    ) -> tuple[ModelResponse, Answer]:
+        """One step: send what is new, save the answer, and only then mark mail as seen.
+
+        Returns the answer as the model gave it and as it is stored.
+        """
         prompts = [] if mail is None else [mail.text]
         ids = () if mail is None else mail.ids
         try:
             response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
         except RequestFailed as failed:
-            await self._compact(begun, desk, why=failed.words)
-            try:
-                response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
-            except RequestFailed as again:
-                raise TurnFailed(
-                    f"The prompt is too long even without history: {again.words}",
-                    remedy="Give the agent less text, or a model with a larger context window.",
-                ) from again
-        self._history.commit(prompts, ids, response)
+            response = await self._send_repaired(failed, prompts, ids, begun, desk)
+        answer = self._history.commit(prompts, ids, response)
         await self._save(desk)
         if ids:
             await desk.seen(ids)
-        return response
+        return response, answer
+
+    async def _send_repaired(
+        self,
+        failed: RequestFailed,
+        prompts: Sequence[str],
+        ids: Sequence[str],
+        begun: str,
+        desk: Desk,
+    ) -> ModelResponse:
+        """Send a request again whose conversation the API does not accept, with less of it.
+
+        A refused conversation is first cut back to what the API accepted last, then compacted. If
+        neither is proved to help, the conversation stays as it was: it may not be the cause.
+        """
+        before, refused = self._history.copy(), failed.kind == "rejected"
+        repairs: list[Callable[[], Awaitable[bool]]] = [
+            lambda: self._compact(begun, desk, why=failed.words)
+        ]
+        if refused:
+            repairs.insert(0, lambda: self._cut_back(desk, why=failed.words))
+        try:
+            for repair in repairs:
+                if not self._history.messages or not await repair():
+                    continue
+                try:
+                    return await self._send(self._history.with_prompts(prompts), desk, ids=ids)
+                except RequestFailed as again:
+                    failed = again
+        except BaseException:
+            if refused:
+                self._history.restore(before)
+            raise
+        if refused:
+            self._history.restore(before)
+        if failed.kind == "too_long":
+            raise TurnFailed(
+                f"The prompt is too long even without history: {failed.words}",
+                remedy="Give the agent less text, or a model with a larger context window.",
+                failure=failed.kind,
+            ) from failed
+        tried = (
+            ", also after the conversation was cut back and compacted" if before.messages else ""
+        )
+        host = "" if self._connection is None else self._connection.choice.host
+        raise TurnFailed(
+            f"The API at {host} does not accept the request{tried}: {failed.words}",
+            remedy=failed.remedy or "See the transcript for the request.",
+            partial=failed.partial,
+            failure=failed.kind,
+        ) from failed
+
+    async def _cut_back(self, desk: Desk, *, why: str) -> bool:
+        """Go back to the last request that the API accepted. Returns whether there is one."""
+        if not self._history.cut_back():
+            return False
+        desk.record(
+            "trouble",
+            text=f"The API refused the conversation ({why}). Removed the last answer from it.",
+        )
+        return True
 
     async def _send(
         self,
@@ -166,13 +227,15 @@ class Native:
         """Send a request through the rate limiter and report its usage."""
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
-        await desk.may_spend()
         connection, begun = self._connection, time.monotonic()
         ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
-        response = await self._limiter.run(
-            lambda: connection.request(messages, ask), waiting=desk.waiting
-        )
-        desk.used(usage_of(response), calls=[call.tool_name for call in response.tool_calls])
+
+        async def attempt() -> ModelResponse:
+            # What a broken attempt cost counts for the next one.
+            await desk.may_spend()
+            return await connection.request(messages, ask, used=desk.used)
+
+        response = await self._limiter.run(attempt, waiting=desk.waiting)
         # Cached tokens count here too: they fill the context window.
         desk.filled(response.usage.input_tokens, window=self._window)
         desk.record(
@@ -196,22 +259,21 @@ class Native:
                 f"The agent asked for the model {asked}, but the API answered with {told}.",
                 remedy=f"Ask for {told}, or check the base URL.",
                 for_good=True,
+                failure="model",
             )
         self._model_checked = True
 
-    async def _run_tool(self, call: ToolCallPart, desk: Desk) -> None:
-        try:
-            given: Any = call.args_as_dict(raise_if_invalid=True)
-        except (ValueError, AssertionError) as error:
-            self._history.answer(call, f"The input is not a JSON object: {error}", error=True)
+    async def _run_tool(self, call: ToolCallPart, wrong: str | None, desk: Desk) -> None:
+        if wrong is not None:
+            self._history.answer(call, wrong, error=True)
             return
         text, failed = await call_tool(
-            self._tools(desk), call.tool_name, given, desk, use_id=call.tool_call_id
+            self._tools(desk), call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
         )
         self._history.answer(call, text, error=failed)
 
-    async def _compact(self, begun: str, desk: Desk, *, why: str) -> None:
-        """Replace the conversation with a summary; drop what is too long to summarize."""
+    async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
+        """Replace the conversation with a summary; drop what cannot be summarized."""
         before, dropped, summary = len(self._history.messages), False, ""
         while self._history.messages:
             try:
@@ -234,6 +296,7 @@ class Native:
             text=f"Compacted a conversation of {before} messages ({why}).{lost}\n{summary}",
         )
         await self._save(desk)
+        return True
 
     async def _save(self, desk: Desk) -> None:
         await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import httpx2
 from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings, ThinkingEffort
@@ -20,17 +30,42 @@ from pydantic_ai.usage import RequestUsage
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.drivers.native.limiter import Kind, RequestFailed
+from bullpen.agents.drivers.native.http_watch import WatchedConnection
+from bullpen.agents.drivers.native.limiter import RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice
 from bullpen.errors import Invalid
-from bullpen.protocol.agent import Usage
+from bullpen.protocol.agent import Failure, Usage
 
 CONTEXT_WINDOW = 200_000
 """The context window of models whose window is not known."""
 
-_FIRST_EVENT_S = 300.0
-_REQUEST_S = 1_800.0
+ANSWER_CHARS_MAX = 1_000_000
+"""The longest answer that is kept, in characters. No model's own limit is that high."""
+
 _WORDS_MAX = 1_000
+_BYTES_PER_TOKEN = 3
+_TOKENS_PER_PART = 20
+
+_NO_CREDIT = re.compile(
+    r"credit balance|insufficient[ _](quota|balance|credit|fund)", re.IGNORECASE
+)
+
+
+class Used(Protocol):
+    """Takes the usage of a request."""
+
+    def __call__(self, usage: Usage, *, calls: Sequence[str]) -> None:
+        """Report the usage, and the tools that the answer calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long an answer may take, in seconds. Tests set their own."""
+
+    first_event_s: float = 300.0
+    # Between two events, pings included.
+    silence_s: float = 120.0
+    request_s: float = 1_800.0
 
 
 def effort_of(asked: object) -> ThinkingEffort | None:
@@ -55,11 +90,13 @@ class Ask:
 
 
 class ModelConnection:
-    """An open connection to the chosen model."""
+    """An open connection to the chosen model, for one request at a time."""
 
-    def __init__(self, choice: ModelChoice) -> None:
+    def __init__(self, choice: ModelChoice, waits: Waits = Waits()) -> None:  # noqa: B008 - frozen
         self.choice = choice
-        self._model = _model(choice)
+        self._waits = waits
+        self._http = WatchedConnection(silence_s=waits.silence_s)
+        self._model = _model(choice, self._http.client)
 
     async def open(self) -> None:
         """Prepare for requests."""
@@ -68,30 +105,128 @@ class ModelConnection:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._model.__aexit__(None, None, None)
+        await self._http.client.aclose()
 
     @property
     def context_window(self) -> int:
         """How many tokens a request may have."""
         return self._model.context_window or CONTEXT_WINDOW
 
-    async def request(self, messages: Sequence[ModelMessage], ask: Ask) -> ModelResponse:
-        """Send one request, without the library's retries. Raises RequestFailed."""
-        said = ""
+    async def request(
+        self, messages: Sequence[ModelMessage], ask: Ask, *, used: Used
+    ) -> ModelResponse:
+        """Send one request, without the library's retries. Raises RequestFailed.
+
+        `used` is told the usage of every request that may be billed, also of one that fails or is
+        cancelled. What the API did not say is estimated.
+        """
+        self._http.begin()
+        said: ModelResponse | None = None
+        sent = True
         try:
             async with model_request_stream(
                 self._model,
                 messages,
-                model_settings=_settings(ask),
+                model_settings=_settings(ask, self._waits),
                 model_request_parameters=_parameters(ask),
             ) as stream:
                 try:
-                    async for _ in stream:
-                        pass
+                    await _read(stream)
                 finally:
-                    said = stream.get().text or ""
-                return stream.get()
+                    said = stream.get()
+            _refuse_unfinished(said)
+            return said
+        except RequestFailed as failed:
+            failed.partial = _partial(said)
+            raise
         except errors.AgentRunError as error:
-            raise _failure(error, said) from error
+            sent = getattr(error, "phase", None) not in ("pool", "connect")
+            raise self._failure(error, said) from error
+        except Exception as error:
+            # An answer can be too odd for the libraries, and so can a conversation from elsewhere.
+            kind: Failure = "network" if self._http.status else "rejected"
+            words = f"{type(error).__name__}: {error}"[:_WORDS_MAX]
+            raise RequestFailed(kind, words, partial=_partial(said)) from error
+        finally:
+            if sent and self._http.sent_bytes and self._http.status < 400:
+                calls = [] if said is None else [call.tool_name for call in said.tool_calls]
+                used(self._usage(said), calls=calls)
+
+    def _usage(self, said: ModelResponse | None) -> Usage:
+        """The usage of a request, as far as the API said it, and an estimate of the rest."""
+        told = RequestUsage() if said is None else said.usage
+        if said is not None and _stop_reason(said) and told.input_tokens:
+            return usage_of(said)
+        guess = RequestUsage(
+            input_tokens=told.input_tokens or _tokens(self._http.sent_bytes),
+            output_tokens=max(told.output_tokens, 0 if said is None else _tokens_said(said)),
+            cache_read_tokens=told.cache_read_tokens,
+            cache_write_tokens=told.cache_write_tokens,
+        )
+        return usage_of(_sample(self._model, guess)).evolve(estimated=1)
+
+    def _failure(self, error: errors.AgentRunError, said: ModelResponse | None) -> RequestFailed:
+        kind = _kind(error)
+        return RequestFailed(
+            kind,
+            _words(error),
+            remedy=_remedy(kind, self.choice),
+            retry_after_s=error.retry_after if isinstance(error, errors.ModelAPIError) else None,
+            partial=_partial(said),
+        )
+
+
+async def _read(stream: StreamedResponse) -> None:
+    """Read a stream to its end. Raises RequestFailed if that is too far away."""
+    size = 0
+    async for event in stream:
+        match event:
+            case PartStartEvent(part=new) | PartDeltaEvent(delta=new):
+                size += sum(len(text) for text in _texts(new))
+        if size > ANSWER_CHARS_MAX:
+            raise RequestFailed(
+                "endless",
+                f"more than {ANSWER_CHARS_MAX:,} characters",
+                remedy="Check the model and its server.",
+            )
+
+
+def _texts(part: object) -> Iterator[str]:
+    for name in ("content", "content_delta", "args", "args_delta"):
+        value = getattr(part, name, None)
+        if value:
+            yield value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _stop_reason(said: ModelResponse) -> str | None:
+    """Why the model stopped, as the API says it; None if it did not say so."""
+    raw = (said.provider_details or {}).get("finish_reason")
+    return said.finish_reason or (raw if isinstance(raw, str) else None)
+
+
+def _refuse_unfinished(said: ModelResponse) -> None:
+    """Refuse an answer that ended politely, but before its end."""
+    if _stop_reason(said) is None:
+        raise RequestFailed("network", "the answer ended without a stop reason")
+    if said.finish_reason == "error":
+        raise RequestFailed("server", "the API reported an error instead of an answer")
+
+
+def _partial(said: ModelResponse | None) -> str:
+    return "" if said is None else (said.text or "")
+
+
+def _tokens(size: int) -> int:
+    """How many tokens a text of so many bytes has at most, in most languages."""
+    return -(-size // _BYTES_PER_TOKEN)
+
+
+def _tokens_said(said: ModelResponse) -> int:
+    return sum(
+        _TOKENS_PER_PART
+        + sum(_tokens(len(text.encode("utf-8", "replace"))) for text in _texts(part))
+        for part in said.parts
+    )
 
 
 def usage_of(response: ModelResponse) -> Usage:
@@ -112,20 +247,23 @@ def usage_of(response: ModelResponse) -> Usage:
 
 def check_price(choice: ModelChoice) -> None:
     """Refuse a model whose price is not known. Raises Invalid."""
-    model = _model(choice)
-    # Priced like a real response.
-    sample = ModelResponse(
-        parts=[],
-        usage=RequestUsage(input_tokens=1, output_tokens=1),
-        model_name=model.model_name,
-        provider_name=model.system,
-        provider_url=model.base_url,
-    )
+    sample = _sample(_model(choice), RequestUsage(input_tokens=1, output_tokens=1))
     if _cost(sample)[1]:
         raise Invalid(
             f"A budget in money cannot be enforced for the model {choice}: its price is not known.",
             remedy="Give a budget in tokens instead, or choose another model.",
         )
+
+
+def _sample(model: Model[Any], usage: RequestUsage) -> ModelResponse:
+    """A response without content, which has the price of a real one."""
+    return ModelResponse(
+        parts=[],
+        usage=usage,
+        model_name=model.model_name,
+        provider_name=model.system,
+        provider_url=model.base_url,
+    )
 
 
 def _cost(response: ModelResponse) -> tuple[float, int]:
@@ -135,22 +273,26 @@ def _cost(response: ModelResponse) -> tuple[float, int]:
         return 0.0, 1
 
 
-def _model(choice: ModelChoice) -> Model[Any]:
+def _model(choice: ModelChoice, client: httpx2.AsyncClient | None = None) -> Model[Any]:
     if choice.api == "anthropic":
-        anthropic = AnthropicProvider(api_key=choice.key, base_url=choice.base_url)
+        anthropic = AnthropicProvider(
+            api_key=choice.key, base_url=choice.base_url, http_client=client
+        )
         return AnthropicModel(choice.model, provider=anthropic)
-    openai = OpenAIProvider(api_key=choice.key, base_url=choice.base_url)
+    openai = OpenAIProvider(api_key=choice.key, base_url=choice.base_url, http_client=client)
     if choice.api == "openai":
         return OpenAIResponsesModel(choice.model, provider=openai)
-    return OpenAIChatModel(choice.model, provider=openai)
+    # Without this, an answer that breaks off politely passes for a whole one.
+    whole = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+    return OpenAIChatModel(choice.model, provider=openai, profile=whole)
 
 
-def _settings(ask: Ask) -> ModelSettings:
+def _settings(ask: Ask, waits: Waits) -> ModelSettings:
     settings = ModelSettings(
         max_retries=0,
         cache=True,
-        first_event_timeout=_FIRST_EVENT_S,
-        request_timeout=_REQUEST_S,
+        first_event_timeout=waits.first_event_s,
+        request_timeout=waits.request_s,
     )
     if ask.words_only and ask.tools:
         settings["tool_choice"] = "none"
@@ -173,40 +315,51 @@ def _parameters(ask: Ask) -> ModelRequestParameters:
     )
 
 
-def _failure(error: errors.AgentRunError, said: str) -> RequestFailed:
-    kind, remedy = _judged(error)
-    retry_after = error.retry_after if isinstance(error, errors.ModelAPIError) else None
-    return RequestFailed(
-        kind, _words(error), remedy=remedy, retry_after_s=retry_after, partial=said
-    )
-
-
-def _judged(error: errors.AgentRunError) -> tuple[Kind, str]:
+def _kind(error: errors.AgentRunError) -> Failure:
+    """What failed, by the API's status and code. Words decide only where there is no code."""
     match error:
-        case errors.ModelContextWindowExceededError():
-            return "too_long", ""
+        case errors.ModelContextWindowExceededError() | errors.ModelHTTPError(status_code=413):
+            return "too_long"
         case errors.ModelQuotaExceededError():
-            return (
-                "refused",
-                "Check the billing of the account: it is out of credit or over its quota.",
-            )
+            return "credit"
+        case errors.ModelHTTPError(status_code=400 | 403 | 429) if _NO_CREDIT.search(_words(error)):
+            return "credit"
+        case errors.ModelHTTPError(status_code=403 | 451):
+            return "permission"
         case errors.ModelAuthenticationError():
-            return "refused", "Check the API key and its permissions."
-        case errors.ModelNotFoundError():
-            return "refused", "Check the name of the model and the base URL."
-        case errors.ModelRateLimitError() | errors.ModelUnavailableError():
-            return "limited", ""
-        case (
-            errors.ModelServerError() | errors.ModelConnectionError() | errors.ModelRequestTimeout()
-        ):
-            return "broken", "Check that the API is reachable, then try again."
-        case errors.ModelHTTPError(status_code=413):
-            return "too_long", ""
-        case errors.ModelHTTPError(status_code=408 | 409):
-            return "broken", ""
-        case errors.UnexpectedModelBehavior() | errors.ModelAPIError(in_stream=True):
-            return "broken", ""
-    return "refused", "See the transcript for the request."
+            return "key"
+        case errors.ModelNotFoundError() | errors.ModelHTTPError(status_code=405 | 410):
+            return "model"
+        case errors.ModelRateLimitError():
+            return "rate_limit"
+        case errors.ModelUnavailableError():
+            return "overload"
+        case errors.ModelServerError() | errors.ModelHTTPError(status_code=409):
+            return "server"
+        case errors.ModelHTTPError(status_code=408 | 425):
+            return "network"
+        case errors.ModelRequestRejectedError() | errors.ModelHTTPError():
+            return "rejected"
+    # A connection that broke, silence, or an answer that cannot be read.
+    return "network"
+
+
+def _remedy(kind: Failure, choice: ModelChoice) -> str:
+    key, url = choice.key_variable, choice.url_variable
+    match kind:
+        case "key":
+            return f"Set {key} to a valid API key, then start the agent again."
+        case "permission":
+            return f"Set {key} to an API key that may use {choice.model}, or choose another model."
+        case "credit":
+            return f"Check the billing of the account that {key} belongs to, or set another key."
+        case "model":
+            return f"Check the name of the model, {choice.model}, and the address in {url}."
+        case "network":
+            return f"Check the network, and that {choice.host} is reachable."
+        case "rejected":
+            return "See the transcript for the request."
+    return ""
 
 
 def _words(error: errors.AgentRunError) -> str:

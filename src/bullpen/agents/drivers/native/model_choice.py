@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit
 
 from bullpen.errors import Invalid, Unavailable
 
@@ -39,6 +40,22 @@ class ModelChoice:
 
     def __str__(self) -> str:
         return f"{self.api}:{self.model}"
+
+    @property
+    def host(self) -> str:
+        """Where the API is, as people name it."""
+        # Without a name and password, which an address can also contain.
+        return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
+
+    @property
+    def key_variable(self) -> str:
+        """The environment variable with the key."""
+        return _VARIABLES[self.api][0]
+
+    @property
+    def url_variable(self) -> str:
+        """The environment variable with the address of the API."""
+        return _VARIABLES[self.api][1]
 
 
 def choose(model: str | None, env: Mapping[str, str]) -> ModelChoice:

@@ -44,7 +44,7 @@ class ToolSocket(PrivateSocket):
         return {SOCKET: self.path, KEY: self._key}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        key = (await reader.readline()).strip().decode("ascii", "replace")
+        key = (await self.in_time(reader.readline())).strip().decode("ascii", "replace")
         if hmac.compare_digest(key.encode(), self._key.encode()):
             self.visited.set()
             await converse(self._server, reader, writer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.hosted.socket import operator_token, socket_in
 from bullpen.store.nats.client import api_requests
-from bullpen.store.nats.client.api_requests import ApiError, NoAnswer
+from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer, NoStream
 from bullpen.store.nats.client.connection import NatsConnection
-from bullpen.store.nats.client.subjects import token
+from bullpen.store.nats.client.orders import send_order
+from bullpen.store.nats.client.streams import with_stream
+from bullpen.store.nats.client.subjects import start_key, token
 
 HOSTS, BEATS = "KV_HOSTS", "KV_BEATS"
 _TRY_S = 5.0
@@ -54,17 +57,19 @@ def beat_key(host: str) -> str:
     return f"$KV.BEATS.host.{token(host)}"
 
 
-def order_subject(host: str) -> str:
-    """The subject of orders to a host."""
-    return f"ctl.{token(host)}"
-
-
 async def known_hosts(link: NatsConnection) -> list[KnownHost]:
     """All hosts of a cell, by name. Raises Unavailable."""
     reader = await link.reader()
     try:
         records = await reader.rows(HOSTS, "$KV.HOSTS.host.*", 1, timeout_s=_TRY_S)
-        beats = await reader.rows(BEATS, "$KV.BEATS.host.*", 1, timeout_s=_TRY_S)
+        beats, _ = await with_stream(
+            link, BEATS, lambda: reader.rows(BEATS, "$KV.BEATS.host.*", 1, timeout_s=_TRY_S)
+        )
+    except NoStream as error:
+        raise Unavailable(
+            f"Cannot list the hosts: {link.endpoint} does not know who is alive ({error}).",
+            remedy="Run `bullpen server prepare` with an administrator's key.",
+        ) from None
     except NoAnswer as error:
         raise Unavailable(
             f"Cannot list the hosts: no answer from {link.endpoint} ({error}).",
@@ -82,7 +87,9 @@ async def is_silent(link: NatsConnection, host: str) -> bool:
     """Whether the stream's leader has no heartbeat of a host. Raises NoAnswer."""
     client = await link.client()
     ask = {"last_by_subj": beat_key(host)}
-    row = await api_requests.leader_row(client, BEATS, ask, timeout_s=_TRY_S)
+    row, _ = await with_stream(
+        link, BEATS, lambda: api_requests.leader_row(client, BEATS, ask, timeout_s=_TRY_S)
+    )
     return row is None or not row.data
 
 
@@ -138,9 +145,9 @@ class NatsHosts:
         data = json_text.dumps_line(request.raw)
         try:
             # The nonce makes it one request, even if it is sent twice.
-            await api_requests.publish_once(
-                client, f"spawn.{pool_of(labels)}", data, key=nonce, timeout_s=_TRY_S
-            )
+            key = start_key(pool_of(labels), nonce)
+            with suppress(HeadMoved):
+                await api_requests.append(client, key, data, expect=0, timeout_s=_TRY_S)
         except (NoAnswer, ApiError) as error:
             raise Unavailable(
                 f"Could not ask for a machine to start {agent!r}: {error}.",
@@ -156,18 +163,17 @@ class NatsHosts:
 
     async def order(self, host: str, order: HostOrder, *, within_s: float) -> None:
         """Send an order to a host and wait. Raises Unavailable if it does not answer, or cannot."""
-        client = await self.link.client()
         data = json_text.dumps_line(order.raw)
         try:
-            answer = await api_requests.request(
-                client, order_subject(host), data, headers=None, timeout_s=within_s
-            )
+            if await is_silent(self.link, host):
+                raise NoAnswer("it sends no heartbeats")
+            answer = await send_order(self.link, host, data, timeout_s=within_s)
         except NoAnswer as error:
             raise Unavailable(
                 f"The host {host!r} does not answer ({error}).",
                 remedy=f"Run `bullpen hosts` to see whether {host} is lost.",
             ) from None
-        raw = json_text.loads(answer.data)
+        raw = json_text.loads(answer)
         if raw.get("error"):
             raise Unavailable(
                 f"The host {host!r} refused: {raw['error']}", remedy=f"Check its log on {host}."

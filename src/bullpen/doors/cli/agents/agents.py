@@ -18,7 +18,6 @@ from bullpen.agents.supervisor.supervisor import Stopped
 from bullpen.agents.system.processes import is_elsewhere
 from bullpen.app.app import App
 from bullpen.doors.actions.attach import attach_command, find_agent
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.cli.agents.choose_agents_table import agent_views
 from bullpen.doors.cli.agents.transcript_view import TranscriptViews
 from bullpen.doors.cli.app_session import with_app
@@ -75,7 +74,7 @@ def spawn(
     request = replace(made.request(prompt=text, rights=rights), policy=policy_of(rights.stated()))
 
     async def start(app: App, team: str) -> tuple[Spawned, str, bool]:
-        by, parent = await ActingIdentity(session.settings).spawns(app.teams.open(team))
+        by, parent = await session.identity.spawns(app.teams.open(team))
         workspace = made.workspace_request(team, name, parent)
         spec = await app.resolve(replace(request, workspace=workspace), parent=parent)
         if parent is None:
@@ -120,7 +119,7 @@ def stop(
 
     async def end(app: App, team: str) -> list[Stopped]:
         supervisor = app.supervisor(team)
-        by = session.actor
+        by = await session.identity.acts(app.teams.open(team))
         grace_s = _GRACE_S if grace is None else grace
         if name is None:
             return await supervisor.stop_all(by=by, grace_s=grace_s, reason=reason)

@@ -11,5 +11,7 @@ from bullpen.doors.cli.session import Session
 def agent_views(session: Session) -> AgentViews:
     """The agents of a team, as the reader of this command wants them."""
     if isinstance(session.page, Screen):
-        return ScreenAgentViews(session.page, reader=session.actor, elsewhere=session.elsewhere)
-    return AgentViews(session.page, reader=session.actor, elsewhere=session.elsewhere)
+        return ScreenAgentViews(
+            session.page, reader=session.settings.agent, elsewhere=session.elsewhere
+        )
+    return AgentViews(session.page, reader=session.settings.agent, elsewhere=session.elsewhere)

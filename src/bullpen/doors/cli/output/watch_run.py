@@ -17,6 +17,7 @@ import anyio
 from anyio import CancelScope
 from anyio.abc import TaskStatus
 
+from bullpen.app.steady_loop import run_steadily
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.text import say
 from bullpen.protocol.presence import ENDED
@@ -196,7 +197,7 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     this process at once. `elsewhere` is what commands to try next must add, None if there are none.
     """
     with watcher:
-        outcome = anyio.run(_pursue, watcher, start) or _interrupted(watcher)
+        outcome = run_steadily(_pursue, watcher, start) or _interrupted(watcher)
     watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 

@@ -8,7 +8,6 @@ import anyio
 import typer
 
 from bullpen.doors.actions.answer import Answered, answer_request, new_input, shown_input
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.actions.request_lookup import FoundRequest, Search, search
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
@@ -169,8 +168,7 @@ def _answer(session: Session, found: FoundRequest, **answer: Any) -> None:
     """Answer exactly the request that was shown."""
 
     async def give(team: Team) -> Answered:
-        identity = ActingIdentity(session.settings)
-        return await answer_request(team, found.request, identity, **answer)
+        return await answer_request(team, found.request, session.identity, **answer)
 
     given = session.with_team(give, name=found.team)
     if given.untold is not None:

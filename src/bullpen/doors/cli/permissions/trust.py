@@ -10,7 +10,6 @@ from bullpen.agents.config.trust import NewTrust, TrustRecord
 from bullpen.doors.cli.app_session import with_home
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import NotFound
 
@@ -45,7 +44,6 @@ def trust(
         told = {"directories": list(record.projects), "outdated": record.outdated}
         session.page.result(told, *(_listed(record) or ["No trusted projects."]))
         return
-    refuse_agents(session, "trust a project")
     where = directory(project)
     if remove:
         if not with_home(session, lambda app: app.distrust(where)):

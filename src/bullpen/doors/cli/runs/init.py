@@ -11,7 +11,6 @@ import typer
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.page import is_terminal
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.runs.starters import Starters
 from bullpen.doors.cli.session import Session
 from bullpen.runs.teamfile.templates import TemplateChoice
@@ -71,7 +70,6 @@ def init(
         raise typer.BadParameter(
             "there is no terminal to ask at: pass --template NAME (see bullpen init --list)."
         )
-    refuse_agents(session, "write a team file")
     stated = TemplateChoice(
         template or "",
         driver or "native",

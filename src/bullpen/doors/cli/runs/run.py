@@ -14,7 +14,6 @@ from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
 from bullpen.doors.cli.options.option import PLACE, argument, flag, option
 from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
 from bullpen.doors.cli.options.spawn import Command, Cwd, Driver, Model, Script, words_of
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.runs.run_to_end import RunCommands
 from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.runs.goal import Goal
@@ -75,7 +74,6 @@ def run(
     Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end.
     Ctrl-C stops the agents and keeps the team and its work; press it again to quit at once.
     """
-    refuse_agents(session, "start a run")
     if goal is None:
         raise typer.Exit(
             RunCommands(session).go_on(None, until=limits.until, timeout_s=limits.timeout).code

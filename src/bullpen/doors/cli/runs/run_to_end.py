@@ -64,7 +64,7 @@ class RunCommands:
     async def summary(self, app: App, team_name: str) -> Summary:
         """What a team did so far."""
         team = app.teams.open(team_name)
-        events, snapshot = await team.events(), await team.snapshot()
+        events, snapshot = await team.recent_events(), await team.snapshot()
         return summed_up(snapshot, events, needs=await saved_work(team))
 
     def demo(self, *, backend: str | None, keep: bool) -> Outcome:

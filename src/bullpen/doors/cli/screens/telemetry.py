@@ -13,7 +13,6 @@ from bullpen.app.app import App
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples, load
 from bullpen.doors.cli.options.option import flag, option
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session
 from bullpen.doors.telemetry.logs import log_rows
@@ -72,8 +71,6 @@ def telemetry(
         # Other extras install a part of it.
         need_extra("otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
         _check(otlp)
-    if otlp is not None or prometheus is not None:
-        refuse_agents(session, "send telemetry")
 
     async def observe(app: App, name: str) -> None:
         team = app.teams.open(name)

@@ -13,7 +13,6 @@ from bullpen.app.app import App
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples, load
 from bullpen.doors.cli.options.option import flag, option
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session
 from bullpen.store.private_folder import make_private
@@ -41,8 +40,6 @@ def web(
     Prints an address that contains a token, and a second one for people who may only look. Ctrl-C
     stops the server and makes both tokens invalid.
     """
-    if not read_only:
-        refuse_agents(session, "open a dashboard that can answer requests")
     need_extra("web", "jinja2", "starlette", "uvicorn")
 
     async def serve(app: App, team: str) -> None:
@@ -77,11 +74,11 @@ def _say_where(session: Session, where: Any, opening: BrowserPage | None) -> Non
     session.page.result(found, *lines)
     session.page.flush()
     if opening is not None:
-        opening.open(where.act or where.look)
+        opening.open(where.once())
 
 
 class BrowserPage:
-    """A private page that leads a browser to an address with a token.
+    """A private page that leads a browser to an address with a code that works once.
 
     Everybody on the machine can read the command line of a browser, and only this user the page.
     """
@@ -100,5 +97,5 @@ class BrowserPage:
         webbrowser.open(self._path.as_uri())
 
     def remove(self) -> None:
-        """Remove the page: its token is not valid any more."""
+        """Remove the page."""
         self._path.unlink(missing_ok=True)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import option
@@ -80,14 +79,14 @@ def limits(
 
     async def of_team(team: Team) -> tuple[TeamConfig, Limits]:
         if amounts or sizes:
-            by, voice = await ActingIdentity(session.settings).speaks(team)
+            by, voice = await session.identity.speaks(team)
             await team.agents.limit(by=by, voice=voice, **sizes, **amounts)
         config = await team.agents.config()
         return config, config.facts.limits
 
     async def of_agent(team: Team, whose: str) -> AgentFacts:
         if amounts:
-            by, voice = await ActingIdentity(session.settings).speaks(team)
+            by, voice = await session.identity.speaks(team)
             return await team.agents.rebudget(whose, by=by, voice=voice, **amounts)
         return (await team.agents.get(whose))[1]
 
@@ -118,7 +117,7 @@ def budget(
     async def look(team: Team) -> Task:
         if not amounts:
             return await team.tasks.get(task_id)
-        by, voice = await ActingIdentity(session.settings).speaks(team)
+        by, voice = await session.identity.speaks(team)
         return await team.tasks.rebudget(task_id, by=by, voice=voice, **amounts)
 
     CostViews(session.page, elsewhere=session.elsewhere).task(session.with_team(look))

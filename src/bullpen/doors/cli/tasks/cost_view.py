@@ -102,7 +102,7 @@ class CostViews:
         if not (total.turns or total.requests):
             self._page.line(f"{whose} has used nothing yet.")
             return
-        requests = f"{total.requests} request{'' if total.requests == 1 else 's'}"
+        requests = _requests(total.requests)
         used = f"{words.used(total)}, {requests}" if words.used_any(total) else words.used(total)
         self._page.title(f"{whose}: {used}")
         self._page.line()
@@ -129,15 +129,13 @@ class CostViews:
         self._page.table(columns[:shown], [row[:shown] for row in rows])
 
     def _shares(self, cost: Cost) -> None:
-        unpriced = cost.total.unpriced
+        unpriced, estimated = cost.total.unpriced, cost.total.estimated
         self._page.fields(
             [
                 ("Coordination", _percent(cost.coordination_share, f"of the {cost.measure}")),
                 ("From caches", _percent(cost.cache_share, "of the input")),
-                (
-                    "No known price",
-                    f"{unpriced} request{'' if unpriced == 1 else 's'}" if unpriced else "",
-                ),
+                ("No known price", _requests(unpriced) if unpriced else ""),
+                ("Estimated", f"{_requests(estimated)} that broke off" if estimated else ""),
             ]
         )
 
@@ -197,6 +195,10 @@ def cost_json(cost: Cost, by: By | None) -> dict[str, Any]:
         ],
     }
     return value
+
+
+def _requests(number: int) -> str:
+    return f"{number} request{'' if number == 1 else 's'}"
 
 
 def _named(what: By, name: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 
 from bullpen.agents.work.merge_checks import open_queue
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.clock import iso
@@ -206,7 +205,7 @@ class MergeCommands:
             settings = await team.merges.settings()
             if not changes and target is None:
                 return settings
-            by, voice = await ActingIdentity(self._session.settings).speaks(team)
+            by, voice = await self._session.identity.speaks(team)
             if settings is None or target is not None:
                 here = directory(None) if settings is None else str(_where(settings))
                 found = await anyio.to_thread.run_sync(

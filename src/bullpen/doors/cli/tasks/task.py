@@ -6,14 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.actions.task_by_hand import got_ready
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.checks import CheckOptions
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.records_view import RecordViews
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.doors.cli.tasks.task_commands import task_commands
 from bullpen.errors import NotFound, Refused
@@ -131,8 +129,9 @@ def claim(
     If several members claim a task, exactly one gets it.
     """
 
-    async def taken(team: Team) -> tuple[Task, str | None]:
-        tasks, by = team.tasks, session.actor
+    async def taken(team: Team) -> tuple[str, Task, str | None]:
+        tasks = team.tasks
+        by, voice = await session.identity.speaks(team)
         if task_id is None:
             task = await tasks.claim_next(by=by, also=also)
         else:
@@ -142,13 +141,10 @@ def claim(
                 "No task is ready to be claimed.",
                 remedy="See what tasks wait for: bullpen task list",
             )
-        if await ActingIdentity(session.settings).speaks(team) != (by, "agent"):
-            return task, None
+        return by, task, None if voice == "human" else await got_ready(team, by, task)
 
-        return task, await got_ready(team, by, task)
-
-    task, ready = session.with_team(taken)
-    said = f"{session.actor} has task {task.id}: {task.subject}"
+    by, task, ready = session.with_team(taken)
+    said = f"{by} has task {task.id}: {task.subject}"
     session.page.result(task.raw, said, *([] if ready is None else [ready]))
 
 
@@ -211,9 +207,7 @@ def release(
     reason: Annotated[str | None, option("Why", "TEXT")] = None,
 ) -> None:
     """Release a task so that others can claim it."""
-    task = session.with_team(
-        lambda team: team.tasks.release(task_id, by=session.actor, reason=reason)
-    )
+    task = session.as_actor(lambda team, by: team.tasks.release(task_id, by=by, reason=reason))
     session.page.result(task.raw, f"Task {task.id} is pending again: {task.subject}")
 
 
@@ -227,7 +221,7 @@ def assign(
 
     The member gets a message.
     """
-    task = session.with_team(lambda team: team.tasks.assign(task_id, name, by=session.actor))
+    task = session.as_actor(lambda team, by: team.tasks.assign(task_id, name, by=by))
     session.page.result(task.raw, f"Assigned task {task.id} to {name}: {task.subject}")
 
 
@@ -237,14 +231,14 @@ def depend(session: Session, task_id: TaskId, on: OtherIds) -> None:
 
     A cycle is refused.
     """
-    task = session.with_team(lambda team: team.tasks.depend(task_id, on, by=session.actor))
+    task = session.as_actor(lambda team, by: team.tasks.depend(task_id, on, by=by))
     session.page.result(task.raw, f"Task {task.id} waits for {', '.join(task.blocked_by)}.")
 
 
 @examples("bullpen task undepend 3 1")
 def undepend(session: Session, task_id: TaskId, on: OtherIds) -> None:
     """Remove dependencies of a task."""
-    task = session.with_team(lambda team: team.tasks.undepend(task_id, on, by=session.actor))
+    task = session.as_actor(lambda team, by: team.tasks.undepend(task_id, on, by=by))
     waits_for = ", ".join(task.blocked_by) or "nothing"
     session.page.result(task.raw, f"Task {task.id} waits for {waits_for}.")
 
@@ -256,19 +250,17 @@ def give_up(
     reason: Annotated[str, argument("Why; stored with the task", "REASON")],
 ) -> None:
     """Abandon a task until it is retried."""
-    refuse_agents(session, "give up a task")
     why = " ".join(text_or_input(reason).split())
     if not why:
         raise typer.BadParameter("the reason is empty.")
-    task = session.with_team(lambda team: team.tasks.give_up(task_id, by=session.actor, reason=why))
+    task = session.as_actor(lambda team, by: team.tasks.give_up(task_id, by=by, reason=why))
     session.page.result(task.raw, f"Gave up task {task.id}: {task.subject}")
 
 
 @examples("bullpen task retry 3")
 def retry(session: Session, task_id: TaskId) -> None:
     """Retry a task that was given up."""
-    refuse_agents(session, "retry a task")
-    task = session.with_team(lambda team: team.tasks.retry(task_id, by=session.actor))
+    task = session.as_actor(lambda team, by: team.tasks.retry(task_id, by=by))
     session.page.result(task.raw, f"Task {task.id} can be taken again: {task.subject}")
 
 
@@ -280,7 +272,7 @@ def delete(session: Session, task_id: TaskId) -> None:
     """
 
     async def deleted(team: Team) -> Task:
-        by, voice = await ActingIdentity(session.settings).speaks(team)
+        by, voice = await session.identity.speaks(team)
         return await team.tasks.delete(task_id, by=by, voice=voice)
 
     task = session.with_team(deleted)
@@ -314,13 +306,14 @@ def edit(
     text = None if description is None else text_or_input(description)
 
     async def edited(team: Team) -> Task:
+        by = await session.identity.acts(team)
         if checks or no_checks:
             # First, because it can be refused; then nothing was changed.
             task = await (await task_commands(session, team)).restate(task_id, checks)
         if words:
             task = await team.tasks.edit(
                 task_id,
-                by=session.actor,
+                by=by,
                 subject=subject,
                 description=text,
                 active_form=active_form,

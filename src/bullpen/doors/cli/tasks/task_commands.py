@@ -6,7 +6,6 @@ import os
 
 from anyio import to_thread
 
-from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.actions.task_by_hand import TaskCommands, task_door
 from bullpen.doors.cli.session import Session, directory
 from bullpen.team.team import Team
@@ -14,7 +13,7 @@ from bullpen.team.team import Team
 
 async def task_commands(session: Session, team: Team) -> TaskCommands:
     """What this command may do with the tasks of a team."""
-    by, voice = await ActingIdentity(session.settings).speaks(team)
+    by, voice = await session.identity.speaks(team)
     agent = (await team.agents.get(by))[1] if voice == "agent" else None
     return await to_thread.run_sync(
         lambda: task_door(

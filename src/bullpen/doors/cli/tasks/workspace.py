@@ -9,7 +9,6 @@ import typer
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, flag, option
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.session import Session
 from bullpen.doors.cli.tasks.workspace_view import Workspaces
 
@@ -82,7 +81,6 @@ def restore(
     Restores every byte and overwrites nothing. The new worktree is on no branch and belongs to no
     agent; remove it with `git worktree remove` when you are done.
     """
-    refuse_agents(session, "restore a worktree")
     Workspaces(session, repository).restore(ref, into)
 
 
@@ -103,5 +101,4 @@ def remove(
     """
     if (name is None) != everything:
         raise typer.BadParameter("name an agent, or pass --all.")
-    refuse_agents(session, "remove a worktree")
     Workspaces(session, repository).remove(name)

@@ -9,22 +9,34 @@ from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import flag, option
 from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.session import Session
+from bullpen.protocol.changes import Event
 from bullpen.team.team import Team
 
 
-@examples("bullpen events --after 120", "bullpen events --follow --json")
+@examples(
+    "bullpen events --last 20", "bullpen events --after 120", "bullpen events --follow --json"
+)
 def events(
     session: Session,
     *,
     after: Annotated[int, option("Show only events after this one", "SEQ", min=0)] = 0,
     limit: Annotated[int | None, option("Show at most N events, oldest first", "N", min=1)] = None,
+    last: Annotated[int | None, option("Show only the last N events", "N", min=1)] = None,
     follow: Annotated[bool, flag("Keep showing new events", "--follow")] = False,
 ) -> None:
     """Show every change to a team: when, who, what."""
 
+    async def before_first(team: Team) -> int:
+        return after if last is None else max(after, await team.last_seq() - last)
+
+    async def read(team: Team) -> list[Event]:
+        if last is None:
+            return await team.events(after=after, limit=limit)
+        return (await team.events(after=await before_first(team)))[-last:][:limit]
+
     async def wait(team: Team) -> None:
         left = limit
-        async with aclosing(team.follow_events(after=after)) as batches:
+        async with aclosing(team.follow_events(after=await before_first(team))) as batches:
             async for batch in batches:
                 RecordViews(session.page).event_lines(batch[:left])
                 if left is not None:
@@ -35,6 +47,4 @@ def events(
     if follow:
         session.with_team(wait)
     else:
-        RecordViews(session.page).events(
-            session.with_team(lambda team: team.events(after=after, limit=limit))
-        )
+        RecordViews(session.page).events(session.with_team(read))

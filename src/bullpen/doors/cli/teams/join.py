@@ -11,7 +11,6 @@ from bullpen.doors.cli.options.limits import Wait
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.options.policy import PolicyOptions
 from bullpen.doors.cli.options.spawn import SpawnOptions
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.session import Session, text_or_input
 from bullpen.doors.cli.teams.guests import Guests
 
@@ -50,7 +49,6 @@ def join(
     """
     if not claude:
         raise typer.BadParameter("pass --claude: only sessions of Claude Code can be joined.")
-    refuse_agents(session, "join a session")
     text = None if prompt is None else text_or_input(prompt)
     code = Guests(session).join(
         name,

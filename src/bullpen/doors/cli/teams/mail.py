@@ -40,18 +40,24 @@ def send(
     if to == completion.EVERYBODY:
         if reply_to is not None:
             raise typer.BadParameter("--reply-to works only for a message to one member.")
-        all_sent = session.with_team(
-            lambda team: team.mailbox.broadcast(
-                body, sender=session.actor, summary=summary, key=key
+
+        async def tell_all(team: Team) -> list[Sent]:
+            by, voice = await session.identity.speaks(team)
+            return await team.mailbox.broadcast(
+                body, sender=by, summary=summary, key=key, voice=voice
             )
-        )
+
+        all_sent = session.with_team(tell_all)
         session.page.result({"sent": all_sent}, *map(_line, all_sent))
         return
-    sent = session.with_team(
-        lambda team: team.mailbox.send(
-            to, body, sender=session.actor, summary=summary, in_reply_to=reply_to, key=key
+
+    async def tell(team: Team) -> Sent:
+        by, voice = await session.identity.speaks(team)
+        return await team.mailbox.send(
+            to, body, sender=by, summary=summary, in_reply_to=reply_to, key=key, voice=voice
         )
-    )
+
+    sent = session.with_team(tell)
     session.page.result(sent, _line(sent))
 
 
@@ -79,27 +85,28 @@ def inbox(
 ) -> None:
     """Show the messages of a member.
 
-    Showing messages does not mark them as seen.
+    Showing messages does not mark them as seen. An agent sees only its own messages.
     """
-    owner = name or session.actor
 
     def wanted(mailbox: Mailbox) -> tuple[Entry, ...]:
         return mailbox.unread if unread else mailbox.entries
 
     async def look(team: Team) -> None:
+        owner = await session.identity.reads_mail_of(team, name)
         mailbox = await team.mailbox.read(owner, history=history)
         entries = wanted(mailbox)
         RecordViews(session.page).mailbox(mailbox, entries, name=owner)
-        await seen(team, entries)
+        await seen(team, owner, entries)
 
     async def wait(team: Team) -> None:
+        owner = await session.identity.reads_mail_of(team, name)
         async with aclosing(team.mailbox.follow(owner, history=history)) as arrivals:
             async for mailbox in arrivals:
                 entries = wanted(mailbox)
                 RecordViews(session.page).letters(mailbox, entries)
-                await seen(team, entries)
+                await seen(team, owner, entries)
 
-    async def seen(team: Team, entries: tuple[Entry, ...]) -> None:
+    async def seen(team: Team, owner: str, entries: tuple[Entry, ...]) -> None:
         if mark_seen and entries:
             # Mark as seen only what reached the reader.
             session.page.flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from bullpen.doors.cli.command import examples
-from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.session import Session, directory
@@ -31,10 +30,10 @@ def add(
 ) -> None:
     """Add a teammate."""
     where = directory(cwd)
-    member = session.with_team(
-        lambda team: team.roster.join(
+    member = session.as_actor(
+        lambda team, by: team.roster.join(
             name,
-            by=session.actor,
+            by=by,
             agent_type=agent_type,
             model=model,
             prompt=prompt,
@@ -49,18 +48,3 @@ def add(
 def list_members(session: Session) -> None:
     """List members: state, tasks, unread messages."""
     RecordViews(session.page).members(session.with_team(lambda team: team.snapshot()))
-
-
-@examples("bullpen member remove bob")
-def remove(
-    session: Session,
-    name: Annotated[str, argument("The member", "NAME", complete=completion.member_names)],
-) -> None:
-    """Remove a teammate and release its tasks."""
-    removal = session.with_team(lambda team: team.roster.remove(name, by=session.actor))
-    released = [task.id for task in removal.released]
-    session.page.result(
-        {"member": removal.member.raw, "released": [task.raw for task in removal.released]},
-        f"Removed {name}.",
-        *([f"Pending again: task {', '.join(released)}."] if released else []),
-    )

@@ -15,7 +15,6 @@ from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import option
 from bullpen.doors.cli.output.page import Page
-from bullpen.doors.cli.permissions.people_only import refuse_agents
 from bullpen.doors.cli.session import Session, directory
 from bullpen.doors.cli.teams.team import NameIfAny
 from bullpen.fleet.mirror.keep_mirrored import Running, Status
@@ -48,7 +47,6 @@ def mirror(
     stopped. While the team cannot be reached, DIR can still be read and changes are sent later.
     With --json, prints its state on one line whenever it changes.
     """
-    refuse_agents(session, "mirror a team")
     where = directory(into)
 
     async def run(app: App, team: str) -> None:

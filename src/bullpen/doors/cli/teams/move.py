@@ -50,11 +50,10 @@ def move(
             session.page.line(_SAID[stage].format(events=events))
 
     async def run(app: App, team: str) -> Moved:
-        await _settle_the_dead(app, team, by=session.actor)
+        by = await session.identity.acts(app.teams.open(team))
+        await _settle_the_dead(app, team, by=by)
         async with aclosing(open_store_at(where, app.settings)) as target:
-            return await app.teams.move(
-                team, target, to=where, by=session.actor, keep=keep, on_progress=tell
-            )
+            return await app.teams.move(team, target, to=where, by=by, keep=keep, on_progress=tell)
 
     moved = with_app(session, run, name=name)
     stays = "its agents' transcripts stay in this home"

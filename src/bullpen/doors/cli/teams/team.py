@@ -20,7 +20,8 @@ from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.runs.run_to_end import RunCommands
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import Refused
-from bullpen.team.team import Team
+from bullpen.protocol.team import TeamConfig
+from bullpen.team.team import Team, Teams
 
 NewName = Annotated[str, argument("Name of the new team", "NAME")]
 Name = Annotated[str, argument("The team", "NAME", complete=completion.team_names)]
@@ -41,9 +42,12 @@ def create(
 ) -> None:
     """Create a team with its lead as the only member."""
     where = directory(cwd)
-    team = session.with_teams(
-        lambda teams: teams.create(name, description=description, cwd=where, by=session.actor)
-    )
+
+    async def made(teams: Teams) -> TeamConfig:
+        by = await session.identity.founds()
+        return await teams.create(name, description=description, cwd=where, by=by)
+
+    team = session.with_teams(made)
     session.page.result(
         team.raw,
         f"Created team {team.name}. Try next:",
@@ -107,9 +111,8 @@ def resume(
 
     async def start(app: App, team: str) -> tuple[str, list[Spawned]]:
         room = RoomWait(told=lambda waits: session.page.warn(str(waits)))
-        return team, await app.supervisor(team).resume(
-            by=session.actor, names=agent or None, room=room
-        )
+        by = await session.identity.acts(app.teams.open(team))
+        return team, await app.supervisor(team).resume(by=by, names=agent or None, room=room)
 
     team, resumed = with_app(session, start, name=pursuer)
     agent_views(session).resumed(team, resumed, which=f"-t {team}{session.elsewhere}")
@@ -129,14 +132,13 @@ def delete(
     """
     session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
     trees: list[TreeEnd] = []
+
+    async def remove(app: App, team: str) -> bool:
+        by = await session.identity.acts(app.teams.open(team))
+        return await app.delete_team(team, by=by, force=force, told=trees.append)
+
     try:
-        existed = with_app(
-            session,
-            lambda app, team: app.delete_team(
-                team, by=session.actor, force=force, told=trees.append
-            ),
-            name=name,
-        )
+        existed = with_app(session, remove, name=name)
     except Refused as error:
         if error.reason == "members_alive":
             stop = f"bullpen stop --all -t {name}{session.elsewhere}"

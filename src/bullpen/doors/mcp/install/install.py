@@ -25,9 +25,13 @@ _OTHER: dict[Scope, Scope] = {"user": "project", "project": "user"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change to one file. `before` is None if the file does not exist yet."""
+    """A change to one file. `before` is None if the file does not exist yet.
+
+    `target` is the file that is written: another one than `path` if that is a link.
+    """
 
     path: Path
+    target: Path
     scope: Scope
     before: bytes | None
     after: bytes
@@ -104,9 +108,11 @@ def installing(client: Client, scope: Scope, server: ServerEntry, place: ConfigP
 
     Raises:
         Unreadable: the file exists but cannot be read or parsed.
-        Refused: the file cannot be changed safely (not_changeable).
+        Refused: the file cannot be changed safely (not_changeable), or is a link out of the project
+            (leaves_project).
     """
     path = place.of(client, scope)
+    _check_stays(path, scope, place.project)
     return _change(path, scope, lambda text: client.format.installed(text, server))
 
 
@@ -118,6 +124,7 @@ def uninstalling(client: Client, scope: Scope, place: ConfigPlace) -> Change:
         Unreadable, Refused: as for `installing`.
     """
     path = place.of(client, scope)
+    _check_stays(path, scope, place.project)
     try:
         return _change(path, scope, client.format.uninstalled)
     except KeyError:
@@ -134,8 +141,8 @@ def write(change: Change) -> None:
         Conflict: another process has changed it since.
         Unavailable: it cannot be written.
     """
-    target = Path(os.path.realpath(change.path))
-    if _content(target) != change.before:
+    target = change.target
+    if _target(change.path) != target or _content(target) != change.before:
         raise Conflict(
             f"Another process changed {change.path} in the meantime. Nothing was written.",
             remedy="Run the command again.",
@@ -166,7 +173,24 @@ def _change(path: Path, scope: Scope, edit: Callable[[str], Edit]) -> Change:
             reason="not_changeable",
             remedy=f"Edit its entry {ENTRY!r} by hand. Nothing was written.",
         ) from error
-    return Change(path, scope, before, edited.text.encode(), edited.removed, edited.added)
+    return Change(
+        path, _target(path), scope, before, edited.text.encode(), edited.removed, edited.added
+    )
+
+
+def _check_stays(path: Path, scope: Scope, project: Path) -> None:
+    """Refuse a project's file that is not in the project: whoever wrote the project chose where."""
+    if scope == "project" and not _target(path).is_relative_to(_target(project)):
+        raise Refused(
+            f"{path} leads out of the project, to {_target(path)}.",
+            reason="leaves_project",
+            remedy="Replace the link by a file, or use --scope user. Nothing was written.",
+        )
+
+
+def _target(path: Path) -> Path:
+    """The path without links."""
+    return Path(os.path.realpath(path))
 
 
 def _has_entry(client: Client, path: Path) -> bool:

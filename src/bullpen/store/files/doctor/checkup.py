@@ -11,20 +11,23 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from bullpen.errors import Unreadable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Deliver, Event
+from bullpen.protocol.format_version import is_newer, may_write, newer_words
 from bullpen.protocol.message import Message
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Finding, Problem
 from bullpen.store.events.fold import Folded, fold
-from bullpen.store.files import event_log, foreign
+from bullpen.store.files import foreign
 from bullpen.store.files.disk import TEMP_SUFFIX, Disk, list_folder, nonce, read_bytes
-from bullpen.store.files.doctor import log_repair, own_files, quarantine
+from bullpen.store.files.doctor import log_parts, log_repair, own_files, quarantine
 from bullpen.store.files.locks import STALE_S, break_if_dead, is_ours
+from bullpen.store.files.log import event_log
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.inbox_file import parse_rows
 from bullpen.store.files.paths import TeamPaths
@@ -42,6 +45,12 @@ def bad_member_rows(paths: TeamPaths, config: TeamConfig) -> tuple[Problem, ...]
 def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
     """Return everything wrong with a team's files; with `fix`, repaired where possible."""
     paths, disk = files.paths, files.disk
+    head = None
+    with suppress(Unreadable):  # Reported as being in the way.
+        head = event_log.read_head(paths.head)
+    if head is not None and not may_write(head.format):
+        what = newer_words("the team", head.format)
+        return [Finding("newer_format", paths.head, f"{what}: upgrade Bullpen to check it")]
     found = list(own_files.in_the_way_of_the_lock(paths, disk, fix=fix))
     try:
         if fix:
@@ -50,15 +59,19 @@ def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
         pass  # Reported below: the log does not have its content.
     if not (os.path.isdir(paths.own) and (fix or not found)):
         return [*found, *_locks(paths, disk, held=False, fix=False), *_records(files, None)]
-    with files.writing(recover=False) as writer:
+    with files.writing(recover=False) if fix else files.examining() as writer:
         found += own_files.in_the_way(paths, disk, fix=fix)
         has_log = not any(each.where == paths.events and not each.fixed for each in found)
+        # What looks damaged in a home of a newer version may only be unknown to this one.
+        newer = is_newer(writer.log.head.format)
+        surely = fix and not newer
         if has_log:
-            found += log_repair.damaged_lines(writer, fix=fix)
+            found += log_repair.damaged_lines(writer, fix=surely)
+            found += log_parts.check(writer, fix=surely)
         found += _locks(paths, disk, held=True, fix=fix)
         found += _temporary(paths, disk, fix=fix)
-        found += _records(files, writer if fix else None)
-        found += own_files.unreadable(writer, fix=fix)
+        found += _unknown(newer, _records(files, writer if surely else None))
+        found += _unknown(newer, own_files.unreadable(writer, fix=surely))
         # Only now can everything be read that an unfinished commit may have to be added to.
         if has_log:
             found += log_repair.half_done(writer, fix=fix)
@@ -66,7 +79,15 @@ def run(files: TeamFiles, *, fix: bool) -> list[Finding]:
             files.digests = None
             with suppress(Unreadable):  # Damage that cannot be repaired is among the findings.
                 writer.observe()
+                if not newer:
+                    writer.retain()
     return found
+
+
+def _unknown(newer: bool, found: Iterable[Finding]) -> Iterable[Finding]:
+    """Say of damage in a home of a newer version that it may be none."""
+    hint = "; a newer version of Bullpen may have written it: upgrade, then run doctor again"
+    return (replace(each, what=each.what + hint) if newer else each for each in found)
 
 
 def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[Finding]:
@@ -86,7 +107,9 @@ def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[F
 
 def _temporary(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterable[Finding]:
     """Find temporary files of dead processes. The lock is held, so no running process has any."""
-    for path in _entries((paths.root, paths.inboxes, paths.tasks, paths.own, paths.requests)):
+    for path in _entries(
+        (paths.root, paths.inboxes, paths.tasks, paths.own, paths.parts, paths.requests)
+    ):
         if path.endswith(TEMP_SUFFIX):
             if fix:
                 disk.unlink(path)
@@ -139,7 +162,7 @@ class _Known:
         if self._folded is None and self._writer is not None:
             path, stop = self._writer.paths.events, self._writer.log.head.size
             lines = event_log.lines_after(path, 0, stop) if stop else ()
-            self._events = [Event.decode(raw) for raw in lines]
+            self._events = [event_log.decoded(raw) for raw in lines]
             self._folded = fold(self._events)
         return self._folded or Folded()
 

@@ -9,10 +9,15 @@ from dataclasses import replace
 from bullpen.errors import Unreadable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
+from bullpen.protocol.format_version import FORMAT
 from bullpen.store.contract import Finding
-from bullpen.store.files import event_log
+from bullpen.store.events.checkpoint import BEGIN, Checkpoint
 from bullpen.store.files.disk import nonce, read_bytes
-from bullpen.store.files.doctor import quarantine
+from bullpen.store.files.doctor import log_parts, quarantine
+from bullpen.store.files.foreign import NewerCommit
+from bullpen.store.files.log import event_log
+from bullpen.store.files.log.parts import Part
+from bullpen.store.files.log.split import begin_line
 from bullpen.store.files.writer import Writer
 
 _HOLE_MAX = 1_000
@@ -32,7 +37,13 @@ def damaged_lines(writer: Writer, *, fix: bool) -> Iterable[Finding]:
     trusted = writer.log.is_trusted(len(data))
     size = head.size if trusted else data.rfind(b"\n") + 1
     lines = [line + b"\n" for line in data[:size].split(b"\n")[:-1]]
-    kept, gone = mended(lines, last=head.seq if trusted else 0)
+    older = log_parts.parts_of(writer)
+    start = _start(lines, head.begin if trusted else None, older)
+    kept, gone = mended(lines, start=start, last=head.seq if trusted else 0)
+    base = 0
+    if start > 1:
+        kept = _with_begin(kept, start, older)
+        base = len(kept[0])
     # Without a plausible head, the last line may be a commit that was not carried out.
     done = kept if trusted or not kept or _is_done(kept[-1]) else kept[:-1]
     sound = kept == lines
@@ -43,17 +54,45 @@ def damaged_lines(writer: Writer, *, fix: bool) -> Iterable[Finding]:
         # It counts the bytes of the log before the repair.
         writer.disk.unlink(writer.paths.digests)
         writer.files.digests = None
+    last = start + len(done) - 1
     if fix:
-        writer.log.finish(replace(head, seq=len(done), size=sum(map(len, done))))
-    if sound and (not trusted or head.seq == len(kept)):
+        more = {**head.more, "begin": start, "base": base} if base else head.more
+        writer.log.finish(replace(head, seq=last, size=sum(map(len, done)), more=more))
+    if sound and (not trusted or head.seq == start + len(kept) - 1):
         return
     what = f"{len(gone)} line(s) cannot be read" if gone else "numbers are missing"
     action = "moved them to quarantine" if gone else "added empty events"
     yield quarantine.finding("damaged_log", path, what, action, fix=fix)
 
 
-def mended(lines: Sequence[bytes], *, last: int) -> tuple[list[bytes], list[bytes]]:
-    """Return the lines with all numbers from 1 up to `last`, gaps filled, and the other lines."""
+def _start(lines: Sequence[bytes], begin: int | None, older: Sequence[Part]) -> int:
+    """Return the number of the first line: where the head says, or as the first good line does."""
+    if begin is not None:
+        return max(begin, 1)
+    for index, line in enumerate(lines):
+        if number := _number(line):
+            raw = event_log.parse_line(line, "")
+            return max(number - index, 1) if older or raw.get("op") == BEGIN else 1
+    return 1
+
+
+def _with_begin(kept: list[bytes], begin: int, older: Sequence[Part]) -> list[bytes]:
+    """Return the lines with the state that they begin with; a lost one is made again."""
+    if kept and event_log.parse_line(kept[0], "").get("op") == BEGIN:
+        return kept
+    state = Checkpoint()
+    previous = next((part for part in older if part.last == begin), None)
+    # Without it, everything is logged again as it is now.
+    with suppress(Unreadable, FileNotFoundError):
+        for raw in previous.lines() if previous is not None else ():
+            state.take(raw)
+    state.seq = begin
+    line = begin_line(state, "" if previous is None else previous.name, FORMAT)
+    return [line, *kept[1:]]
+
+
+def mended(lines: Sequence[bytes], *, start: int = 1, last: int) -> tuple[list[bytes], list[bytes]]:
+    """Return the lines with all numbers from `start` to `last`, gaps filled, and other lines."""
     numbers = [_number(line) for line in lines]
     # For every line, the number of the next line that has one.
     following: list[int | None] = [None] * len(lines)
@@ -62,7 +101,7 @@ def mended(lines: Sequence[bytes], *, last: int) -> tuple[list[bytes], list[byte
     kept: list[bytes] = []
     gone: list[bytes] = []
     for line, number, next_number in zip(lines, numbers, following, strict=True):
-        expected = len(kept) + 1
+        expected = start + len(kept)
         # A gap must lead to a later line; otherwise the number itself is damaged.
         leads_on = next_number is None or (number or 0) < next_number
         if number == expected or (number and 0 < number - expected <= _HOLE_MAX and leads_on):
@@ -70,16 +109,19 @@ def mended(lines: Sequence[bytes], *, last: int) -> tuple[list[bytes], list[byte
             kept.append(line)
         else:
             gone.append(line)
-    if 0 < last - len(kept) <= len(gone):
-        kept += [_empty(missing) for missing in range(len(kept) + 1, last + 1)]
+    following_number = start + len(kept)
+    if 0 <= last - following_number < len(gone):
+        kept += [_empty(missing) for missing in range(following_number, last + 1)]
     return kept, gone
 
 
 def _number(line: bytes) -> int | None:
+    """Return the number of a line that is JSON and has one, also if it is of a newer version."""
     try:
-        return Event.decode(event_log.parse_line(line, "")).seq
-    except (Unreadable, ValueError):
+        number: int = event_log.parse_line(line, "")["seq"]
+    except Unreadable:
         return None
+    return number
 
 
 def _is_done(line: bytes) -> bool:
@@ -103,6 +145,9 @@ def half_done(writer: Writer, *, fix: bool) -> Iterable[Finding]:
             action = (
                 f"carried out {redone} commit(s)" if redone else "removed the incomplete last line"
             )
+        except NewerCommit as error:
+            yield Finding("half_done", path, str(error))
+            return
         except Unreadable:
             rest = read_bytes(path, writer.log.head.size)
             quarantine.keep(writer.paths, writer.disk, path, rest)

@@ -15,6 +15,9 @@ from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import read_presence
 from bullpen.store.files.writer import Writer
 
+_CHECKED_BYTES = 256 * 1024
+"""How much of an archive of messages is checked without repairing anything."""
+
 _MOVED = "moved it to quarantine"
 
 
@@ -25,7 +28,7 @@ def in_the_way_of_the_lock(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterat
 
 def in_the_way(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterator[Finding]:
     """Find what is not a folder where a folder should be, or not a file where a file should be."""
-    ours = (paths.presence, paths.archive, paths.mail)
+    ours = (paths.presence, paths.archive, paths.mail, paths.parts)
     theirs = (paths.quarantine, paths.inboxes, paths.tasks, paths.requests)
     folders = [*theirs, *ours, paths.spare_locks]
     yield from _moved(paths, disk, folders=folders, files=[], fix=fix)
@@ -76,7 +79,8 @@ def _taken_away(
 
 
 def _archive(path: str, writer: Writer, *, fix: bool) -> Iterator[Finding]:
-    data = read_bytes(path)
+    # An archive grows with the history: all of it is read only to repair it.
+    data = read_bytes(path) if fix else _end_of(path)
     *whole, unfinished = data.split(b"\n")
     lines = [line + b"\n" for line in whole]
     bad = [line for line in lines if not _is_archived(line)]
@@ -89,6 +93,13 @@ def _archive(path: str, writer: Writer, *, fix: bool) -> Iterator[Finding]:
         writer.disk.sync_dir(writer.paths.archive)
     what = f"{len(bad)} line(s) are not messages"
     yield quarantine.finding("bad_row", path, what, "moved them to quarantine", fix=fix)
+
+
+def _end_of(path: str) -> bytes:
+    """Return the last lines of a file."""
+    start = max(os.lstat(path).st_size - _CHECKED_BYTES, 0)
+    data = read_bytes(path, start)
+    return data[data.find(b"\n") + 1 :] if start else data
 
 
 def _is_archived(line: bytes) -> bool:

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 
 from bullpen.errors import Unreadable
-from bullpen.store.files import event_log
 from bullpen.store.files.disk import TEMP_SUFFIX
+from bullpen.store.files.log import event_log
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.watch import inotify
 

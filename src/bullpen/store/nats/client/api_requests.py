@@ -28,6 +28,11 @@ _BATCH = 500
 _WRONG_LAST = 10071
 _WRONG_LAST_CONSTANT = 10164
 _NO_MESSAGE = 10037
+_STORE_FAILED = 10077
+# Limits of the account, of the server, in memory and on disk.
+_FULL = frozenset({10002, 10023, 10028, 10047})
+NO_STREAM = 10059
+"""The server's code for a stream that does not exist."""
 
 
 class ApiError(Exception):
@@ -37,6 +42,13 @@ class ApiError(Exception):
         self.err_code = int(error.get("err_code") or error.get("code") or 0)
         self.description = str(error.get("description", ""))
         super().__init__(f"{self.description} ({self.err_code})")
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether a limit left no room, so that nothing was stored."""
+        return self.err_code in _FULL or (
+            self.err_code == _STORE_FAILED and "exceeded" in self.description
+        )
 
 
 class HeadMoved(Exception):
@@ -51,11 +63,25 @@ class NoAnswer(Exception):
     """No answer, or an unclear one: the request may have been carried out."""
 
 
+class NoStream(NoAnswer):
+    """No server has the stream: it is gone, or, unless `certain`, it has no leader now."""
+
+    def __init__(self, *, certain: bool = False) -> None:
+        self.certain = certain
+        super().__init__("the stream is missing")
+
+
 @contextmanager
 def unavailable_if_unanswered(what: str) -> Iterator[None]:
     """Turn a missing answer or a refusal into Unavailable; `what` says what failed."""
     try:
         yield
+    except NoStream as error:
+        raise Unavailable(
+            f"{what} ({error}).",
+            remedy="If `bullpen server status` shows all servers, create the stream again: "
+            "bullpen server prepare",
+        ) from None
     except (NoAnswer, ApiError) as error:
         raise Unavailable(
             f"{what} ({error}).", remedy="Check the servers: bullpen server status"
@@ -78,6 +104,8 @@ async def request(
     """Ask and wait for the answer. Raises NoAnswer, or Refused without the right."""
     try:
         return await mux.ask(nc, subject, data, headers=headers, timeout_s=timeout_s)
+    except nats_errors.NoRespondersError:
+        raise NoStream from None
     except (nats_errors.Error, OSError, asyncio.InvalidStateError) as error:
         raise NoAnswer(type(error).__name__) from None
     except TimeoutError:
@@ -120,6 +148,7 @@ async def append(
     expect: int,
     rollup: bool = False,
     expect_on: str | None = None,
+    ttl_s: int | None = None,
     timeout_s: float,
 ) -> int:
     """Store a message if the last one on its subject (or on `expect_on`) is `expect`.
@@ -132,21 +161,18 @@ async def append(
         headers["Nats-Rollup"] = "sub"
     if expect_on is not None:
         headers[f"{_EXPECTED}-Subject"] = expect_on
+    if ttl_s is not None:
+        headers["Nats-TTL"] = f"{ttl_s}s"
     return await _stored(nc, subject, data, headers, timeout_s)
 
 
 async def replace(nc: Client, subject: str, data: bytes, *, timeout_s: float) -> int:
-    """Store a message that replaces all others on its subject."""
-    return await _stored(nc, subject, data, {"Nats-Rollup": "sub"}, timeout_s)
-
-
-async def publish_once(nc: Client, subject: str, data: bytes, *, key: str, timeout_s: float) -> int:
-    """Store a message unless one with the same key was stored a moment ago."""
-    return await _stored(nc, subject, data, {"Nats-Msg-Id": key}, timeout_s)
+    """Store a message in a stream that keeps one for each subject."""
+    return await _stored(nc, subject, data, None, timeout_s)
 
 
 async def _stored(
-    nc: Client, subject: str, data: bytes, headers: dict[str, str], timeout_s: float
+    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
 ) -> int:
     answer = await request(nc, subject, data, headers=headers, timeout_s=timeout_s)
     try:
@@ -173,6 +199,8 @@ async def leader_row(
     except ApiError as error:
         if error.err_code == _NO_MESSAGE:
             return None
+        if error.err_code == NO_STREAM:
+            raise NoStream(certain=True) from None
         raise NoAnswer(str(error)) from None
     except (ValueError, KeyError):
         raise NoAnswer("the answer cannot be read") from None
@@ -280,6 +308,8 @@ class Reader:
                 return rows, int(headers.get("Nats-Num-Pending") or 0)
             case "404":
                 return rows, 0
+            case "503":
+                raise NoStream
             case status:
                 raise NoAnswer(f"status {status}")
 

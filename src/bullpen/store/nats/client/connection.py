@@ -6,6 +6,7 @@ import asyncio
 import base64
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from nats.aio.client import Client
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import json_text
+from bullpen.protocol.clock import iso
 from bullpen.store.nats.client.api_requests import Reader
-from bullpen.store.nats.client.bound_reader import BoundReader
 from bullpen.store.nats.client.mux import complaint
 
 _log = logging.getLogger(__name__)
@@ -38,13 +39,18 @@ _NOBODY_S = 1.0
 
 SCHEMES = ("nats://", "tls://")
 
+_SEED = re.compile(r"SU[A-Z2-7]{56}")
+_WHERE_KEYS_ARE = (
+    "Servers of `bullpen server start` have theirs in the home that started them, in server-keys."
+)
+
 _LED_S = 2.0
 """How long a stream that stored something keeps its leader: an election takes four seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Which servers, with which credentials."""
+    """Which servers, with which credentials: a `.creds` file, or the seed of a server's key."""
 
     servers: tuple[str, ...]
     creds: Path | None = None
@@ -83,15 +89,23 @@ class Bearer:
     name: str | None = None
     teams: tuple[str, ...] = ()
     reads_only: bool = False
+    expires_s: int | None = None
+    is_server_key: bool = False
+    is_admin: bool = False
+
+    @property
+    def may_create(self) -> bool:
+        """Return whether they allow to create streams."""
+        return self.name is None or self.is_admin
 
     @property
     def is_bound(self) -> bool:
-        """Return whether they are for certain teams only, whose subjects each call must name."""
+        """Return whether they are for certain teams only."""
         return bool(self.teams)
 
     @property
     def asks_leaders(self) -> bool:
-        """Return whether they allow calls that name their subject in the content."""
+        """Return whether they allow to ask the leader of a stream for a message."""
         return not self.is_bound and not self.reads_only
 
 
@@ -100,32 +114,38 @@ def bearer_of(creds: Path | None) -> Bearer:
     if creds is None:
         return Bearer()
     try:
-        lines = creds.read_text(encoding="utf-8").splitlines()
+        text = creds.read_text(encoding="utf-8")
+        if _SEED.fullmatch(text.strip()):
+            return Bearer(is_server_key=True)
+        lines = text.splitlines()
         at = next(index for index, line in enumerate(lines) if "BEGIN NATS USER JWT" in line)
         payload = lines[at + 1].strip().split(".")[1]
         claims = json_text.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         tags = [str(tag) for tag in claims.get("nats", {}).get("tags") or ()]
         name = str(claims["name"])
+        expires_s = int(claims["exp"]) if claims.get("exp") else None
     except (OSError, ValueError, KeyError, IndexError, StopIteration) as error:
         raise Unavailable(
             f"The credentials in {creds} cannot be used: {type(error).__name__}.",
-            remedy="Set BULLPEN_CREDS to a file that `bullpen auth mint` wrote.",
+            remedy="Set BULLPEN_CREDS to a file that `bullpen auth mint` or "
+            "`bullpen server start` wrote.",
         ) from None
     teams = tuple(tag.removeprefix("team:") for tag in tags if tag.startswith("team:"))
-    return Bearer(name, teams, "role:read-only" in tags)
+    return Bearer(name, teams, "role:read-only" in tags, expires_s, is_admin="role:admin" in tags)
 
 
 class _TlsClient(Client):
     """A client that never sends anything unencrypted.
 
-    The library would, to a server that does not ask for TLS, whatever its address says.
+    The library would, to a server that does not ask for TLS, whatever its address says. Its first
+    words are the key's token and a signature, with which whoever reads them could log in elsewhere.
     """
 
-    async def _process_connect_init(self) -> None:
-        await super()._process_connect_init()
+    def _connect_command(self) -> bytes:
         writer = getattr(self._transport, "_io_writer", None)
         if writer is None or writer.get_extra_info("ssl_object") is None:
             raise nats_errors.SecureConnRequiredError
+        return super()._connect_command()
 
 
 class NatsConnection:
@@ -136,7 +156,7 @@ class NatsConnection:
         self.bearer = bearer_of(endpoint.creds)
         self._connect_s = connect_s
         self._client: Client | None = None
-        self._reader: Reader | BoundReader | None = None
+        self._reader: Reader | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
         self.on_reconnect: list[Callable[[], None]] = []
@@ -150,12 +170,23 @@ class NatsConnection:
             if self._closed:
                 raise Unavailable("The store was closed.", remedy="Open it again.")
             if self._client is None or self._client.is_closed:
+                self._refuse_ended()
                 self._client = await self._connect()
-                bound = self.bearer.is_bound
-                self._reader = BoundReader(self._client) if bound else Reader(self._client)
+                self._reader = Reader(self._client)
             return self._client
 
-    async def reader(self) -> Reader | BoundReader:
+    def _refuse_ended(self) -> None:
+        """Raise Unavailable if the key expired, unless its file was replaced."""
+        self.bearer = bearer_of(self.endpoint.creds)
+        ends_s = self.bearer.expires_s
+        if ends_s is not None and ends_s <= time.time():
+            raise Unavailable(
+                f"The key {self.bearer.name!r} expired at {iso(ends_s * 1000)}.",
+                remedy=f"Ask for a new one (bullpen auth rotate {self.bearer.name}), and put it "
+                f"into {self.endpoint.creds}.",
+            )
+
+    async def reader(self) -> Reader:
         """Return what reads many messages at once."""
         await self.client()
         assert self._reader is not None
@@ -174,9 +205,13 @@ class NatsConnection:
             logging.getLogger("asyncio").addFilter(_NO_TALK)
         client = _TlsClient() if self._wants_tls else Client()
         refusals: list[Exception] = []
+        closing: list[asyncio.Task[None]] = []
 
         async def note(error: Exception) -> None:
             refusals.append(error)
+            if _is_about_key(error) and client.is_reconnecting:
+                # The library would try for ever.
+                closing.append(asyncio.create_task(client.close()))
             # By default the library prints a traceback to the terminal.
             _log.info("nats: %s", error)
             complaint(client, error)
@@ -193,9 +228,9 @@ class NatsConnection:
             if connecting.done():
                 connecting.result()
                 return client
-            raise self._unreachable(refusals[-1] if refusals else TimeoutError())
+            raise self._unreachable(_told(refusals, refusals[-1] if refusals else TimeoutError()))
         except (nats_errors.Error, OSError, TimeoutError, ValueError) as error:
-            raise self._unreachable(error) from None
+            raise self._unreachable(_told(refusals, error)) from None
         finally:
             if not client.is_connected:
                 await _abandon(client)
@@ -219,7 +254,8 @@ class NatsConnection:
             "pending_size": 32 * 1024 * 1024,
         }
         if self.endpoint.creds is not None:
-            options["user_credentials"] = str(self.endpoint.creds)
+            form = "nkeys_seed" if self.bearer.is_server_key else "user_credentials"
+            options[form] = str(self.endpoint.creds)
         if self.bearer.name is not None:
             options["inbox_prefix"] = f"_INBOX_{self.bearer.name}"
         if self._wants_tls:
@@ -235,9 +271,24 @@ class NatsConnection:
     def _unreachable(self, error: BaseException) -> Unavailable:
         why = str(error) or type(error).__name__
         remedy = "Start one with `bullpen server start`, or correct BULLPEN_STORE."
-        if "authorization" in why.lower() or isinstance(
-            error, ConnectionResetError | BrokenPipeError
-        ):
+        if _is_about_key(error) and self.bearer.name is not None:
+            return Unavailable(
+                f"{self.endpoint} refuses the key {self.bearer.name!r}: it was revoked or "
+                "replaced, or is not known there yet.",
+                remedy=f"Put the current key into {self.endpoint.creds}, or run: bullpen auth push",
+            )
+        if _is_about_key(error) and self.bearer.is_server_key:
+            return Unavailable(
+                f"{self.endpoint} refuses the key in {self.endpoint.creds}: it is the key of other "
+                "servers.",
+                remedy=f"Set BULLPEN_CREDS to the key of these servers. {_WHERE_KEYS_ARE}",
+            )
+        if _is_about_key(error) and self.endpoint.creds is None:
+            return Unavailable(
+                f"{self.endpoint} requires a key, and there is none for it.",
+                remedy=f"Set BULLPEN_CREDS to the file with your key. {_WHERE_KEYS_ARE}",
+            )
+        if _is_about_key(error) or isinstance(error, ConnectionResetError | BrokenPipeError):
             # Some servers close the connection before they have said why.
             remedy = "Check the credentials (BULLPEN_CREDS) and TLS (tls://, BULLPEN_CA)."
         return Unavailable(f"No NATS server answers at {self.endpoint}: {why}.", remedy=remedy)
@@ -270,9 +321,20 @@ async def _abandon(client: Client) -> None:
         _log.debug("closing a connection failed: %s", error)
 
 
+def _is_about_key(error: BaseException) -> bool:
+    """Return whether a server refused a key."""
+    said = str(error).lower()
+    return "authorization" in said or "authentication" in said
+
+
+def _told(refusals: list[Exception], error: Exception) -> Exception:
+    """Return the refusal that says most: after one of a key, the closed connection follows."""
+    return next((each for each in refusals if _is_about_key(each)), error)
+
+
 def _is_hopeless(refusals: list[Exception], waited_s: float) -> bool:
     """Return whether waiting for a connection is useless."""
-    if any("authorization" in str(error).lower() for error in refusals):
+    if any(_is_about_key(error) for error in refusals):
         return True
     if any(isinstance(error, nats_errors.SecureConnRequiredError) for error in refusals):
         return True

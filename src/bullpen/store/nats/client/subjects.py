@@ -12,6 +12,9 @@ _ESCAPED = re.compile(r"_([0-9a-f]{2})")
 
 PARTITIONS_MAX = 64
 
+OWN_FIRST = 100
+"""Partitions from here on hold one team each, for keys that are bound to it."""
+
 DIRECTORY = "TEAMS"
 """The bucket that lists the teams."""
 
@@ -20,6 +23,9 @@ CELL_KEY = f"$KV.{DIRECTORY}.cell"
 TEAM_KEYS = f"$KV.{DIRECTORY}.team.*"
 
 PRESENCE_STREAM = "PRES"
+
+STARTS_STREAM = "STARTS"
+"""The requests for agents, and which host took them."""
 
 
 def token(name: str) -> str:
@@ -43,6 +49,16 @@ def name_of(text: str) -> str:
 def team_key(team: str) -> str:
     """Return the subject of a team's entry in the directory."""
     return f"$KV.{DIRECTORY}.team.{token(team)}"
+
+
+def place_key(team: str) -> str:
+    """Return the subject that says in which partition a team must be, if in a certain one."""
+    return f"$KV.{DIRECTORY}.place.{token(team)}"
+
+
+def start_key(pool: str, nonce: str) -> str:
+    """Return the subject of a request for an agent."""
+    return f"start.{pool}.{token(nonce)}"
 
 
 def stream_of(partition: int) -> str:
@@ -98,10 +114,27 @@ class Address:
         return f"t.{self._within}.history"
 
     @property
+    def begin(self) -> str:
+        """Return the subject of the event that its log begins with, if older ones were removed."""
+        return f"t.{self._within}.begin"
+
+    @property
+    def presence_stream(self) -> str:
+        """Return the stream that holds its heartbeats."""
+        own = f"{PRESENCE_STREAM}_{self.partition}"
+        return own if self.partition >= OWN_FIRST else PRESENCE_STREAM
+
+    @property
+    def _heartbeats(self) -> str:
+        if self.partition >= OWN_FIRST:
+            return f"q.{self._within}"
+        return f"p.{token(self.team)}.{self.uid}"
+
+    @property
     def presence(self) -> str:
         """Return what the subjects of its heartbeats match."""
-        return f"p.{token(self.team)}.{self.uid}.>"
+        return f"{self._heartbeats}.>"
 
     def presence_of(self, host: str, session: str) -> str:
         """Return the subject of the heartbeats that one connection of a host passes on."""
-        return f"p.{token(self.team)}.{self.uid}.{token(host)}.{session}"
+        return f"{self._heartbeats}.{token(host)}.{session}"

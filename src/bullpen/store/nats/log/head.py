@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from bullpen.store.nats.client import api_requests
-from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer
+from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer, StoredRow
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.subjects import Address
 
 
-async def ask(
-    link: NatsConnection, address: Address, known: int, *, timeout_s: float
-) -> tuple[int, bool]:
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The last message of a log, and whether a majority of the servers agree.
+
+    `refusal` says why the servers store nothing, which is how they would have agreed.
+    """
+
+    seq: int
+    is_sure: bool
+    refusal: str = ""
+
+
+async def ask(link: NatsConnection, address: Address, known: int, *, timeout_s: float) -> LogEnd:
     """Return the last message according to the leader, and whether it is certainly the leader.
 
     A leader that was cut off from the others believes for ten more seconds that it leads, and would
@@ -23,17 +34,14 @@ async def ask(
     bearer, stream = link.bearer, address.stream
     if bearer.reads_only:
         row = await api_requests.last_row(client, stream, address.log, timeout_s=timeout_s)
-        return (0 if row is None else row.seq), True
+        return LogEnd(_seq(row), True)
     if bearer.is_bound or not link.is_led(stream):
         return await _ask_all(link, address, known, timeout_s)
-    last = {"last_by_subj": address.log}
-    row = await api_requests.leader_row(client, stream, last, timeout_s=timeout_s)
-    return (0 if row is None else row.seq), link.is_led(stream)
+    row = await _last_row(link, address, timeout_s)
+    return LogEnd(_seq(row), link.is_led(stream))
 
 
-async def _ask_all(
-    link: NatsConnection, address: Address, known: int, timeout_s: float
-) -> tuple[int, bool]:
+async def _ask_all(link: NatsConnection, address: Address, known: int, timeout_s: float) -> LogEnd:
     """Make a majority of servers agree that the log is where it is known to be."""
     client, asked = await link.client(), time.monotonic()
     try:
@@ -49,8 +57,23 @@ async def _ask_all(
     except HeadMoved as moved:
         if moved.head is None or 0 < moved.head < known:
             raise NoAnswer("the head is uncertain") from None
-        return moved.head, False
+        return LogEnd(moved.head, False)
     except ApiError as error:
-        raise NoAnswer(str(error)) from None
+        if not error.is_full:
+            raise NoAnswer(str(error)) from None
+        # Without room for the question, the leader's word has to do: reading must not need room.
+        return LogEnd(_seq(await _last_row(link, address, timeout_s)), True, error.description)
     link.was_led(address.stream, asked)
-    return known, True
+    return LogEnd(known, True)
+
+
+async def _last_row(link: NatsConnection, address: Address, timeout_s: float) -> StoredRow | None:
+    client = await link.client()
+    if not link.bearer.asks_leaders:
+        return await api_requests.last_row(client, address.stream, address.log, timeout_s=timeout_s)
+    last = {"last_by_subj": address.log}
+    return await api_requests.leader_row(client, address.stream, last, timeout_s=timeout_s)
+
+
+def _seq(row: StoredRow | None) -> int:
+    return 0 if row is None else row.seq

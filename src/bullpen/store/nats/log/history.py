@@ -13,7 +13,7 @@ from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import HeadMoved, NoAnswer, StoredRow
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.subjects import Address
-from bullpen.store.nats.log.state import HistoryPart
+from bullpen.store.nats.log.state import HistoryPart, LogState
 
 _PART_BYTES_MAX = 512 * 1024
 _READ_S = 5.0
@@ -80,6 +80,42 @@ class LogHistory:
                 stored = max(stored, begins + len(lines) - first)
         return stored
 
+    async def read(
+        self,
+        kept: LogState,
+        tail: Sequence[bytes],
+        after: int,
+        limit: int | None,
+        *,
+        last: int | None = None,
+    ) -> list[bytes]:
+        """Return the events after a number, up to `last`, as they are stored. Raises Unavailable.
+
+        `tail` are the last ones, which are not here. If the first ones were removed, an event with
+        the team at that moment stands for them.
+        """
+        found: list[bytes] = []
+        last = kept.seq if last is None else last
+        if kept.begin is not None and after < kept.begin.first:
+            (row,) = await self._rows([kept.begin], self._address.begin)
+            found, after = [row.data], kept.begin.first
+        elif kept.parts:
+            after = max(after, kept.parts[0].first - 1)
+        wanted = last - after if limit is None else min(limit - len(found), last - after)
+        if wanted <= 0:
+            return found[:limit]
+        first_here = kept.seq - len(tail) + 1
+        old = min(wanted, first_here - 1 - after)
+        if old > 0:
+            found += await self.lines(kept.parts, after, old)
+        start = max(0, after + 1 - first_here)
+        return found + list(tail[start : start + wanted - max(0, old)])
+
+    async def block(self, part: HistoryPart) -> bytes:
+        """Return the lines of one block. Raises Unavailable."""
+        (row,) = await self._rows([part], self._address.history)
+        return row.data
+
     async def lines(self, parts: Sequence[HistoryPart], after: int, count: int) -> list[bytes]:
         """Return this many events after a number, which must all be here. Raises Unavailable."""
         found: list[bytes] = []
@@ -88,7 +124,9 @@ class LogHistory:
         at = max(0, bisect.bisect_right(parts, after + 1, key=lambda part: part.first) - 1)
         while len(found) < count and at < len(parts):
             wanted = parts[at : at + _AT_ONCE]
-            for part, row in zip(wanted, await self._rows(wanted), strict=True):
+            for part, row in zip(
+                wanted, await self._rows(wanted, self._address.history), strict=True
+            ):
                 if number + 1 < part.first:
                     raise self._lacking(number + 1)
                 fresh = row.data.split(b"\n")[number + 1 - part.first :]
@@ -99,10 +137,10 @@ class LogHistory:
             raise self._lacking(number + 1)
         return found[:count]
 
-    async def _rows(self, wanted: Sequence[HistoryPart]) -> list[StoredRow]:
+    async def _rows(self, wanted: Sequence[HistoryPart], subject: str) -> list[StoredRow]:
         """Return consecutive blocks. A replica may be outdated, so it is asked several times."""
         reader = await self._link.reader()
-        stream, subject = self._address.stream, self._address.history
+        stream = self._address.stream
         deadline = time.monotonic() + _READ_S
         why = "it does not exist"
         while time.monotonic() < deadline:

@@ -10,13 +10,14 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
+from bullpen.protocol.format_version import is_newer, refuse_newer
 from bullpen.store.contract import Problem, StoreLimits
 from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer, StoredRow
@@ -26,8 +27,9 @@ from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.log import head as heads
 from bullpen.store.nats.log.contention import Contention
 from bullpen.store.nats.log.history import LogHistory, slices
+from bullpen.store.nats.log.retention import HistoryTrim
 from bullpen.store.nats.log.state import LogState
-from bullpen.store.nats.log.tail import EVENTS_KEPT, LogTail, TailLine
+from bullpen.store.nats.log.tail import EVENTS_KEPT, LogTail, TailLine, event_line
 
 _TRY_S = 2.0
 """How long one request may take. An election takes up to nine seconds and several tries."""
@@ -63,6 +65,9 @@ class TeamLog:
         # At some moment not before this one, the log was exactly here.
         self.certain = 0.0
         self.in_doubt = False
+        self.moved_to: int | None = None
+        # Why the servers store nothing; empty if they do.
+        self._refusal = ""
         self._limits = limits
         self._lock = asyncio.Lock()
         self._waiting = 0
@@ -73,6 +78,7 @@ class TeamLog:
         self._tail = LogTail(events_kept)
         self._contention = Contention()
         self.history = LogHistory(link, address)
+        self._trim = HistoryTrim(link, address, self.history)
 
     # Turns
 
@@ -134,6 +140,9 @@ class TeamLog:
 
     def doubts(self) -> tuple[Problem, ...]:
         """Return the warning for a team that may have changed since, if it may."""
+        if self._refusal and not self.in_doubt:
+            why = f"{self.address.stream} has no room ({self._refusal}), so nothing can be changed"
+            return (Problem(str(self.link.endpoint), why),)
         if not self.in_doubt:
             return ()
         age = time.monotonic() - self.confirmed
@@ -162,16 +171,17 @@ class TeamLog:
                 self._take(await self._rows(1, self._try_s(deadline)))
         moved_to = 0
         while True:
-            head, is_sure = await heads.ask(
+            found = await heads.ask(
                 self.link, self.address, self.head, timeout_s=self._try_s(deadline)
             )
+            head, self._refusal = found.seq, found.refusal
             if head == 0:
                 self.kept.gone = True
                 self._wake()
                 raise Gone
             await self._read_up_to(head, deadline)
             # A server that no longer leads stores nothing: if the head moved twice, it leads.
-            if is_sure or head > moved_to > 0:
+            if found.is_sure or head > moved_to > 0:
                 return
             moved_to = head
 
@@ -222,8 +232,9 @@ class TeamLog:
                 if self.kept.seq and line.raw.get("prev") != self.head:
                     raise ValueError(f"it does not follow message {self.head}")
                 self.kept.apply(event)
+                self.kept.learn_format(line.raw)
                 self._tail.add(event.seq, str(line.raw.get("eid")), row.data)
-                self.kept.gone = line.is_last
+                self.kept.gone, self.moved_to = line.is_last, line.moved_to
         except ValueError as error:
             raise Unavailable(
                 f"The log of team {self.address.team!r} is damaged at message {row.seq} of"
@@ -238,7 +249,7 @@ class TeamLog:
         if found.seq > self.kept.seq:
             self.kept = found
         elif found.seq == self.kept.seq:
-            self.kept.parts = found.parts
+            self.kept.adopt(found)
         else:
             raise ValueError(f"a snapshot of event {found.seq} after event {self.kept.seq}")
         self._tail.shortened(tail, found.seq, size)
@@ -279,9 +290,12 @@ class TeamLog:
 
     # Appending
 
-    async def append(self, event: Event, deadline: float, *, last: bool = False) -> bool:
+    async def append(
+        self, event: Event, deadline: float, *, last: bool = False, moved_to: int | None = None
+    ) -> bool:
         """Make the next event durable. The caller has the turn.
 
+        After the `last` one there is no more here; the team may go on in another partition.
         False if another host was faster; its events have been applied. Raises Gone, Invalid if it
         is too long, and Unavailable if it could not be stored or it is unknown whether it was.
         """
@@ -291,7 +305,7 @@ class TeamLog:
             tries += 1
             client = await self.link.client()
             # Built for each attempt: another host's snapshot may have become the head.
-            data = self._line(event, eid, last=last)
+            data = self._line(event, eid, {"moved_to": moved_to, "gone": last or None})
             asked = time.monotonic()
             try:
                 seq = await api_requests.append(
@@ -311,17 +325,18 @@ class TeamLog:
                 maybe = True
                 await self._pause(tries, deadline, error)
             except ApiError as error:
-                await self._refused(error, tries, deadline)
+                await self._refused(error, tries, deadline, maybe=maybe)
                 maybe = True
             else:
+                self._refusal = ""
                 self.link.was_led(self.address.stream, asked)
                 self.certain = asked
                 self._append_taken(event, eid, seq, data, last=last)
                 return True
 
-    def _line(self, event: Event, eid: str, *, last: bool) -> bytes:
-        raw = {"v": 1, "eid": eid, "prev": self.head, **event.encode()}
-        data = json_text.dumps_line({**raw, "gone": True} if last else raw)
+    def _line(self, event: Event, eid: str, more: Mapping[str, object]) -> bytes:
+        refuse_newer(f"Team {self.address.team!r}", self.kept.format)
+        data = event_line(event, eid, self.head, more)
         if len(data) > PAYLOAD_MAX:
             raise Invalid(
                 f"One change to team {self.address.team!r} has {len(data)} bytes. The limit is "
@@ -380,11 +395,19 @@ class TeamLog:
             raise self._no_answer(error, "It is unknown whether the change was stored.")
         await asyncio.sleep(min(0.5, 0.05 * 2**tries) * random.uniform(0.5, 1.0))
 
-    async def _refused(self, error: ApiError, tries: int, deadline: float) -> None:
+    async def _refused(self, error: ApiError, tries: int, deadline: float, *, maybe: bool) -> None:
         if error.err_code == _TOO_LONG:
             raise Invalid(
                 f"The server does not accept a message of that length: {error.description}.",
                 remedy="Put the content in a file, or raise max_payload.",
+            ) from None
+        if error.is_full and not maybe:
+            # Waiting makes no room.
+            raise Unavailable(
+                f"{self.link.endpoint} has no room for a change to team {self.address.team!r} in "
+                f"{self.address.stream}: {error.description}. Nothing was changed.",
+                remedy="Free disk space on the servers, or raise the limit of the stream, then try "
+                "again.",
             ) from None
         if time.monotonic() >= deadline:
             raise Unavailable(
@@ -416,10 +439,12 @@ class TeamLog:
         The caller has the turn. History comes first: if the process is killed in between, events
         are in both, and a reader counts them by number. A failure does no harm: the log stays long.
         """
-        if self.kept.gone:
+        if self.kept.gone or is_newer(self.kept.format):
+            # A snapshot of this version would leave out what only the newer one knows.
             return
         try:
             await self._store_history(deadline)
+            await self._trim.cut(self.kept)
             for _ in range(_SNAPSHOT_TRIES):
                 if await self._put_snapshot(deadline):
                     return
@@ -461,18 +486,9 @@ class TeamLog:
             # Perhaps by another host's snapshot.
             return not self._tail.is_long
         self._tail.shortened(tail, self.kept.seq, len(data))
+        await self._trim.free(self.kept)
         return True
 
     async def lines(self, after: int, limit: int | None) -> list[bytes]:
         """Return the events after a number, as they are stored."""
-        first_here = self.kept.seq - len(self._tail.lines) + 1
-        wanted = self.kept.seq - after if limit is None else min(limit, self.kept.seq - after)
-        if wanted <= 0:
-            return []
-        tail = list(self._tail.lines)
-        found: list[bytes] = []
-        if after + 1 < first_here:
-            old = min(wanted, first_here - 1 - after)
-            found = await self.history.lines(self.kept.parts, after, old)
-        start = max(0, after + 1 - first_here)
-        return found + tail[start : start + wanted - len(found)]
+        return await self.history.read(self.kept, list(self._tail.lines), after, limit)

@@ -13,6 +13,7 @@ from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer
 from bullpen.store.nats.log.history import slices
 from bullpen.store.nats.log.log import TeamLog
 from bullpen.store.nats.log.state import LogState
+from bullpen.store.nats.log.tail import event_line
 
 _TRY_S = 10.0
 
@@ -22,12 +23,9 @@ async def store(log: TeamLog, events: Sequence[Event]) -> None:
     kept = LogState()
     for event in events:
         kept.apply(event)
-    lines = [
-        json_text.dumps_line({"v": 1, "eid": secrets.token_hex(8), "prev": 0, **event.encode()})
-        for event in events
-    ]
+    lines = [event_line(event, secrets.token_hex(8), 0, {}) for event in events]
     try:
-        first = 1
+        first = events[0].seq
         for part in slices(lines):
             first += await log.history.store(kept.parts, first, part, timeout_s=_TRY_S)
         data = json_text.dumps_line({"v": 1, "snapshot": kept.snapshot()})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bullpen.protocol.changes import Deliver, Event, MarkMail
+from bullpen.protocol.format_version import FORMAT, OLDEST, version_in
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.contract import TeamState
 from bullpen.store.events.concerns import concern_of
@@ -38,6 +39,9 @@ class LogState(TeamRecords):
     gone: bool = False
     bodies: dict[str, dict[str, Message]] = field(default_factory=dict)
     touched: dict[str | None, int] = field(default_factory=dict)
+    format: str = OLDEST
+    # The event that the log begins with, if older ones were removed.
+    begin: HistoryPart | None = None
 
     def state(self) -> TeamState:
         """Return everything except the mail."""
@@ -56,6 +60,11 @@ class LogState(TeamRecords):
         return (self.touched.get(None, 0), self.touched.get(agent, 0))
 
     # Events
+
+    def learn_format(self, raw: Mapping[str, Any]) -> None:
+        """Take the version of the format from a message that has one: it may be newer."""
+        if "format" in raw:
+            self.format = version_in(raw)
 
     def apply(self, event: Event) -> None:
         """Apply the next event. Raises ValueError if it is not the next."""
@@ -89,10 +98,17 @@ class LogState(TeamRecords):
 
     # Snapshots
 
+    def adopt(self, found: LogState) -> None:
+        """Take from a snapshot of the same moment where everything is stored."""
+        self.parts, self.begin, self.format = found.parts, found.begin, found.format
+        self.numbers, self.archived = found.numbers, found.archived
+        self.archived_up_to = found.archived_up_to
+
     def snapshot(self) -> dict[str, Any]:
         """Return everything as a JSON object, without the texts of messages."""
         return {
             "v": SNAPSHOT_VERSION,
+            "format": FORMAT,
             "seq": self.seq,
             "team": self.folded.team,
             "members": list(self.folded.members.values()),
@@ -107,6 +123,7 @@ class LogState(TeamRecords):
             },
             "highestTaskId": self.next_task_id - 1,
             "parts": [[part.first, part.seq] for part in self.parts],
+            **({} if self.begin is None else {"begin": list(self.begin)}),
         }
 
     @classmethod
@@ -131,6 +148,8 @@ class LogState(TeamRecords):
                 archived={agent: int(row[0]) for agent, row in archived},
                 archived_up_to={agent: int(row[1]) for agent, row in archived},
                 parts=[HistoryPart(int(first), int(seq)) for first, seq in raw["parts"]],
+                format=version_in(raw),
+                begin=HistoryPart(*map(int, raw["begin"])) if "begin" in raw else None,
             )
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise ValueError(f"not a snapshot: {error!r}") from None

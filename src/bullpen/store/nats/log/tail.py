@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bullpen.protocol import json_text
+from bullpen.protocol.changes import Event
+from bullpen.protocol.format_version import FORMAT
 
 EVENTS_KEPT = 64
 """The least events a log has before a snapshot replaces them."""
@@ -14,6 +16,15 @@ EVENTS_KEPT = 64
 _BYTES_MAX = 256 * 1024
 _IDS_KEPT = 256
 _PUT_OFF = 16
+
+
+def event_line(event: Event, eid: str, prev: int, more: Mapping[str, object]) -> bytes:
+    """Return the message of an event after message `prev`; the first one says its format."""
+    raw = {"v": 1, "eid": eid, "prev": prev, **event.encode()}
+    if event.seq == 1:
+        raw["format"] = FORMAT
+    raw |= {key: value for key, value in more.items() if value is not None}
+    return json_text.dumps_line(raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +38,7 @@ class TailLine:
         """Parse a message. Raises ValueError."""
         raw = json_text.loads_line(data)
         if not isinstance(raw, dict) or raw.get("v") != 1:
-            raise ValueError("its version is unknown")
+            raise ValueError("its version is unknown, perhaps a newer one of Bullpen")
         return cls(raw)
 
     @property
@@ -39,6 +50,11 @@ class TailLine:
     def tail(self) -> list[bytes]:
         """Return the last events before a snapshot, if the history does not have them yet."""
         return [line.encode() for line in self.raw.get("tail", ())]
+
+    @property
+    def moved_to(self) -> int | None:
+        """Return the partition in which the team goes on, if this was its last message here."""
+        return self.raw.get("moved_to")
 
     @property
     def is_last(self) -> bool:

@@ -17,6 +17,7 @@ from .test_turn import at_once, every_api, looks, see, tool_that
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Penalties of milliseconds."""
     monkeypatch.setattr(limiter, "DELAY_FIRST_S", 0.02)
+    monkeypatch.setattr(limiter, "DELAY_OVERLOAD_S", 0.03)
     monkeypatch.setattr(limiter, "DELAY_MAX_S", 0.1)
 
 
@@ -38,33 +39,51 @@ async def test_a_limited_request_is_sent_again_and_the_wait_is_reported(
         async with workplace.driver(mock, tools=tool_that(see)) as native:
             assert await workplace.turn(native) == "I know."
     assert len(mock.requests) == 4
-    assert limiter.WAITING in workplace.desk.waits
+    overloaded = fault.status in (503, 529)
+    waited_for = limiter.WAITING_OVERLOAD if overloaded else limiter.WAITING
+    assert waited_for in workplace.desk.waits
     assert workplace.desk.waiting_now == []
     assert workplace.desk.saw == [given]
 
 
 @every_api
 @pytest.mark.parametrize(
-    ("fault", "words", "remedy"),
+    ("fault", "failure", "remedy"),
     [
-        (Fault.unauthorized(), "invalid x-api-key", "key"),
-        (Fault(403, "permission_error", "not for you"), "not for you", "key"),
-        (Fault(404, "not_found_error", "model: nope"), "model: nope", "name of the model"),
-        (Fault.refused("tools.3: bad schema"), "tools.3: bad schema", "transcript"),
-        (Fault(402, "billing_error", "no money left"), "no money left", "billing"),
+        (Fault.unauthorized(), "key", "_API_KEY to a valid API key"),
+        (Fault(403, "permission_error", "not for you"), "permission", "_API_KEY to an API key"),
+        (Fault(404, "not_found_error", "model: nope"), "model", "_BASE_URL"),
+        (Fault(402, "billing_error", "no money left"), "credit", "_API_KEY belongs to"),
     ],
-    ids=["401", "403", "404", "400", "402"],
+    ids=["401", "403", "404", "402"],
 )
-async def test_a_refusal_for_good_is_not_repeated_and_told_in_the_apis_words(
-    workplace: Workplace, model: str, fault: Fault, words: str, remedy: str
+async def test_a_refusal_for_good_is_not_repeated_and_names_the_host_and_the_variable(
+    workplace: Workplace, model: str, fault: Fault, failure: str, remedy: str
 ) -> None:
     workplace.desk.spec = workplace.desk.spec.evolve(model=model)
     with InProcessModels(lambda request: fault) as mock:
         async with workplace.driver(mock, tools=tool_that(see)) as native:
-            with pytest.raises(TurnFailed, match=words) as caught:
+            with pytest.raises(TurnFailed, match=fault.message) as caught:
+                await workplace.turn(native)
+    failed = caught.value
+    assert len(mock.requests) == 1
+    assert (failed.failure, failed.for_good) == (failure, True)
+    assert mock.host in failed.message and remedy in failed.remedy
+    assert workplace.desk.usages == []
+
+
+@every_api
+async def test_a_request_that_is_not_accepted_is_told_in_the_apis_words(
+    workplace: Workplace, model: str
+) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(model=model)
+    with InProcessModels(lambda request: Fault.refused("tools.3: bad schema")) as mock:
+        async with workplace.driver(mock, tools=tool_that(see)) as native:
+            with pytest.raises(TurnFailed, match=r"tools\.3: bad schema") as caught:
                 await workplace.turn(native)
     assert len(mock.requests) == 1
-    assert remedy in caught.value.remedy
+    assert (caught.value.failure, caught.value.for_good) == ("rejected", False)
+    assert "transcript" in caught.value.remedy
 
 
 @every_api

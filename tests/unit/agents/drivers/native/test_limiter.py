@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,14 @@ import pytest
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers.native.limiter import (
     DELAY_MAX_S,
+    DELAY_OVERLOAD_S,
     START_GAP_S,
     WAITING,
+    WAITING_OVERLOAD,
     Limiter,
     RequestFailed,
 )
+from bullpen.protocol.agent import Failure
 
 
 class Clock:
@@ -39,8 +43,16 @@ class Clock:
 class Api:
     """An API that refuses until a time, or until told otherwise; keeps when it was asked."""
 
-    def __init__(self, clock: Clock, *, open_at: float, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        open_at: float,
+        retry_after_s: float | None = None,
+        kind: Failure = "rate_limit",
+    ) -> None:
         self.clock = clock
+        self.kind = kind
         self.open_at = open_at
         self.retry_after_s = retry_after_s
         self.asked: list[float] = []
@@ -49,7 +61,7 @@ class Api:
         self.asked.append(self.clock.now)
         await anyio.lowlevel.checkpoint()
         if self.clock.now < self.open_at:
-            raise RequestFailed("limited", "Too many requests", retry_after_s=self.retry_after_s)
+            raise RequestFailed(self.kind, "Too many requests", retry_after_s=self.retry_after_s)
         return "answer"
 
 
@@ -130,7 +142,7 @@ async def test_requests_that_fail_together_raise_the_delay_once(
             if len(together) == 8:
                 gate.set()
             await gate.wait()
-            raise RequestFailed("limited", "Too many requests")
+            raise RequestFailed("rate_limit", "Too many requests")
         return "answer"
 
     began = clock.now
@@ -224,3 +236,68 @@ async def test_a_damaged_file_or_a_clock_set_back_stops_nobody(
     began = clock.now
     assert await run(limiter, Api(clock, open_at=0)) == "answer"
     assert clock.now - began < 1
+
+
+async def test_an_overload_backs_off_longer_than_a_rate_limit_and_is_told_as_such(
+    make: Callable[..., Limiter], clock: Clock
+) -> None:
+    told, waiting = waits()
+    api = Api(clock, open_at=clock.now + 1, kind="overload")
+    assert await make().run(api, waiting=waiting) == "answer"  # type: ignore[arg-type]
+    first, second = api.asked
+    assert DELAY_OVERLOAD_S <= second - first <= 1.25 * DELAY_OVERLOAD_S
+    assert WAITING_OVERLOAD in told and WAITING not in told
+    with pytest.raises(TurnFailed, match="is overloaded") as caught:
+        await run(make(), Api(clock, open_at=clock.now + 10_000, kind="overload"))
+    assert caught.value.failure == "overload"
+
+
+async def test_a_broken_connection_is_tried_again_quickly_then_slower(
+    make: Callable[..., Limiter], clock: Clock
+) -> None:
+    api = Api(clock, open_at=clock.now + 10_000, kind="network")
+    with pytest.raises(TurnFailed, match=r"The connection to .* failed 5 times") as caught:
+        await run(make(), api)
+    gaps = [later - sooner for sooner, later in zip(api.asked, api.asked[1:], strict=False)]
+    assert gaps[0] < 0.5 and gaps == sorted(gaps) and gaps[-1] >= 12
+    assert (caught.value.failure, caught.value.for_good) == ("network", False)
+
+
+async def test_a_server_that_says_when_to_come_back_is_obeyed(
+    make: Callable[..., Limiter], clock: Clock
+) -> None:
+    api = Api(clock, open_at=clock.now + 1, kind="server", retry_after_s=30.0)
+    assert await run(make(), api) == "answer"
+    assert api.asked[1] - api.asked[0] == 30.0
+    with pytest.raises(TurnFailed, match="wait 7200 s"):
+        await run(make(), Api(clock, open_at=clock.now + 9, kind="server", retry_after_s=7200.0))
+
+
+@pytest.mark.parametrize("kind", ["key", "permission", "credit", "model"])
+async def test_a_refusal_that_stays_is_not_tried_again(
+    make: Callable[..., Limiter], clock: Clock, kind: Failure
+) -> None:
+    api, began = Api(clock, open_at=clock.now + 10_000, kind=kind), clock.now
+    with pytest.raises(TurnFailed) as caught:
+        await run(make(), api)
+    assert (caught.value.failure, caught.value.for_good) == (kind, True)
+    assert len(api.asked) == 1 and clock.now == began
+
+
+async def test_an_old_rate_limit_slows_nobody_down_and_hides_no_other_cause(
+    make: Callable[..., Limiter], clock: Clock
+) -> None:
+    with pytest.raises(TurnFailed):
+        await run(make(), Api(clock, open_at=clock.now + 10_000))
+    clock.now += 3_600
+    told, waiting = waits()
+    api, began = Api(clock, open_at=clock.now + 10_000, kind="network"), clock.now
+    with pytest.raises(TurnFailed, match="The connection to") as caught:
+        await make().run(api, waiting=waiting)  # type: ignore[arg-type]
+    assert caught.value.failure == "network"
+    assert clock.now - began < 30 and WAITING not in told
+
+
+async def test_setting_the_clock_changes_no_delay(tmp_path: Path) -> None:
+    """The delays that processes share are of the machine's own clock, which nobody sets."""
+    assert Limiter(tmp_path, "key")._clock is time.monotonic

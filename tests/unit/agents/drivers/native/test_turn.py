@@ -278,7 +278,7 @@ async def test_a_turn_that_waits_for_the_model_is_cancelled_at_once(
 async def test_a_tool_answer_is_kept_when_the_request_with_it_fails(workplace: Workplace) -> None:
     steps: list[Reply | Fault] = [
         looks("north"),
-        Fault.refused("not like this"),
+        Fault(401, "authentication_error", "not like this"),
         Reply("Fog, I hear."),
     ]
     with InProcessModels(lambda request: steps.pop(0)) as mock:

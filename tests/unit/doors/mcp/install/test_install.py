@@ -51,9 +51,11 @@ def test_a_file_keeps_its_mode_and_its_link(place: ConfigPlace, tmp_path: Path) 
     real.parent.mkdir()
     real.write_text("{}", encoding="utf-8")
     real.chmod(0o640)
-    link = place.project / ".mcp.json"
+    link = Path(place.env["HOME"]) / ".claude.json"
     link.symlink_to(real)
-    write(installing(CLAUDE, "project", SERVER, place))
+    change = installing(CLAUDE, "user", SERVER, place)
+    assert change.target == real
+    write(change)
     assert link.is_symlink()
     assert "bullpen" in real.read_text(encoding="utf-8")
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -61,11 +63,60 @@ def test_a_file_keeps_its_mode_and_its_link(place: ConfigPlace, tmp_path: Path) 
 
 
 def test_a_link_to_nothing_yet_is_followed(place: ConfigPlace, tmp_path: Path) -> None:
-    link = place.project / ".mcp.json"
+    link = Path(place.env["HOME"]) / ".claude.json"
     link.symlink_to(tmp_path / "later" / "mcp.json")
-    write(installing(CLAUDE, "project", SERVER, place))
+    write(installing(CLAUDE, "user", SERVER, place))
     assert link.is_symlink()
     assert "bullpen" in (tmp_path / "later" / "mcp.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_link_out_of_the_project_is_refused(
+    place: ConfigPlace, tmp_path: Path, linked: str
+) -> None:
+    """Whoever wrote the project could choose which of your files is changed."""
+    yours = tmp_path / "yours"
+    yours.mkdir()
+    (yours / "settings.json").write_text("{}", encoding="utf-8")
+    if linked == "file":
+        (place.project / ".mcp.json").symlink_to(yours / "settings.json")
+        client = CLAUDE
+    else:
+        (place.project / ".gemini").symlink_to(yours)
+        client = CLIENTS["gemini"]
+    with pytest.raises(Refused, match=str(yours / "settings.json")) as refused:
+        installing(client, "project", SERVER, place)
+    assert refused.value.reason == "leaves_project"
+    with pytest.raises(Refused):
+        uninstalling(client, "project", place)
+    assert (yours / "settings.json").read_text(encoding="utf-8") == "{}"
+
+
+def test_a_link_within_the_project_is_followed_and_its_target_is_known(place: ConfigPlace) -> None:
+    real = place.project / "config" / "mcp.json"
+    real.parent.mkdir()
+    real.write_text("{}", encoding="utf-8")
+    (place.project / ".mcp.json").symlink_to("config/mcp.json")
+    change = installing(CLAUDE, "project", SERVER, place)
+    assert (change.path.name, change.target) == (".mcp.json", real)
+    write(change)
+    assert "bullpen" in real.read_text(encoding="utf-8")
+
+
+def test_a_link_that_was_changed_after_it_was_shown_is_not_followed(
+    place: ConfigPlace, tmp_path: Path
+) -> None:
+    shown, other = tmp_path / "shown.json", tmp_path / "other.json"
+    for file in (shown, other):
+        file.write_text("{}", encoding="utf-8")
+    link = Path(place.env["HOME"]) / ".claude.json"
+    link.symlink_to(shown)
+    change = installing(CLAUDE, "user", SERVER, place)
+    link.unlink()
+    link.symlink_to(other)
+    with pytest.raises(Conflict):
+        write(change)
+    assert other.read_text(encoding="utf-8") == "{}"
 
 
 def test_nothing_is_left_beside_the_file(place: ConfigPlace) -> None:

@@ -7,14 +7,16 @@ current state.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from bullpen.errors import Unreadable
 from bullpen.protocol import json_text
 from bullpen.store.events.fold import digest
-from bullpen.store.files import event_log
 from bullpen.store.files.disk import Disk, read_bytes
+from bullpen.store.files.log import event_log
+from bullpen.store.files.log.event_log import Log
 
 CHECKPOINT_EVERY = 2_000
 """After this many events the digests are saved, so that a new process need not read them all."""
@@ -26,6 +28,8 @@ class Digests:
 
     seq: int = 0
     size: int = 0
+    # The event that the log begins with the state of. A split changes it, and all positions.
+    begin: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
     members: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
@@ -37,11 +41,11 @@ class Digests:
         taken = 0
         if self.size < size:
             for raw in event_log.lines_after(path, self.size, size):
-                try:
-                    for change in raw["changes"]:
+                changes = raw.get("changes")
+                for change in changes if isinstance(changes, list) else ():
+                    # A change of a newer version says nothing about the records known here.
+                    with suppress(KeyError, TypeError, AttributeError, ValueError):
                         self._take(change)
-                except (KeyError, TypeError, AttributeError, ValueError) as error:
-                    raise Unreadable(path, f"event {raw['seq']} is damaged ({error!r})") from None
                 self.seq = raw["seq"]
                 taken += 1
             self.size = size
@@ -51,7 +55,7 @@ class Digests:
         """Return whether every value has the right type; a saved file may be damaged."""
         digests = (self.members, self.tasks, self.requests)
         return (
-            all(type(number) is int and number >= 0 for number in (self.seq, self.size))
+            all(type(number) is int and number >= 0 for number in (self.seq, self.size, self.begin))
             and all(isinstance(value, dict) for value in (self.fields, self.mail))
             and all(map(_is_texts, (*digests, *self.mail.values())))
         )
@@ -93,18 +97,20 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
-def load(path: str, events: str, log_size: int) -> Digests:
+def load(path: str, log: Log) -> Digests:
     """Return the saved digests, or empty ones if none fit the log."""
+    none, head = Digests(begin=log.head.begin), log.head
     try:
         digests = Digests(**json_text.loads(read_bytes(path)))
     except (FileNotFoundError, NotADirectoryError, Unreadable, ValueError, TypeError):
-        return Digests()
+        return none
     fits = (
         digests.is_sound()
-        and digests.size <= log_size
-        and event_log.ends_line(events, digests.size)
+        and digests.begin == head.begin
+        and digests.size <= head.size
+        and event_log.ends_line(log.path, digests.size)
     )
-    return digests if fits else Digests()
+    return digests if fits else none
 
 
 def save(digests: Digests, path: str, disk: Disk, *, nonce: str) -> None:

@@ -1,0 +1,27 @@
+"""The intervals of a runner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The intervals of a runner, in seconds. Tests set their own."""
+
+    beat_s: float = 4.0
+    beat_ttl_s: float = 10.0
+    start_s: float = 120.0
+    # How long to wait for more reports while teammates are working.
+    gather_s: float = 10.0
+    # The longest that a turn may take.
+    turn_s: float = 3600.0
+    # After a failed turn: wait, try again, finally give up.
+    retry_s: float = 30.0
+    retries_max: int = 3
+    # How often the deadline of an agent's plan is checked.
+    plan_look_s: float = 10.0
+    # How long an agent that asked someone may wait before it is reminded of its task.
+    reply_s: float = 120.0
+    # How often an agent checks that it is still in its team.
+    place_look_s: float = 5.0

@@ -1,0 +1,143 @@
+"""The end of a turn: a record that is carried out until every part of it is stored.
+
+It is in the transcript before it is in the team's record, so the next process carries out what a
+killed one could not. Every part of it may be carried out twice; the second time changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast, get_args
+
+from bullpen.agents.runner.control import Interruption
+from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.system.transcript import NAME as TRANSCRIPT
+from bullpen.agents.system.transcript import rows
+from bullpen.errors import Unavailable
+from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.clock import iso
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import IdleNotification
+
+_RESULT_CHARACTERS_MAX = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended, and what the team has to be told."""
+
+    number: int
+    text: str
+    # The mail that started it.
+    ids: tuple[str, ...] = ()
+    failure: str | None = None
+    interrupted: Interruption | None = None
+    # What it wrote to other members.
+    peers: str | None = None
+    # Whether it was carried out by a later process than the one that had the turn.
+    late: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its requests succeeded, so that its mail was seen."""
+        return self.failure is None and self.interrupted is None
+
+    def row(self) -> dict[str, Any]:
+        """What the transcript says of it; its mail is in the row of its start."""
+        row = {"number": self.number, "text": self.text, "failure": self.failure}
+        row["interrupted"] = self.interrupted
+        return row if self.peers is None else {**row, "peers": self.peers}
+
+    @classmethod
+    def of(cls, begun: Mapping[str, Any], ended: Mapping[str, Any]) -> Self | None:
+        """The end that two rows of a transcript tell of; None if they do not belong together."""
+        number, text, ids = ended.get("number"), ended.get("text"), begun.get("ids")
+        if not isinstance(number, int) or number != begun.get("number"):
+            return None
+        if not isinstance(text, str) or not isinstance(ids, list):
+            return None
+        why = ended.get("interrupted")
+        return cls(
+            number,
+            text,
+            ids=tuple(each for each in ids if isinstance(each, str)),
+            failure=_words(ended.get("failure")),
+            interrupted=cast("Interruption", why) if why in get_args(Interruption) else None,
+            peers=_words(ended.get("peers")),
+            late=True,
+        )
+
+
+def _words(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LastTurn:
+    """What a transcript says of an agent's last turn."""
+
+    # It has no end, or was interrupted.
+    cut_off: bool = False
+    # Its end, if the team's record does not have it.
+    pending: TurnEnd | None = None
+
+
+def last_turn(folder: Path, facts: AgentFacts) -> LastTurn:
+    """The last turn of an agent before its process was restarted, from its transcript."""
+    return _last_turn(rows(folder / TRANSCRIPT), facts)
+
+
+def _last_turn(written: Iterable[Mapping[str, Any]], facts: AgentFacts) -> LastTurn:
+    own, begun, ended = False, None, None
+    for row in written:
+        match row.get("kind"):
+            case "ready":
+                # The transcript also has the rows of an earlier agent with the same name.
+                own, before = row.get("born") == facts.began_ms, own
+                begun, ended = (begun, ended) if own and before else (None, None)
+            case "turn" if own:
+                begun, ended = row, None
+            case "end" if own:
+                ended = row
+    if begun is None:
+        return LastTurn()
+    cut_off = ended is None or ended.get("interrupted") in ("stop", "limit")
+    end = None if ended is None else TurnEnd.of(begun, ended)
+    pending = end is not None and end.number > facts.turn_ended
+    return LastTurn(cut_off, end if pending else None)
+
+
+def written_to_peers(wrote_to: Mapping[str, str]) -> str | None:
+    """What an agent wrote to members other than the lead, for the lead to know."""
+    return "; ".join(f"[to {to}] {what}" for to, what in wrote_to.items() if to != LEAD) or None
+
+
+async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNotification:
+    """How the turn ended, the last words, and which members it wrote to."""
+    more = any(entry.state == "stored" for entry in await desk.unread())
+    reason = "failed" if end.failure is not None else None if more else "available"
+    return IdleNotification.new(
+        sender=desk.agent,
+        timestamp=iso(now_ms),
+        idle_reason=reason,
+        summary=end.peers,
+        result=_bounded(desk, end.text) or None,
+        failure_reason=end.failure,
+    )
+
+
+def _bounded(desk: RunnerDesk, text: str) -> str:
+    if len(text) <= _RESULT_CHARACTERS_MAX:
+        return text
+    path = desk.folder / "final.txt"
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise Unavailable(
+            f"The report cannot be saved in {path}: {error.strerror}.",
+            remedy="Check the folder and the free disk space.",
+        ) from error
+    left_out = len(text) - _RESULT_CHARACTERS_MAX
+    return f"{text[:_RESULT_CHARACTERS_MAX]}\n[{left_out} more characters: {path}]"

@@ -1,0 +1,57 @@
+"""The version of the format that homes, logs and transcripts are written in: MAJOR.MINOR.
+
+Records without a version are format 1.0. A newer minor version only adds fields, kinds and values:
+they are kept as they are. A newer major version is read as far as possible and never written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from bullpen.errors import Unavailable
+
+FORMAT = "1.1"
+"""The format that this version writes: 1.1 has the version itself, and a log in parts."""
+
+OLDEST = "1.0"
+
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})")
+
+
+def is_newer(version: str) -> bool:
+    """Return whether this version may not know everything that is written in that format."""
+    return _order(version) > _order(FORMAT)
+
+
+def may_write(version: str) -> bool:
+    """Return whether this version may write to what has that format: same or older major."""
+    return _order(version)[0] <= _order(FORMAT)[0]
+
+
+def newer_words(what: str, version: str) -> str:
+    """Return why something cannot be written by this version."""
+    return (
+        f"{what} is in format {version[:20]}, of a newer version of Bullpen. "
+        f"This version writes format {FORMAT} and only reads {what}"
+    )
+
+
+def refuse_newer(what: str, version: str) -> None:
+    """Raise Unavailable if this version may not write to what has that format."""
+    if not may_write(version):
+        raise Unavailable(
+            f"{newer_words(what, version)}.",
+            remedy="Upgrade Bullpen, then try again. Nothing was changed.",
+        )
+
+
+def version_in(raw: Mapping[str, object]) -> str:
+    """Return the version in a record's field `format`."""
+    found = raw.get("format", OLDEST)
+    return found if isinstance(found, str) else repr(found)
+
+
+def _order(version: str) -> tuple[float, float]:
+    match = _VERSION.fullmatch(version)
+    return (int(match[1]), int(match[2])) if match else (float("inf"), 0)

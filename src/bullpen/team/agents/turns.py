@@ -1,0 +1,134 @@
+"""The turns of agents: how they begin, what they use, how they end. Each change is one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bullpen.protocol.agent import AgentFacts, Spent
+from bullpen.protocol.changes import Change, Deliver, PutMember
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import IdleNotification
+from bullpen.store.contract import View
+from bullpen.team.agents import rules as agent_rules
+from bullpen.team.budget import rules as budget_rules
+from bullpen.team.budget.rules import OverBudget, Reached
+from bullpen.team.commit import TeamPart
+from bullpen.team.lookup import in_hand, leads
+from bullpen.team.mail.operations import notice
+from bullpen.team.operation import operation
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """A turn that has started: how long it may take and its task, if it has one."""
+
+    agent: AgentFacts
+    seconds_left: float | None
+    task: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """The result of recording usage. `reached` is the limit that was reached, if any."""
+
+    agent: AgentFacts
+    task: str | None
+    reached: Reached | None
+
+
+class Turns(TeamPart):
+    """The turns of one team's agents. A launch proves its identity with its nonce."""
+
+    @operation
+    async def begin_turn(
+        self, name: str, *, nonce: str, task: str | None = None, number: int | None = None
+    ) -> AgentTurn:
+        """Record the start of a turn, for `task` if the agent has it in progress.
+
+        With `number`, the number that the turn gets, a call that is repeated counts once.
+
+        Raises:
+            OverBudget: a budget of the team, the agent or the task is used up.
+            Conflict: this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[AgentTurn, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            own = in_hand(view, name, task)
+            task_id = None if own is None else own.id
+            left = budget_rules.seconds_left(view.team, agent, now)
+            if number is not None and agent.usage.turns >= number:
+                return AgentTurn(agent, left, task_id), []
+            reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
+            if reached is not None:
+                raise OverBudget(reached)
+            after = budget_rules.with_turn(agent, task_id)
+            row = member.evolve(is_active=True, bullpen=after.raw)
+            return AgentTurn(after, left, task_id), [PutMember(row)]
+
+        return await self._settle(decide, by=name, op="agent.turn")
+
+    @operation
+    async def spend(
+        self, name: str, *, nonce: str, reports: Mapping[int, Spent], task: str | None
+    ) -> Booked:
+        """Record usage by report number, and check what is left.
+
+        A report counts once, even if it is sent again. `task` is the task of the next request, if
+        the agent has it in progress.
+
+        Raises:
+            Conflict: this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Booked, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = budget_rules.reported(agent, reports)
+            row = member.evolve(bullpen=after.raw)
+            own = in_hand(view, name, task)
+            reached = budget_rules.met(
+                view.team.with_member(row), name, after, own, now_ms=now, turn=False
+            )
+            booked = Booked(after, None if own is None else own.id, reached)
+            return booked, [] if after == agent else [PutMember(row)]
+
+        return await self._settle(decide, by=name, op="agent.spend")
+
+    @operation
+    async def end_turn(
+        self,
+        name: str,
+        *,
+        nonce: str,
+        reports: Mapping[int, Spent],
+        idle: IdleNotification | None,
+        number: int | None = None,
+    ) -> AgentFacts:
+        """Record the end of a turn and its usage, and tell the lead, in one commit.
+
+        `reports` is the usage that is not recorded yet. The turn itself was counted when it
+        started. With its `number`, a call that is repeated tells the lead once.
+        """
+        now, message_id = self._clock(), self._new_id()
+
+        def decide(view: View) -> tuple[AgentFacts, list[Change]]:
+            member, agent = agent_rules.current(view.team, name, nonce)
+            after = budget_rules.reported(agent, reports)
+            if number is not None and agent.turn_ended >= number:
+                return after, [] if after == agent else [
+                    PutMember(member.evolve(bullpen=after.raw))
+                ]
+            if number is not None:
+                after = after.evolve(turn_ended=number)
+            changes: list[Change] = [PutMember(member.evolve(is_active=False, bullpen=after.raw))]
+            if idle is not None and not leads(view.team, name):
+                message = notice(
+                    idle, team=view.team, sender=name, message_id=message_id, now_ms=now
+                )
+                changes.append(Deliver(LEAD, message, fresh=True))
+            return after, changes
+
+        return await self._settle(decide, by=name, op="agent.idle")

@@ -1,0 +1,20 @@
+"""A team of 20 that works on and on: nothing grows but its history, and nothing is lost.
+
+So few turns say nothing about memory; the whole soak is a command: see the docstring of `soak`.
+"""
+
+from __future__ import annotations
+
+from .soak import AGENTS, soak
+
+_TURNS = 150
+
+
+def test_nothing_grows_and_nothing_is_lost() -> None:
+    world = soak(_TURNS, every=15)
+    assert not world.wrong
+    assert world.faults > 5
+    first, last = world.samples[len(world.samples) // 2], world.samples[-1]
+    assert last.descriptors <= first.descriptors + AGENTS
+    assert last.files == AGENTS
+    assert last.processes == first.processes

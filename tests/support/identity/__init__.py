@@ -1,0 +1,1 @@
+"""The table of identities: every operation, by everybody, through every door."""

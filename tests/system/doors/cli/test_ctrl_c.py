@@ -1,0 +1,101 @@
+"""Ctrl-C at any moment of any command: no traceback, and what was answered is true."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bullpen.agents.system import process_table
+
+DEADLINE_S = 60
+SCRIPT = Path(sys.executable).parent / "bullpen"
+
+HANGING = """
+[[agents.team-lead.turns]]
+when = "start"
+steps = [{tool = "TaskCreate", input = {subject = "Wait", description = "-"}}, {hang = true}]
+"""
+
+
+def interrupted(argv: list[str], after_s: float) -> tuple[int, str, str]:
+    """Start a command and press Ctrl-C after a while; its exit code and what it said."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+    try:
+        said, errors = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, said, errors
+
+
+def is_clean(errors: str) -> bool:
+    """Whether no traceback was shown, except of Python before it has reached our code."""
+    return "Traceback" not in errors or "bullpen/__main__.py" not in errors
+
+
+def test_ctrl_c_at_any_moment_shows_no_traceback(
+    team: str, ok: Callable[..., str], as_json: Callable[..., Any]
+) -> None:
+    start = [str(SCRIPT)], [sys.executable, "-m", "bullpen"]
+    began = time.monotonic()
+    subprocess.run([*start[0], "send", "alice", "first"], check=True, capture_output=True)
+    usual_s = time.monotonic() - began
+    rng = random.Random(7)
+    acknowledged = {"first"}
+    codes: list[int] = []
+    for number in range(70):
+        text = f"message {number}"
+        words = rng.choice(
+            (["send", "alice", text], ["task", "add", text], ["ps"], ["events"], ["doctor"])
+        )
+        after_s = rng.uniform(0.02, usual_s * 1.1)
+        code, _, errors = interrupted([*start[number % 2], *words], after_s)
+        assert is_clean(errors), (words, after_s, errors)
+        if "Traceback" not in errors:
+            assert code in (-signal.SIGINT, 130, 0), (words, code, errors)
+            codes.append(code)
+        if words[0] == "send" and code == 0:
+            acknowledged.add(text)
+    assert codes.count(-signal.SIGINT) > 5
+    box = json.dumps(as_json("inbox", "alice"))
+    assert [text for text in acknowledged if f'"{text}"' not in box] == []
+    assert "No problems found" in ok("doctor")
+
+
+def test_ctrl_c_at_any_moment_of_a_run_leaves_nothing_running(tmp_path: Path, home: Path) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text(HANGING)
+    words = ["run", "Say hello", "--driver", "scripted", "--backend", "subprocess"]
+    words += ["--mode", "bypassPermissions", "--script", str(script), "--cwd", str(tmp_path)]
+    rng = random.Random(5)
+    for number in range(8):
+        argv = [sys.executable, "-m", "bullpen", *words, "--team", f"calc{number}"]
+        code, said, errors = interrupted(argv, rng.uniform(0.05, 3.0))
+        assert is_clean(errors), errors
+        assert code in (-signal.SIGINT, 130), (code, said, errors)
+        assert len(errors.splitlines()) <= 1, errors
+        left = [row.pid for row in process_table.table() if str(home) in _line_of(row.pid)]
+        assert left == []
+
+
+def _line_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""Who may do what, where it needs servers and processes."""

@@ -1,0 +1,1 @@
+"""The ACP driver's reading of calls and rules."""

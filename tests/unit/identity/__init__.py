@@ -1,0 +1,1 @@
+"""Who may do what, through every door that needs no process."""

@@ -1,0 +1,1 @@
+"""The agents of a team, and who of them is alive."""
