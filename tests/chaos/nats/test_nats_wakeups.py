@@ -9,10 +9,12 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from bullpen.fleet.servers.server_process import Cluster, until
+from bullpen.errors import Unavailable
+from bullpen.fleet.servers.server_process import READY_S, Cluster, until
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.store.nats.client.connection import Endpoint
+from bullpen.store.nats.log.log import TeamLog
 from bullpen.store.nats.store import NatsStore
 from bullpen.testing.sample_records import config, put, task
 from support.nats_chaos.proxy import Frame, Proxy, Session, proxy_to
@@ -80,6 +82,16 @@ async def watching(
 
 async def write(store: NatsStore, number: int) -> int:
     return (await put(store, PutTask(task(str(number))))).seq
+
+
+async def write_when_led(store: NatsStore, number: int) -> int:
+    """Write, though there may be no leader for longer than a write waits."""
+    async with asyncio.timeout(READY_S):
+        while True:
+            try:
+                return await write(store, number)
+            except Unavailable:
+                continue
 
 
 async def lose_news(frame: Frame, session: Session) -> Frame | None:
@@ -153,6 +165,21 @@ async def test_who_watches_over_a_connection_that_the_library_gave_up_goes_on_wa
         await watcher.reach(await write(writer, 1))
 
 
+async def test_after_a_reconnection_no_outdated_replica_is_believed(
+    proxy: Proxy, writer: NatsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing_new(stream: str, logs: list[TeamLog]) -> None:
+        pass
+
+    async with watching(Endpoint((proxy.url,)), sweep_s=NEVER_S) as (store, watcher):
+        monkeypatch.setattr(store._following, "_compare", nothing_new)
+        proxy.answers = lose_news
+        last = await write(writer, 1)
+        for session in list(proxy.sessions):
+            session.close()
+        await watcher.reach(last)
+
+
 @pytest.mark.parametrize("moments", range(5))
 async def test_a_store_that_follows_can_be_closed_in_any_moment(
     proxy: Proxy, writer: NatsStore, moments: int
@@ -175,9 +202,10 @@ def test_who_watches_on_a_server_that_is_killed_sees_what_happens_after() -> Non
                 at = (await store.link.client()).connected_url
                 assert at is not None
                 cluster.kill([node.ports.client for node in cluster.nodes].index(at.port or 0))
+                last = 0
                 for number in range(5):
-                    last = await write(writer, number + 1)
-                await watcher.reach(last, within_s=30)
+                    last = await write_when_led(writer, number + 1)
+                await watcher.reach(last, within_s=READY_S)
         finally:
             await writer.aclose()
 

@@ -45,12 +45,12 @@ class NatsWatch:
         self._subscribing = asyncio.Lock()
         self._behind: set[TeamLog] = set()
         self._wanted = asyncio.Event()
-        self._sweep_now = False
+        self._listen_again = False
         self._task: asyncio.Task[None] | None = None
         link.on_reconnect.append(self._reconnected)
 
     def _reconnected(self) -> None:
-        self._sweep_now = True
+        self._listen_again = True
         self._wanted.set()
 
     @asynccontextmanager
@@ -108,8 +108,7 @@ class NatsWatch:
                 async with asyncio.timeout(max(0.0, next_sweep - time.monotonic())):
                     await self._wanted.wait()
             self._wanted.clear()
-            if self._sweep_now or time.monotonic() >= next_sweep:
-                self._sweep_now = False
+            if self._listen_again or time.monotonic() >= next_sweep:
                 next_sweep = time.monotonic() + self._sweep_s * random.uniform(0.8, 1.2)
                 await self._sweep()
             behind, self._behind = self._behind, set()
@@ -130,6 +129,7 @@ class NatsWatch:
 
     async def _sweep(self) -> None:
         """Find the logs that continued unnoticed."""
+        again, self._listen_again = self._listen_again, False
         try:
             for log in list(self._subscriptions):
                 await self._subscribe(log)
@@ -137,6 +137,10 @@ class NatsWatch:
             _log.info("cannot listen: %s", error)
             self._behind |= set(self._subscriptions)
             self._reconnected()
+            return
+        if again:
+            # A replica may not have yet what was stored before its leader knew of us.
+            self._behind |= set(self._subscriptions)
             return
         streams: dict[str, list[TeamLog]] = {}
         for log in self._subscriptions:

@@ -331,7 +331,7 @@ class TestTheLine:
 
 def _says(pid: int, words: str) -> bool:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text("utf-8").rstrip("\0") == words
+        return Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0") == words.encode()
     except OSError:
         return False
 

@@ -115,10 +115,18 @@ async def _made_again(nc: Client, name: str) -> bool:
 
 
 async def _names(nc: Client) -> list[str]:
+    """List the streams. Servers that have just met need a moment to agree on a leader."""
     found: list[str] = []
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
-        ask = {"offset": len(found)}
-        page = await api(nc, "STREAM.NAMES", ask, timeout_s=4.0)
+        try:
+            page = await api(nc, "STREAM.NAMES", {"offset": len(found)}, timeout_s=4.0)
+        except (ApiError, Unavailable) as error:
+            not_yet = isinstance(error, Unavailable) or error.err_code in _NOT_YET
+            if time.monotonic() > deadline or not not_yet:
+                raise _not_done("list its streams", error) from None
+            await asyncio.sleep(0.2)
+            continue
         found += page.get("streams") or []
         if not page.get("streams") or len(found) >= int(page["total"]):
             return found
@@ -161,16 +169,21 @@ async def _ensure(nc: Client, config: dict[str, Any]) -> None:
                     remedy="Use another server or account, or remove that stream.",
                 ) from None
             if time.monotonic() > deadline or error.err_code not in _NOT_YET:
-                raise Unavailable(
-                    f"The server did not create the stream {name!r}: {error}.",
-                    remedy="Check the servers: bullpen server status",
-                ) from None
+                raise _not_done(f"create the stream {name!r}", error) from None
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
         else:
             return
         await asyncio.sleep(0.2)
+
+
+def _not_done(what: str, error: ApiError | Unavailable) -> Unavailable:
+    if isinstance(error, Unavailable):
+        return error
+    return Unavailable(
+        f"The server did not {what}: {error}.", remedy="Check the servers: bullpen server status"
+    )
 
 
 async def _is_updated(nc: Client, config: dict[str, Any]) -> bool:
