@@ -6,8 +6,11 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.names import LEAD
@@ -15,7 +18,9 @@ from bullpen.protocol.team import Retention, Unattended
 from bullpen.store.contract import StoreLimits
 from bullpen.store.events.checkpoint import BEGIN
 from bullpen.store.events.fold import fold
+from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import api
+from bullpen.store.nats.log.retention import HistoryTrim
 from bullpen.store.nats.mail import archived_ids
 from bullpen.store.nats.store import NatsStore
 from bullpen.team.team import Team, Teams
@@ -99,6 +104,60 @@ async def test_the_log_begins_later_and_still_gives_the_team(
         task = await team.tasks.add("Next", by=LEAD)
         assert int(task.id) > 120
         await team.tasks.delete(task.id, by=LEAD)
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "step", ["the beginning", "the snapshot", "the blocks", "earlier beginnings"]
+)
+async def test_whoever_is_killed_at_any_step_leaves_a_whole_log(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    steps = ["the beginning", "the snapshot", "the blocks", "earlier beginnings"]
+    asked: list[str] = []
+    begun: list[bool] = []
+    really_ask, really_store = api_requests.request, HistoryTrim._store
+
+    async def ask(nc: Client, subject: str, *args: Any, **options: Any) -> Msg:
+        if not begun:
+            return await really_ask(nc, subject, *args, **options)
+        asked.append(subject)
+        dies = len(asked) == steps.index(step) + 1
+        if dies and not after:
+            raise Killed
+        answer = await really_ask(nc, subject, *args, **options)
+        if dies:
+            raise Killed
+        return answer
+
+    async def store_beginning(self: HistoryTrim, *args: Any) -> int:
+        begun.append(True)
+        return await really_store(self, *args)
+
+    store = open_store(cluster)
+    async with Teams(store) as teams:
+        name = f"killed-{steps.index(step)}-{'after' if after else 'before'}"
+        team = await new_team(teams, name)
+        await team.roster.join("ann", by=LEAD)
+        await team.mailbox.send("ann", "Keep me", sender=LEAD)
+        await work(team, 40)
+        await keep(team, keep_mb=0.005)
+        with monkeypatch.context() as patch:
+            patch.setattr(api_requests, "request", ask)
+            patch.setattr(HistoryTrim, "_store", store_beginning)
+            with pytest.raises(Killed):
+                await work(team, 40)
+        assert ("PURGE" in asked[-1]) == (steps.index(step) >= 2)
+        await is_whole(cluster, team)
+    async with Teams(open_store(cluster)) as teams:
+        again = teams.open(name)
+        await work(again, 40)
+        assert (await again.events())[0].op == BEGIN
+        await is_whole(cluster, again)
 
 
 async def test_without_settings_everything_is_kept(cluster: Cluster) -> None:
