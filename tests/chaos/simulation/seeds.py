@@ -15,6 +15,7 @@ FOUND: list[tuple[int, tuple[Kind, ...], str]] = [
     (35, ("full_disk",), "usage was not booked because the transcript could not be written"),
     (525, KINDS, "an agent stayed paused: it obeyed the pause, and not the resume behind it"),
     (2019, KINDS, "an agent stayed paused: it obeyed the resume before the pause"),
+    (18246, KINDS, "an order stayed unread: it was obeyed, and marking it was not tried again"),
     (1160, KINDS, "an agent at work was killed because its starter could not read the store"),
     (2373, KINDS, "an agent was never started again because its starter had been stopped"),
     (8, ("jump", "suspend"), "a living agent lost its task because the clock was set forward"),

@@ -269,6 +269,11 @@ class RunnerDesk:
             await self.team.mailbox.mark(self.agent, list(self._read), "seen")
             self._read.clear()
 
+    @property
+    def has_unstored(self) -> bool:
+        """Whether something could not be sent or marked, and has to be tried again."""
+        return bool(self._read or self._unsent)
+
     def not_given(self, ids: Iterable[str]) -> None:
         """Give these messages again: the turn that they were for did not begin."""
         self._given.difference_update(ids)

@@ -247,6 +247,8 @@ class Runner:
     def _wait_s(self, mail: SortedMail) -> float | None:
         """How long to wait until something is due; None if only an event can start a turn."""
         now = anyio.current_time()
+        if self._desk.has_unstored:
+            return self._pace.retry_s / 10
         # Until then nothing can be done about what is due, so do not poll it.
         if self._orders.paused:
             return None

@@ -56,8 +56,9 @@ def test_a_resume_right_behind_a_pause_is_obeyed_after_it(tmp_path: Path, betwee
     simulate(body)
 
 
+@pytest.mark.parametrize("order", ["pause", "resume", "cancel"])
 def test_an_order_that_could_not_be_marked_is_marked_later_and_obeyed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     async def body() -> None:
         teams = Teams(MemoryStore(clock=simulated_ms), clock=simulated_ms)
@@ -74,13 +75,13 @@ def test_an_order_that_could_not_be_marked_is_marked_later_and_obeyed_once(
         monkeypatch.setattr(team.mailbox, "mark", fails)
         async with anyio.create_task_group() as group:
             ann = await Crew(team, tmp_path, group, clock=simulated_ms).hire("ann", pace=PACE)
-            await give(team, "pause")
+            await give(team, order)
 
             async def seen() -> bool:
                 return not (await team.mailbox.read("ann")).unread
 
             await eventually(seen, every_s=1.0)
-            assert (obeyed(ann), len(refused)) == (["pause"], 3)
+            assert (obeyed(ann), len(refused)) == ([order], 3)
             group.cancel_scope.cancel()
 
     simulate(body)
