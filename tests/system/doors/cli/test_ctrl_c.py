@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 from bullpen.agents.system import process_table
 
 DEADLINE_S = 60
+MOMENTS = 70 if os.environ.get("BULLPEN_NIGHTLY") else 35
 SCRIPT = Path(sys.executable).parent / "bullpen"
 
 HANGING = """
@@ -59,7 +61,7 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(
     rng = random.Random(7)
     acknowledged = {"first"}
     codes: list[int] = []
-    for number in range(70):
+    for number in range(MOMENTS):
         text = f"message {number}"
         words = rng.choice(
             (["send", "alice", text], ["task", "add", text], ["ps"], ["events"], ["doctor"])
@@ -72,7 +74,7 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(
             codes.append(code)
         if words[0] == "send" and code == 0:
             acknowledged.add(text)
-    assert codes.count(-signal.SIGINT) > 5
+    assert codes.count(-signal.SIGINT) > 2
     box = json.dumps(as_json("inbox", "alice"))
     assert [text for text in acknowledged if f'"{text}"' not in box] == []
     assert "No problems found" in ok("doctor")
