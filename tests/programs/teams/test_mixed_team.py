@@ -39,7 +39,7 @@ from support.runs.story import story_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples/mixed-team/TEAM.toml"
 PROGRAMS = {"claude-code": "claude-code-2.1.325", "codex": "codex", "goose": "goose"}
-LONGEST_S = 300.0
+LONGEST_S = 600.0
 
 
 def at_the_mock(file: TeamFile, env: dict[str, dict[str, str]]) -> TeamFile:

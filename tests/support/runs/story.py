@@ -15,8 +15,10 @@ _LEFT_OUT = frozenset({"agent.spend", "mail.injected", "mail.seen", "task.renew"
 async def story_of(app: App, team: str) -> list[str]:
     """The events of the team's log and the rows of all transcripts, in the order of their times.
 
-    A task that is released is given with the reason.
+    A task that is released is given with the reason. A start that failed deletes its team.
     """
+    if team not in await app.teams.names():
+        return [f"There is no team {team!r}."]
     opened, supervisor = app.teams.open(team), app.supervisor(team)
     rows: list[tuple[str, str, str, str]] = []
     for event in await opened.events():
