@@ -55,6 +55,9 @@ class MixedBrains:
 
     While one member is being killed and started again, the others are held in their tasks: so it
     is that one, and nobody else, that takes its task up again.
+
+    A step is given until the conversation has it: Codex throws away the answer that it waits for
+    when mail comes, and asks again with the mail.
     """
 
     def __init__(
@@ -73,14 +76,17 @@ class MixedBrains:
         # Members, each with the task at which it happens to them.
         self._killed, self._denied = killed, denied
         self._held = held
-        self._steps: dict[str, list[_Step]] = {}
+        # The steps of each member that were not given yet, and the one that was given last.
+        self._steps: dict[str, list[_Step]] = {name: [] for name in self._names}
+        self._last: dict[str, _Step] = {}
         self._lock = threading.Lock()
         self._plans = 0
         self.in_mid_task = threading.Event()
         self.is_back = threading.Event()
         # Every word that a member wrote to a peer, with its receiver.
         self.words: dict[str, str] = {}
-        self.heard: dict[str, list[str]] = {name: [] for name in (*self._names, LEAD)}
+        # The whole conversation of each member, as its model saw it last.
+        self.conversations: dict[str, str] = dict.fromkeys(self._names, "")
         self._programs = {name: ProgramBrain(partial(self._mate, name)) for name in self._names}
         self._programs["claude"] = PlanningBrain(partial(self._mate, "claude"), own=OWN)
 
@@ -93,7 +99,6 @@ class MixedBrains:
 
     def _lead(self, request: ModelRequest) -> Reply:
         with self._lock:
-            self.heard[LEAD].append(request.given)
             calls = [Call("SendMessage", answer) for answer in self._answers(request.given)]
             if calls:
                 return Reply("I answer.", calls)
@@ -122,11 +127,13 @@ class MixedBrains:
 
     def _mate(self, name: str, request: ModelRequest) -> Reply | Fault:
         with self._lock:
-            self.heard[name].append(request.given)
-            steps = self._steps.setdefault(name, [])
-            if not steps:
-                steps += self._decided(name, request.given)
-            step = steps.pop(0)
+            self.conversations[name] = request.text
+            step = self._last.get(name)
+            if step is None or _arrived(step.answer, request):
+                steps = self._steps[name]
+                if not steps:
+                    steps += self._decided(name, request.given)
+                step = self._last[name] = steps.pop(0)
         if step.held and not self.is_back.wait(HELD_S):
             raise AssertionError(f"{self._killed[0]} did not come back in {HELD_S} s")
         return step.answer
@@ -170,6 +177,17 @@ class MixedBrains:
         if (name, task) == self._denied:
             steps.insert(0, _calling("Bash", command=f"touch {self._project / FORBIDDEN}"))
         return steps
+
+
+def _arrived(answer: Reply | Fault, request: ModelRequest) -> bool:
+    """Whether the program has an answer. A fault is over once it was given."""
+    if isinstance(answer, Fault):
+        return True
+    spoken = [turn for turn in request.turns if turn.role == "assistant"]
+    known = {call.id for turn in spoken for call in turn.calls}
+    if answer.calls:
+        return all(call.id in known for call in answer.calls)
+    return any(answer.text in turn.text for turn in spoken)
 
 
 def _saying(text: str) -> _Step:

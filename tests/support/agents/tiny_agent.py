@@ -29,6 +29,7 @@ class Tiny:
         self.client: Any = None
         self.set_to_ask = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.steered = asyncio.Event()
         self.replaying: asyncio.Task[None] | None = None
         self.going_on: asyncio.Task[None] | None = None
         self.servers: list[Any] | None = None
@@ -93,6 +94,16 @@ class Tiny:
     async def cancel(self, session_id: str, **more: Any) -> None:
         told("cancel")
         self.cancelled.set()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Take a text into the running turn late, or never answer."""
+        told("steering", text=params["prompt"][0]["text"])
+        if self.part == "never steered":
+            self.steered.set()
+            await asyncio.sleep(3600)
+        await asyncio.sleep(2.0)
+        self.steered.set()
+        return {"outcome": "injected"}
 
     async def prompt(
         self, session_id: str, prompt: list[Any], **more: Any
@@ -281,6 +292,13 @@ async def deaf(agent: Tiny, session: str) -> schema.PromptResponse:
     """Take no notice of anything, and start a command in a group of its own."""
     start_command()
     await asyncio.sleep(3600)
+    return ended()
+
+
+async def steered(agent: Tiny, session: str) -> schema.PromptResponse:
+    """Wait in silence until a text was taken into the turn, or came and was not taken."""
+    await agent.say("Yes?")
+    await agent.steered.wait()
     return ended()
 
 
@@ -496,6 +514,8 @@ PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
     "by id": asks_by_id,
     "extension": asks_its_client,
     "deaf": deaf,
+    "steered late": steered,
+    "never steered": steered,
     "careless": careless,
     "other model": other_model,
     "tells its context": tells_its_context,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import anyio
 import pytest
 
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers import acp
+from bullpen.agents.drivers.acp import program_session
 from bullpen.agents.drivers.acp.driver import make
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
+from bullpen.testing.driver_stage import send
 
-from .acp_stage import desk_in, preset, started, take, told
+from .acp_stage import DEADLINE_S, desk_in, preset, started, take, told
 
 
 async def test_neither_files_nor_terminals_are_offered(tmp_path: Path) -> None:
@@ -177,3 +180,21 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.ImportFrom) and node.level == 0:
         return [node.module or ""]
     return []
+
+
+@pytest.mark.parametrize(("part", "prompts"), [("steered late", 1), ("never steered", 2)])
+async def test_mail_that_a_program_takes_late_into_its_turn_is_not_given_again(
+    part: str, prompts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that was stopped; what it never answers, it is told in another prompt."""
+    monkeypatch.setattr(program_session, "ANSWER_S", 0.2)
+    desk = await desk_in(tmp_path)
+    async with started(preset(part, steering="steering"), desk) as driver:
+        given = await desk.begin()
+        late = await send(desk.team, "Use the blue one.")
+        with anyio.fail_after(DEADLINE_S):
+            await driver.turn(given, desk)
+    texts = [row["text"] for row in told(desk, "prompt")]
+    assert ["Use the blue one." in text for text in texts] == [False, True][:prompts]
+    assert len(told(desk, "steering")) == 1
+    assert desk.saw == [late]

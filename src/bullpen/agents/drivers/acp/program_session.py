@@ -132,19 +132,38 @@ class AcpSession:
 
     def begin(self, text: str) -> asyncio.Task[events.PromptEnd]:
         """Send a prompt. A caller that stops waiting for its end has to cancel it."""
-        return asyncio.create_task(self.wire.prompt(self.id, text))
+        prompt = asyncio.create_task(self.wire.prompt(self.id, text))
+        prompt.add_done_callback(lambda _: self._hear())
+        return prompt
 
     async def steer(self, text: str, run: str | None) -> bool:
-        """Deliver a text to the running turn; false if the program did not accept it."""
-        try:
-            with anyio.fail_after(ANSWER_S):
+        """Deliver a text to the running turn; false if the program did not accept it.
+
+        A program that is stopped, or gets no time on a busy machine, reads the text later. So the
+        time to answer runs only from when the program is heard again.
+        """
+        accepted = False
+        with anyio.CancelScope() as answering:
+            giving_up = asyncio.create_task(self._unanswered(anyio.current_time(), answering))
+            try:
                 if self.preset.steering == "steering":
-                    return await self.wire.steer(self.id, text)
-                if self.preset.steering == "goose" and run is not None:
-                    return await self.wire.steer_run(self.id, run, text)
-        except (events.ProgramError, TimeoutError) as error:
-            self.program.note(f"It did not accept a message during the turn: {error}")
-        return False
+                    accepted = await self.wire.steer(self.id, text)
+                elif self.preset.steering == "goose" and run is not None:
+                    accepted = await self.wire.steer_run(self.id, run, text)
+            except events.ProgramError as error:
+                self.program.note(f"It did not accept a message during the turn: {error}")
+            finally:
+                giving_up.cancel()
+        if answering.cancelled_caught:
+            self.program.note("It did not answer whether it accepted a message during the turn.")
+        return accepted
+
+    async def _unanswered(self, since: float, answering: anyio.CancelScope) -> None:
+        """Stop waiting for an answer when the program has gone on without giving it."""
+        while self.heard_at <= since:  # noqa: ASYNC110 - many things are heard; none is an event
+            await anyio.sleep(_LOOK_S)
+        await anyio.sleep(ANSWER_S)
+        answering.cancel()
 
     async def aclose(self, grace_s: float) -> None:
         """Stop the program and everything it started."""
@@ -158,9 +177,12 @@ class AcpSession:
         finally:
             await self.wire.aclose()
 
+    def _hear(self) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+
     def heard(self, session: str, event: events.Event) -> None:
         """Pass an event to the running turn. Without a turn, see whether the program works."""
-        self.heard_at = anyio.current_time()
+        self._hear()
         if self.turn is None:
             self._heard_outside(event)
         elif session == self.id:
@@ -168,7 +190,7 @@ class AcpSession:
 
     async def asked(self, session: str, asked: events.PermissionAsked) -> str | None:
         """Ask the running turn; outside of a turn nothing is permitted."""
-        self.heard_at = anyio.current_time()
+        self._hear()
         if self.turn is None:
             self._outside.add_question(asked.use)
             self._end_outside_work()
