@@ -27,10 +27,14 @@ if __name__ == "__main__":
     __package__ = "chaos.simulation"
 
 import anyio
+import anyio.lowlevel
 
 from bullpen.errors import BullpenError
+from bullpen.protocol import json_text
+from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
+from bullpen.store.events.checkpoint import BEGIN, Checkpoint
 from bullpen.team import snapshot
 from bullpen.team.mail.counts import Count
 from bullpen.team.tasks.check_rules import is_done
@@ -61,6 +65,8 @@ class Sample:
 
     turns: int
     memory_kb: int
+    # What Python really has in use: freed memory does not always go back to the system.
+    blocks: int
     descriptors: int
     files: int
     processes: int
@@ -72,7 +78,8 @@ class Sample:
 
     def __str__(self) -> str:
         return (
-            f"{self.turns:7d} turns: {self.memory_kb} kB, {self.descriptors} descriptors,"
+            f"{self.turns:7d} turns: {self.memory_kb} kB, {self.blocks} blocks,"
+            f" {self.descriptors} descriptors,"
             f" {self.files} files, {self.processes} processes, home {self.home_kb} kB,"
             f" log {self.log_kb} kB, member {self.member_bytes} B, event {self.event_bytes} B"
         )
@@ -90,6 +97,9 @@ class LogFile:
         self._many = 0
         # Where every 1,000th line begins.
         self._marks = array("Q")
+        self._state = Checkpoint()
+        # The event that the newest part begins with, and the one that the next would begin with.
+        self._begins: tuple[bytes, bytes] | None = None
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -102,6 +112,23 @@ class LogFile:
         self._last.append(line)
         self._many += 1
         self.bytes += len(line) + 1
+        self._state.take(json_text.loads_line(line))
+        if self._many % _LINES_PER_MARK == 0:
+            begin = json_text.dumps_line(self._begin())
+            self._begins = (begin if self._begins is None else self._begins[1], begin)
+
+    def _begin(self) -> dict[str, Any]:
+        """The event that a log after this moment begins with."""
+        state = self._state
+        changes = state.changes()
+        return {"seq": state.seq, "time": state.time, "actor": "", "op": BEGIN, "changes": changes}
+
+    def recent(self) -> list[bytes]:
+        """The last 1,000 to 2,000 lines, after one that has the whole team; all of a short log."""
+        if self._begins is None or self._many < 2 * _LINES_PER_MARK:
+            return self[0:]
+        start = (self._many // _LINES_PER_MARK - 1) * _LINES_PER_MARK
+        return [self._begins[0], *self[start:]]
 
     def __iter__(self) -> Iterator[bytes]:
         return self._from(0)
@@ -257,6 +284,12 @@ class Soak(World):
         for line in held.log:
             log.append(line)
         held.log = log  # type: ignore[assignment]
+
+        async def recent_events(team: str) -> list[Event]:
+            await anyio.lowlevel.checkpoint()
+            return [Event.decode(json_text.loads_line(line)) for line in log.recent()]
+
+        self.kept.recent_events = recent_events  # type: ignore[method-assign]
         for goal in range(_OPEN_TASKS):
             await teams.open(TEAM).tasks.add(f"first goal {goal}", by=LEAD)
         await teams.open(TEAM).agents.limit(by=LEAD, turns=10**9)
@@ -305,6 +338,7 @@ class Soak(World):
         return Sample(
             self.taken,
             int(memory.split()[1]),
+            sys.getallocatedblocks(),
             len(os.listdir("/proc/self/fd")),
             len(files),
             int(threads.split()[1]),
@@ -376,6 +410,8 @@ def main() -> None:
     world = soak(turns, every=every, interruptible=True)
     seconds = time.monotonic() - begun
     print(f"{world.taken} turns and {world.faults} faults in {seconds:.0f} s")
+    turns_of = sorted(memory.turns for memory in world.memories.values())
+    print(f"{turns_of[0]} to {turns_of[-1]} turns by each of {len(turns_of)} agents")
     for what in MEASURED:
         print(f"{what}: {slope(world.samples, what):+.2f} in 1,000 turns")
     print("\n".join(world.wrong[:20]) or "Nothing was lost.")
