@@ -52,8 +52,10 @@ AGENTS = 20
 _OPEN_TASKS = 40
 _AWAITS_BETWEEN_FAULTS = 600
 _SEEN_KEPT = 1_000
-_ARCHIVED_KEPT = 2_000
-"""How much archived mail stays in memory for each member, so that repeats of it are known."""
+_ARCHIVED_KEPT = 200
+"""How much archived mail of a member stays in memory, so that repeats of it are known."""
+
+_ARCHIVED_KEPT_OF_LEAD = 2_000
 
 _FEED_S = 20.0
 _LINES_PER_MARK = 1_000
@@ -255,10 +257,10 @@ class Soak(World):
         """Leave old mail to the log, which is on disk, as other stores do."""
         held = self.kept._teams[TEAM]
         for agent, box in held.state.mail.items():
-            archived = len(box) - len(held.live_box(agent))
-            if archived > 2 * _ARCHIVED_KEPT:
+            kept = _ARCHIVED_KEPT_OF_LEAD if agent == LEAD else _ARCHIVED_KEPT
+            if len(box) - len(held.live_box(agent)) > 2 * kept:
                 old = [key for key, state in box.items() if state == "archived"]
-                for key in old[:-_ARCHIVED_KEPT]:
+                for key in old[:-kept]:
                     del box[key]
                     del held.bodies[agent][key]
 
