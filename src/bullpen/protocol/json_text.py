@@ -38,20 +38,16 @@ def dumps_line(value: Any) -> bytes:
 
 def too_deep(value: Any, levels: int) -> bool:
     """Return whether lists and objects in `value` nest more than this many levels."""
-    nested = [value] if isinstance(value, _NESTING) else []
-    for _ in range(levels):
-        nested = [
-            child
-            for item in nested
-            for child in (item.values() if isinstance(item, dict) else item)
-            if isinstance(child, _NESTING)
-        ]
-        if not nested:
-            return False
-    return bool(nested)
-
-
-_NESTING = (dict, list, tuple)
+    rest = [(value, 1)]
+    while rest:
+        item, level = rest.pop()
+        if not isinstance(item, dict | list | tuple):
+            continue
+        if level > levels:
+            return True
+        inner = item.values() if isinstance(item, dict) else item
+        rest.extend((child, level + 1) for child in inner)
+    return False
 
 
 def _read(data: bytes | str, depth_max: int) -> Any:
