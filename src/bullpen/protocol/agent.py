@@ -210,6 +210,9 @@ def sums(one: Usage, other: Usage) -> dict[str, Any]:
 COORDINATION = "-"
 """What is used for coordination, not for a task."""
 
+OLDER = "older tasks"
+"""What older tasks used together. It cannot be the id of a task."""
+
 
 class Spent(Usage):
     """What was used for one purpose, with one model. An agent has one such row for each."""

@@ -233,7 +233,13 @@ class TeamConfig(Wire):
                 break
         else:
             rows.append(member.raw)
-        return self.with_rows(rows)
+        team = self.with_rows(rows)
+        good, bad = self._rows
+        if not bad and any(each.name == member.name for each in good):
+            # Nobody else changed, so nobody else is parsed again.
+            roster = tuple(member if each.name == member.name else each for each in good)
+            team.__dict__["_rows"] = roster, ()
+        return team
 
     def without_member(self, name: str) -> Self:
         """Return the team without the member of that name."""

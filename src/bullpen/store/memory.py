@@ -61,6 +61,8 @@ class _Held:
     state: Folded[bytes] = field(default_factory=Folded)
     log: list[bytes] = field(default_factory=list)
     bodies: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    # The states of mail that is not archived: most of a long history is.
+    live: dict[str, dict[str, DeliveryState]] = field(default_factory=dict)
     beats: dict[str, bytes] = field(default_factory=dict)
     highest_task_id: int = 0
     touched: dict[str | None, int] = field(default_factory=dict)
@@ -100,6 +102,30 @@ class _Held:
         """Return the states of an agent's mail, archived or not, oldest first."""
         return self.state.mail.get(agent, {})
 
+    def live_box(self, agent: str) -> dict[str, DeliveryState]:
+        """Return the states of an agent's mail that is not archived, oldest first."""
+        return self.live.get(agent, {})
+
+    def mailbox(self, agent: str, *, after: str | None, history: bool) -> Mailbox:
+        """Return what an agent reads. Raises NotFound if there is no message `after`."""
+        box = self.box(agent) if after is not None or history else self.live_box(agent)
+        ids = list(box)
+        if after is not None:
+            if after not in box:
+                raise no_message(agent, after)
+            ids = ids[ids.index(after) + 1 :]
+        bodies = self.bodies.get(agent, {})
+        return Mailbox(
+            tuple(
+                Entry(
+                    message_id,
+                    _load(Message, bodies[message_id]),
+                    box[message_id] if is_unread(box[message_id]) else "seen",
+                )
+                for message_id in ids
+            )
+        )
+
     def record(self, event: Event) -> None:
         """Add an event to the log and to everything that follows from it."""
         line = json_text.dumps_line(event.encode())
@@ -120,16 +146,29 @@ class _Held:
             case Deliver(to, message):
                 text = json_text.dumps_line(message.raw)
                 self.bodies.setdefault(to, {}).setdefault(message.id, text)
+                self._follow_states(to, [message.id])
             case MarkMail(agent, ids, "seen"):
                 bodies = self.bodies.get(agent, {})
                 for message_id in bodies.keys() & set(ids):
                     read = _load(Message, bodies[message_id]).evolve(read=True)
                     bodies[message_id] = json_text.dumps_line(read.raw)
-            case MarkMail(agent, ids, "consumed"):
-                for message_id in ids:
-                    self.bodies.get(agent, {}).pop(message_id, None)
+                self._follow_states(agent, ids)
+            case MarkMail(agent, ids, state):
+                if state == "consumed":
+                    for message_id in ids:
+                        self.bodies.get(agent, {}).pop(message_id, None)
+                self._follow_states(agent, ids)
             case _:
                 pass
+
+    def _follow_states(self, agent: str, ids: Sequence[str]) -> None:
+        box, live = self.box(agent), self.live.setdefault(agent, {})
+        for message_id in ids:
+            state = box.get(message_id)
+            if state is None or state == "archived":
+                live.pop(message_id, None)
+            else:
+                live[message_id] = state
 
     def concerns(self, agent: str | None) -> tuple[int, ...]:
         """Return the last events that concern an agent; None means everybody."""
@@ -209,7 +248,7 @@ class MemoryStore(Store):
         changes = self._effective(held, [Deliver(to, message)])
         if changes:
             self._record(held, changes, actor=actor, op="message")
-        ahead = ahead_of(held.box(to), message.id)
+        ahead = ahead_of(held.live_box(to), message.id)
         return Stored(message.id, held.state.seq, ahead, duplicate=not changes)
 
     async def mailbox(
@@ -217,32 +256,14 @@ class MemoryStore(Store):
     ) -> Mailbox:
         held = await self._open(team)
         names.check_component(agent, kind="member name")
-        box = held.box(agent)
-        ids = list(box)
-        if after is not None:
-            if after not in box:
-                raise no_message(agent, after)
-            ids = ids[ids.index(after) + 1 :]
-        elif not history:
-            ids = [message_id for message_id in ids if box[message_id] != "archived"]
-        bodies = held.bodies.get(agent, {})
-        return Mailbox(
-            tuple(
-                Entry(
-                    message_id,
-                    _load(Message, bodies[message_id]),
-                    box[message_id] if is_unread(box[message_id]) else "seen",
-                )
-                for message_id in ids
-            )
-        )
+        return held.mailbox(agent, after=after, history=history)
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
     ) -> int:
         held = await self._open(team)
         names.check_component(agent, kind="member name")
-        changes = marks(agent, held.box(agent), ids, state, self._limits.seen_kept)
+        changes = marks(agent, held.live_box(agent), ids, state, self._limits.seen_kept)
         if changes:
             self._record(held, changes, actor=actor, op=f"mail.{state}")
         return len(changes[0].ids) if changes else 0

@@ -15,6 +15,8 @@ from bullpen.view.task_state import TaskState, task_state
 
 _UNFINISHED: tuple[TaskState, ...] = ("ready", "blocked", "in_progress")
 
+_NOTHING = Usage.new()
+
 
 @dataclass(frozen=True, slots=True)
 class TaskCard:
@@ -43,7 +45,8 @@ class TaskCard:
     relieved: tuple[str, ...] = ()
     # Known only from the whole log.
     returned: int = 0
-    usage: Usage = field(default_factory=Usage.new)
+    # None if only the usage of all older tasks together is known.
+    usage: Usage | None = field(default_factory=Usage.new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def task_card(
     *,
     since_ms: int | None = None,
     returned: int = 0,
-    usage: Usage | None = None,
+    usage: Usage | None = _NOTHING,
 ) -> TaskCard:
     """The card of a task that waits for these open tasks."""
     facts, merge = task.facts, task.facts.merge
@@ -116,7 +119,7 @@ def task_card(
         why=facts.given_up if state == "given_up" else open_why,
         relieved=tuple(facts.tried or ()),
         returned=returned,
-        usage=usage or Usage.new(),
+        usage=usage,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bullpen.protocol.agent import Usage
+from bullpen.protocol.agent import OLDER, Usage
 from bullpen.protocol.changes import Event, PutMember, PutTask
 from bullpen.protocol.clock import iso, ms_of
 from bullpen.protocol.names import LEAD, task_order
@@ -94,7 +94,7 @@ def _task_row(card: TaskCard) -> dict[str, Any]:
         "attempts": card.attempt,
         "returned": card.returned,
         "relieved": list(card.relieved),
-        "used": card.usage.raw,
+        "used": None if card.usage is None else card.usage.raw,
     }
 
 
@@ -131,6 +131,7 @@ def summed_up(
     team = snapshot.team
     cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
     used_for = {line.name: line.used for line in cost.tasks}
+    is_short = OLDER in used_for
     used_by = {line.name: line.used for line in cost.agents}
     came_back = Counter(task.id for event in events for task in _tasks_of(event, "merge.return"))
     by_id = {task.id: task for task in snapshot.tasks}
@@ -140,7 +141,7 @@ def summed_up(
             team.name,
             open_blockers(task, by_id.get),
             returned=came_back[task.id],
-            usage=used_for.get(task.id),
+            usage=used_for.get(task.id, None if is_short and is_done(task) else Usage.new()),
         )
         for task in snapshot.tasks
     ]

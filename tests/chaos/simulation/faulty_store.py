@@ -120,6 +120,9 @@ class FaultyStore(Store):
             "events", lambda: self._kept.events(team, after=after, limit=limit), writes=False
         )
 
+    async def recent_events(self, team: str) -> list[Event]:
+        return await self._do("events", lambda: self._kept.recent_events(team), writes=False)
+
     async def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
     ) -> AsyncGenerator[int, None]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.agents.system.transcript import rows
 from bullpen.protocol import json_text
-from bullpen.protocol.changes import Deliver, Event, PutMember, PutTask
+from bullpen.protocol.changes import DeleteTask, Deliver, Event, PutMember, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
+from bullpen.protocol.task import Task
 from bullpen.team.lookup import owner_of
 
 if TYPE_CHECKING:
@@ -20,44 +21,59 @@ if TYPE_CHECKING:
 TEAM = "sim"
 
 
+class Check(Protocol):
+    """One promise about the events of a history. The log is long, so it is read once for all."""
+
+    def take(self, event: Event) -> Iterable[str]:
+        """What is wrong with the next event."""
+
+    def end(self) -> Iterable[str]:
+        """What is wrong with the whole."""
+
+
 def violations(world: World) -> list[str]:
     """Everything that is wrong, each with the name of its invariant."""
-    found = [
-        *_reports(world, _events(world)),
-        *_mail(world, _events(world)),
-        *_tasks(world, _events(world)),
-    ]
+    checks: tuple[Check, ...] = (_Reports(world), _Mail(world), _Tasks(world))
+    found: list[str] = []
+    for line in world.kept._teams[TEAM].log:
+        event = Event.decode(json_text.loads_line(line))
+        for check in checks:
+            found += check.take(event)
+    for check in checks:
+        found += check.end()
     found += [f"broke: {error}" for error in world.broke]
     found += [*_spend(world), *(f"crash: {crash}" for crash in world.machine.crashes)]
     return found
 
 
-def _events(world: World) -> Iterator[Event]:
-    for line in world.kept._teams[TEAM].log:
-        yield Event.decode(json_text.loads_line(line))
-
-
-def _reports(world: World, events: Iterable[Event]) -> Iterator[str]:
+class _Reports:
     """Each turn's report arrives at the lead exactly once."""
-    came: Counter[tuple[str, str]] = Counter()
-    for event in events:
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._came: Counter[tuple[str, str]] = Counter()
+
+    def take(self, event: Event) -> Iterable[str]:
         for change in event.changes:
             if not isinstance(change, Deliver) or change.to != LEAD:
                 continue
             payload = payload_of(change.message.text)
             if isinstance(payload, IdleNotification):
                 words = payload.failure_reason or payload.result or ""
-                came[payload.sender, words] += 1
-    ended = _ended_turns(world)
-    for turn in world.truth.turns:
-        if turn.agent == LEAD:
-            continue
-        many = came[turn.agent, turn.words]
-        interrupted = ended.get((turn.agent, turn.words))
-        if many > 1:
-            yield f"report: {turn.words!r} arrived {many} times"
-        elif many == 0 and interrupted == "":
-            yield f"report: {turn.words!r} never arrived"
+                self._came[payload.sender, words] += 1
+        return ()
+
+    def end(self) -> Iterator[str]:
+        ended = _ended_turns(self._world)
+        for turn in self._world.truth.turns:
+            if turn.agent == LEAD:
+                continue
+            many = self._came[turn.agent, turn.words]
+            interrupted = ended.get((turn.agent, turn.words))
+            if many > 1:
+                yield f"report: {turn.words!r} arrived {many} times"
+            elif many == 0 and interrupted == "":
+                yield f"report: {turn.words!r} never arrived"
 
 
 def _ended_turns(world: World) -> dict[tuple[str, str], str]:
@@ -72,67 +88,90 @@ def _ended_turns(world: World) -> dict[tuple[str, str], str]:
     return found
 
 
-def _mail(world: World, events: Iterable[Event]) -> Iterator[str]:
+class _Mail:
     """Each message is read by its model once, or still waits; none is stored twice."""
-    read = Counter(world.truth.read)
-    for (agent, message_id), times in read.items():
-        if times > 1:
-            yield f"mail: {agent} read message {message_id} {times} times"
-    texts: Counter[tuple[str, str]] = Counter()
-    state = world.kept._teams[TEAM].state.mail
-    for event in events:
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._read = Counter(world.truth.read)
+        self._texts: Counter[tuple[str, str]] = Counter()
+
+    def take(self, event: Event) -> Iterator[str]:
+        state = self._world.kept._teams[TEAM].state.mail
         for change in event.changes:
             if not isinstance(change, Deliver):
                 continue
             message = change.message
             payload = payload_of(message.text)
             if message.text.startswith(("question-", "reply-")):
-                texts[change.to, message.text] += 1
+                self._texts[change.to, message.text] += 1
             seen = state.get(change.to, {}).get(message.id) not in ("stored", "injected")
-            modelled = change.to in world.memories and not isinstance(payload, Control)
-            if modelled and seen and not read[change.to, message.id]:
+            modelled = change.to in self._world.memories and not isinstance(payload, Control)
+            if modelled and seen and not self._read[change.to, message.id]:
                 yield f"mail: a message to {change.to} is seen, but no model read it"
-    for (to, text), times in texts.items():
-        if times > 1:
-            yield f"mail: {text!r} was delivered to {to} {times} times"
+
+    def end(self) -> Iterator[str]:
+        for (agent, message_id), times in self._read.items():
+            if times > 1:
+                yield f"mail: {agent} read message {message_id} {times} times"
+        for (to, text), times in self._texts.items():
+            if times > 1:
+                yield f"mail: {text!r} was delivered to {to} {times} times"
 
 
-def _tasks(world: World, events: Iterable[Event]) -> Iterator[str]:
+class _Tasks:
     """No task has two owners in one attempt, and none is completed twice."""
-    before: dict[str, tuple[str, str | None, int]] = {}
-    owners: dict[tuple[str, int], set[str | None]] = {}
-    ended: set[str] = set()
-    for event in events:
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._before: dict[str, tuple[str, str | None]] = {}
+        self._working: dict[str, str | None] = {}
+        self._owners: dict[tuple[str, int], set[str | None]] = {}
+        self._ended: set[str] = set()
+
+    def take(self, event: Event) -> Iterator[str]:
         for change in event.changes:
             if isinstance(change, PutMember):
-                agent = change.member.agent
-                gone = agent is not None and agent.phase == "ended" and agent.end != "suspended"
-                (ended.add if gone else ended.discard)(change.member.name)
-            if not isinstance(change, PutTask):
-                continue
-            task = change.task
-            owner, attempt = owner_of(task, TEAM), task.facts.attempt
-            was = before.get(task.id, ("pending", None, 0))
-            if was[0] == "completed":
-                yield f"task: {task.id} changed after it was completed ({event.op})"
-            if task.status == "in_progress":
-                owners.setdefault((task.id, attempt), set()).add(owner)
-                if was[0] == "in_progress" and was[1] != owner:
-                    yield f"task: {task.id} went from {was[1]} to {owner} while in progress"
-            if task.status == "completed" and was[0] != "in_progress":
-                yield f"task: {task.id} was completed while {was[0]}"
-            before[task.id] = (task.status, owner, attempt)
-        for task_id, (status, of, _) in before.items():
-            if status == "in_progress" and of in ended:
+                # Not parsed: a long log has very many of them.
+                agent = change.member.bullpen or {}
+                gone = agent.get("phase") == "ended" and agent.get("end") != "suspended"
+                (self._ended.add if gone else self._ended.discard)(change.member.name)
+            if isinstance(change, DeleteTask):
+                self._before.pop(change.task_id, None)
+                self._working.pop(change.task_id, None)
+            if isinstance(change, PutTask):
+                yield from self._put(event, change.task)
+        for task_id, of in self._working.items():
+            if of in self._ended:
                 yield f"task: {of} has ended and still owns task {task_id}"
-    for (task_id, attempt), names in owners.items():
-        if len(names) > 1:
-            yield f"task: {task_id} had the owners {names} in attempt {attempt}"
-    for task_id, times in Counter(task for task, _, _ in world.truth.completed).items():
-        if times > 1:
-            yield f"task: {times} models were told that they completed task {task_id}"
-    if world.outcome is not None and world.outcome.status != "done" and not _may_stay_open(world):
-        yield f"tasks: the run ended {world.outcome.status}: {world.outcome.cause}"
+
+    def _put(self, event: Event, task: Task) -> Iterator[str]:
+        owner, attempt = owner_of(task, TEAM), task.facts.attempt
+        status, of = self._before.get(task.id, ("pending", None))
+        if status == "completed":
+            yield f"task: {task.id} changed after it was completed ({event.op})"
+        self._working.pop(task.id, None)
+        if task.status == "in_progress":
+            self._working[task.id] = owner
+            self._owners.setdefault((task.id, attempt), set()).add(owner)
+            if status == "in_progress" and of != owner:
+                yield f"task: {task.id} went from {of} to {owner} while in progress"
+        if task.status == "completed" and status != "in_progress":
+            yield f"task: {task.id} was completed while {status}"
+        self._before[task.id] = (task.status, owner)
+
+    def end(self) -> Iterator[str]:
+        world = self._world
+        for (task_id, attempt), names in self._owners.items():
+            if len(names) > 1:
+                yield f"task: {task_id} had the owners {names} in attempt {attempt}"
+        told = Counter(task for task, _, _ in world.truth.completed)
+        for task_id, times in told.items():
+            if times > 1:
+                yield f"task: {times} models were told that they completed task {task_id}"
+        outcome = world.outcome
+        if outcome is not None and outcome.status != "done" and not _may_stay_open(world):
+            yield f"tasks: the run ended {outcome.status}: {outcome.cause}"
 
 
 def _may_stay_open(world: World) -> bool:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, TypeVar
 
 import anyio.lowlevel
@@ -26,10 +27,11 @@ from bullpen.agents.system.process_owners import Owners
 from bullpen.agents.system.process_table import Process
 from bullpen.agents.system.secrets import Redactor
 from bullpen.errors import Unavailable
-from bullpen.protocol import names
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol import json_text, names
+from bullpen.protocol.team import Member, TeamConfig
 from bullpen.runs.watch import team_run
 from bullpen.store import memory
+from bullpen.store.contract import Entry, Mailbox
 
 from .virtual_loop import PROCESS, SimulatedProcess, VirtualLoop
 
@@ -172,25 +174,76 @@ def _number_of(scope: Any) -> int:
     return number
 
 
-_parsed: dict[int, tuple[int, TeamConfig]] = {}
-_parse_team: Callable[[Any], TeamConfig] = vars(memory._Held)["team"].fget
+class ReadMailbox(Mailbox):
+    """A mailbox that many read: what is unread is found once."""
+
+    @cached_property
+    def unread(self) -> tuple[Entry, ...]:
+        return super().unread
 
 
-def _team(held: Any) -> TeamConfig:
-    """The team of a store in memory, parsed once for each state of it."""
-    key = id(held)
-    seq, team = _parsed.get(key, (-1, None))
-    if team is None or seq != held.state.seq:
-        _parsed.clear()
-        team = _parse_team(held)
-        _parsed[key] = held.state.seq, team
-    return team
+class Parsed:
+    """The records of a store in memory, each parsed once: they are frozen, and serve everybody."""
+
+    def __init__(self) -> None:
+        self._held: object = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._seq = -1
+        self._header: object = None
+        self._team: TeamConfig | None = None
+        self._members: dict[str, tuple[bytes, Member]] = {}
+        self._boxes: dict[str, tuple[int, Mailbox]] = {}
+
+    def _meet(self, held: object) -> None:
+        if self._held is not held:
+            self._held = held
+            self._forget()
+
+    def team(self, held: Any) -> TeamConfig:
+        """The team; only what changed is parsed."""
+        self._meet(held)
+        if self._team is None or self._seq != held.state.seq:
+            before, self._seq = self._team, held.state.seq
+            roster = tuple(self._member(name, row) for name, row in held.state.members.items())
+            rows = [member.raw for member in roster]
+            if before is not None and self._header is held.state.team:
+                self._team = before.with_rows(rows)
+                self._team.__dict__["facts"] = before.facts
+            else:
+                header = json_text.loads(json_text.dumps_line(held.state.team))
+                self._team = TeamConfig.parse({**header, "members": rows})
+                self._header = held.state.team
+            self._team.__dict__["_rows"] = roster, ()
+        return self._team
+
+    def _member(self, name: str, row: bytes) -> Member:
+        known = self._members.get(name)
+        if known is None or known[0] is not row:
+            known = self._members[name] = row, Member.parse(json_text.loads(row))
+        return known[1]
+
+    def mailbox(self, held: Any, agent: str, *, after: str | None, history: bool) -> Mailbox:
+        """A mailbox, read once for each state of it."""
+        if after is not None or history:
+            return _read_mailbox(held, agent, after=after, history=history)
+        self._meet(held)
+        touched = held.touched.get(agent, 0)
+        known = self._boxes.get(agent)
+        if known is None or known[0] != touched:
+            found = _read_mailbox(held, agent, after=None, history=False)
+            known = self._boxes[agent] = touched, ReadMailbox(found.entries)
+        return known[1]
+
+
+_read_mailbox: Callable[..., Mailbox] = vars(memory._Held)["mailbox"]
 
 
 @contextmanager
 def on(machine: Machine) -> Iterator[None]:
     """Let all code use this machine instead of the real one."""
-    _parsed.clear()
+    parsed = Parsed()
     with patched(
         (time, "time_ns", lambda: machine.wall_ms() * 1_000_000),
         (time, "time", lambda: machine.wall_ms() / 1000),
@@ -217,9 +270,14 @@ def on(machine: Machine) -> Iterator[None]:
         (duties, "_REST_S", 90.0),
         (duties, "_UNREAD_REST_S", 180.0),
         (anyio_asyncio.CancelScope, "__hash__", _number_of),
-        # Only for speed: records are frozen, so one parsed record serves everybody.
+        # Only for speed.
         (memory, "_load", functools.lru_cache(2_000)(memory._load)),
-        (memory._Held, "team", property(_team)),
+        (memory._Held, "team", property(parsed.team)),
+        (
+            memory._Held,
+            "mailbox",
+            lambda held, agent, **which: parsed.mailbox(held, agent, **which),
+        ),
         (Redactor, "text", lambda self, text: text),
         (Redactor, "value", lambda self, value: value),
         (names, "check_component", lambda name, *, kind: name),

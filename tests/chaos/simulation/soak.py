@@ -9,13 +9,16 @@ import gc
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import warnings
+from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +27,23 @@ if __name__ == "__main__":
     __package__ = "chaos.simulation"
 
 import anyio
+import anyio.lowlevel
 
 from bullpen.errors import BullpenError
+from bullpen.protocol import json_text
+from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
+from bullpen.store.contract import Store
+from bullpen.store.events.checkpoint import BEGIN, Checkpoint
+from bullpen.team import snapshot
+from bullpen.team.mail.counts import Count
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.team import Teams
 
 from . import virtual_loop
 from .faults import Fault, drawn_one
 from .invariants import violations
-from .machine import on
+from .machine import on, patched
 from .model import Truth, TurnTruth
 from .virtual_loop import SimulatedProcess, bury, play
 from .world import TEAM, Setup, World
@@ -42,6 +52,13 @@ AGENTS = 20
 _OPEN_TASKS = 40
 _AWAITS_BETWEEN_FAULTS = 600
 _SEEN_KEPT = 1_000
+_ARCHIVED_KEPT = 200
+"""How much archived mail of a member stays in memory, so that repeats of it are known."""
+
+_ARCHIVED_KEPT_OF_LEAD = 2_000
+
+_FEED_S = 20.0
+_LINES_PER_MARK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +67,27 @@ class Sample:
 
     turns: int
     memory_kb: int
+    # What Python really has in use: freed memory does not always go back to the system.
+    blocks: int
     descriptors: int
     files: int
     processes: int
     home_kb: int
     log_kb: int
+    # The longest record of a member, and the mean event since the sample before.
+    member_bytes: int
+    event_bytes: int
 
     def __str__(self) -> str:
         return (
-            f"{self.turns:7d} turns: {self.memory_kb} kB, {self.descriptors} descriptors,"
+            f"{self.turns:7d} turns: {self.memory_kb} kB, {self.blocks} blocks,"
+            f" {self.descriptors} descriptors,"
             f" {self.files} files, {self.processes} processes, home {self.home_kb} kB,"
-            f" log {self.log_kb} kB"
+            f" log {self.log_kb} kB, member {self.member_bytes} B, event {self.event_bytes} B"
         )
+
+
+MEASURED = tuple(name for name in Sample.__dataclass_fields__ if name != "turns")
 
 
 class LogFile:
@@ -71,30 +97,58 @@ class LogFile:
         self._file = path.open("w+b")
         self._last: deque[bytes] = deque(maxlen=500)
         self._many = 0
+        # Where every 1,000th line begins.
+        self._marks = array("Q")
+        self._state = Checkpoint()
+        # The event that the newest part begins with, and the one that the next would begin with.
+        self._begins: tuple[bytes, bytes] | None = None
         self.bytes = 0
 
     def __len__(self) -> int:
         return self._many
 
     def append(self, line: bytes) -> None:
+        if self._many % _LINES_PER_MARK == 0:
+            self._marks.append(self.bytes)
         self._file.write(line + b"\n")
         self._last.append(line)
         self._many += 1
         self.bytes += len(line) + 1
+        self._state.take(json_text.loads_line(line))
+        if self._many % _LINES_PER_MARK == 0:
+            begin = json_text.dumps_line(self._begin())
+            self._begins = (begin if self._begins is None else self._begins[1], begin)
+
+    def _begin(self) -> dict[str, Any]:
+        """The event that a log after this moment begins with."""
+        state = self._state
+        changes = state.changes()
+        return {"seq": state.seq, "time": state.time, "actor": "", "op": BEGIN, "changes": changes}
+
+    def recent(self) -> list[bytes]:
+        """The last 1,000 to 2,000 lines, after one that has the whole team; all of a short log."""
+        if self._begins is None or self._many < 2 * _LINES_PER_MARK:
+            return self[0:]
+        start = (self._many // _LINES_PER_MARK - 1) * _LINES_PER_MARK
+        return [self._begins[0], *self[start:]]
 
     def __iter__(self) -> Iterator[bytes]:
+        return self._from(0)
+
+    def _from(self, start: int) -> Iterator[bytes]:
         self._file.flush()
+        mark = start // _LINES_PER_MARK
         with open(self._file.name, "rb") as file:
-            for line in file:
+            file.seek(self._marks[mark] if mark < len(self._marks) else self.bytes)
+            for line in islice(file, start - mark * _LINES_PER_MARK, None):
                 yield line.rstrip(b"\n")
 
     def __getitem__(self, part: slice) -> list[bytes]:
         start, stop, _ = part.indices(self._many)
         gone = self._many - len(self._last)
         if start < gone:
-            return [line for number, line in enumerate(self) if start <= number < stop]
-        last = list(self._last)
-        return last[start - gone : stop - gone]
+            return list(islice(self._from(start), max(0, stop - start)))
+        return list(islice(self._last, start - gone, stop - gone))
 
     def close(self) -> None:
         self._file.close()
@@ -142,11 +196,13 @@ class Soak(World):
 
     def begin(self, turns: int, aside: Path, every: int) -> None:
         self.turns, self.every, self.aside = turns, every, aside
+        self.stopped_early = False
         self.samples: list[Sample] = []
         self.questions_max = sys.maxsize
         self.names = tuple(f"agent{number:02d}" for number in range(self.setup.members))
         self.log = NoLog()
         self.faults = 0
+        self._measured = 0, 0
         self._next_fault = _AWAITS_BETWEEN_FAULTS
         truth = Truth()
         truth.turns = Rows(aside / "turns", TurnTruth)  # type: ignore[assignment]
@@ -180,7 +236,7 @@ class Soak(World):
                 number += 1
                 await tasks.add(f"goal {number}", by=LEAD)
             self._tidy()
-            await anyio.sleep(60)
+            await anyio.sleep(_FEED_S)
 
     def _tidy(self) -> None:
         """Forget what only the simulation would keep for ever."""
@@ -193,6 +249,20 @@ class Soak(World):
         for process in [each for each in self.machine.everyone if not each.alive]:
             bury(process)
             self.machine.everyone.remove(process)
+            self._silent_until.pop(process.pid, None)
+            self._dying.discard(process)
+        self._forget_archived()
+
+    def _forget_archived(self) -> None:
+        """Leave old mail to the log, which is on disk, as other stores do."""
+        held = self.kept._teams[TEAM]
+        for agent, box in held.state.mail.items():
+            kept = _ARCHIVED_KEPT_OF_LEAD if agent == LEAD else _ARCHIVED_KEPT
+            if len(box) - len(held.live_box(agent)) > 2 * kept:
+                old = [key for key, state in box.items() if state == "archived"]
+                for key in old[:-kept]:
+                    del box[key]
+                    del held.bodies[agent][key]
 
     async def _look_after(self) -> None:
         """Start agents again that stayed down, as a person does in the morning."""
@@ -216,6 +286,12 @@ class Soak(World):
         for line in held.log:
             log.append(line)
         held.log = log  # type: ignore[assignment]
+
+        async def recent_events(team: str) -> list[Event]:
+            await anyio.lowlevel.checkpoint()
+            return [Event.decode(json_text.loads_line(line)) for line in log.recent()]
+
+        self.kept.recent_events = recent_events  # type: ignore[method-assign]
         for goal in range(_OPEN_TASKS):
             await teams.open(TEAM).tasks.add(f"first goal {goal}", by=LEAD)
         await teams.open(TEAM).agents.limit(by=LEAD, turns=10**9)
@@ -224,7 +300,7 @@ class Soak(World):
         self.apart(self._feed())
         self.machine.start("person", "", self._look_after)
         self.start_watch()
-        while self.taken < self.turns:
+        while self.taken < self.turns and not self.stopped_early:
             await anyio.sleep(60)
             if self.taken >= self.every * (len(self.samples) + 1):
                 self.samples.append(self.measured(log))
@@ -239,6 +315,22 @@ class Soak(World):
         await resting.ended.wait()
         self.machine.over = True
 
+    async def count_mail(
+        self, store: Store, team: str, counts: Mapping[str, Count]
+    ) -> dict[str, int | BullpenError]:
+        """Count all mail after one wait, in which a fault may happen, instead of 20."""
+        held = self.kept._teams[team]
+        found: dict[str, int | BullpenError] = {
+            name: count(held.mailbox(name, after=None, history=False))
+            for name, count in counts.items()
+        }
+        for name, count in islice(counts.items(), 1):
+            try:
+                found[name] = count(await store.mailbox(team, name))
+            except BullpenError as error:
+                found[name] = error
+        return found
+
     def measured(self, log: LogFile) -> Sample:
         gc.collect()
         status = Path("/proc/self/status").read_text("ascii")
@@ -248,12 +340,20 @@ class Soak(World):
         return Sample(
             self.taken,
             int(memory.split()[1]),
+            sys.getallocatedblocks(),
             len(os.listdir("/proc/self/fd")),
             len(files),
             int(threads.split()[1]),
             sum(path.stat().st_size for path in files) // 1024,
             log.bytes // 1024,
+            max(map(len, self.kept._teams[TEAM].state.members.values())),
+            self._mean_event(log),
         )
+
+    def _mean_event(self, log: LogFile) -> int:
+        events, size = self._measured
+        self._measured = len(log), log.bytes
+        return (log.bytes - size) // max(1, len(log) - events)
 
 
 def slope(samples: list[Sample], what: str) -> float:
@@ -268,16 +368,29 @@ def slope(samples: list[Sample], what: str) -> float:
     return sum((x - middle) * (y - mean) for x, y in zip(xs, ys, strict=True)) / below
 
 
-def soak(turns: int, *, agents: int = AGENTS, seed: int = 1, every: int = 1_000) -> Soak:
-    """Let a team take so many turns. Returns what was measured, and what was wrong."""
+def soak(
+    turns: int,
+    *,
+    agents: int = AGENTS,
+    seed: int = 1,
+    every: int = 1_000,
+    interruptible: bool = False,
+) -> Soak:
+    """Let a team take so many turns. Returns what was measured, and what was wrong.
+
+    If it is `interruptible`, an interrupt (Ctrl-C) ends it early; what was played is checked.
+    """
     place = Path(tempfile.mkdtemp(prefix="soak"))
     home, aside = place / "home", place / "aside"
     home.mkdir()
     aside.mkdir()
     world = Soak(seed, Setup(agents, 0, False, ()), home)
     world.begin(turns, aside, every)
+    if interruptible:
+        signal.signal(signal.SIGINT, lambda *_: setattr(world, "stopped_early", True))
     try:
-        with warnings.catch_warnings(), on(world.machine):
+        fewer_waits = patched((snapshot, "count_mail", world.count_mail))
+        with warnings.catch_warnings(), on(world.machine), fewer_waits:
             warnings.simplefilter("ignore")
             play(world.machine.loop, world.play(), world.machine.everyone)
         world.close_all()
@@ -295,10 +408,13 @@ def soak(turns: int, *, agents: int = AGENTS, seed: int = 1, every: int = 1_000)
 def main() -> None:
     turns = int(os.environ.get("BULLPEN_SOAK_TURNS", "2000"))
     begun = time.monotonic()
-    world = soak(turns, every=max(100, min(1_000, turns // 20)))
+    every = max(100, min(1_000, turns // 20))
+    world = soak(turns, every=every, interruptible=True)
     seconds = time.monotonic() - begun
     print(f"{world.taken} turns and {world.faults} faults in {seconds:.0f} s")
-    for what in ("memory_kb", "descriptors", "files", "processes", "home_kb", "log_kb"):
+    turns_of = sorted(memory.turns for memory in world.memories.values())
+    print(f"{turns_of[0]} to {turns_of[-1]} turns by each of {len(turns_of)} agents")
+    for what in MEASURED:
         print(f"{what}: {slope(world.samples, what):+.2f} in 1,000 turns")
     print("\n".join(world.wrong[:20]) or "Nothing was lost.")
 

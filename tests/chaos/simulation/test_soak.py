@@ -5,12 +5,18 @@ So few turns say nothing about memory; the whole soak is a command: see the docs
 
 from __future__ import annotations
 
+import pytest
+
+from bullpen.team.budget import account_rules
+
 from .soak import AGENTS, soak
 
 _TURNS = 150
 
 
-def test_nothing_grows_and_nothing_is_lost() -> None:
+def test_nothing_grows_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that accounts are full after a few turns.
+    monkeypatch.setattr(account_rules, "TASKS_KEPT", 1)
     world = soak(_TURNS, every=15)
     assert not world.wrong
     assert world.faults > 5
@@ -18,3 +24,6 @@ def test_nothing_grows_and_nothing_is_lost() -> None:
     assert last.descriptors <= first.descriptors + AGENTS
     assert last.files == AGENTS
     assert last.processes == first.processes
+    # What a commit writes does not grow with the number of tasks that were done.
+    assert last.member_bytes <= 1.25 * first.member_bytes
+    assert last.event_bytes <= 1.25 * first.event_bytes

@@ -396,3 +396,15 @@ def test_a_heartbeat_is_believed_until_it_is_too_old_or_says_the_end() -> None:
     assert not presence.alive(1_501)
     for state in ("stopped", "failed", "lost"):
         assert not presence.evolve(state=state).alive(1_000)
+
+
+def test_only_the_member_that_changed_is_parsed_again() -> None:
+    rows = [{"name": name, "bullpen": {"x": 1}} for name in ("team-lead", "ann", "bob")]
+    team = TeamConfig.parse({"name": "crew", "members": rows})
+    ann = team.roster[1].evolve(model="m")
+    after = team.with_member(ann)
+    assert after.member("bob") is team.member("bob")
+    assert after.member("ann") is ann
+    assert after == TeamConfig.parse({"name": "crew", "members": [rows[0], ann.raw, rows[2]]})
+    assert [each.raw for each in after.roster] == after.members
+    assert team.member("ann") != ann

@@ -13,6 +13,7 @@ from bullpen.protocol.agent import AgentSpec, ProcessRecord, Spent
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check
 from bullpen.store.memory import MemoryStore
+from bullpen.team.budget import account_rules
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
 from bullpen.view.summary import Summary, summed_up
@@ -190,6 +191,32 @@ class Story:
         return summed_up(snapshot, await self.team.events())
 
 
+async def test_a_task_that_is_no_longer_listed_is_not_said_to_have_used_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(account_rules, "TASKS_KEPT", 1)
+    teams = Teams(MemoryStore())
+    await teams.create("night")
+    team = teams.open("night")
+    spec = AgentSpec.new(driver="told", backend="in-process", cwd="/")
+    await team.agents.register("ann", spec, by=LEAD, nonce="n")
+    for number in range(1, 5):
+        task = await team.tasks.add("Do it", by=LEAD)
+        await team.tasks.claim(task.id, by="ann")
+        await team.agents.begin_turn("ann", nonce="n", task=task.id)
+        row = Spent.new(task=task.id, input_tokens=10)
+        await team.agents.spend("ann", nonce="n", reports={number: row}, task=task.id)
+        await team.tasks.done(task.id, by="ann")
+    await team.agents.begin_turn("ann", nonce="n")
+    await team.tasks.add("Not begun", by=LEAD)
+    summary = summed_up(await team.snapshot(), await team.events())
+    used = {line.id: None if line.usage is None else line.usage.tokens for line in summary.tasks}
+    assert used == {"1": None, "2": None, "3": None, "4": 10, "5": 0}
+    assert summary.used.tokens == 40
+    assert summary.row["tasks"][0]["used"] is None
+    assert "Do it" in "\n".join(markdown_of(summary))
+
+
 @pytest.mark.parametrize("seed", range(10))
 async def test_the_account_equals_what_was_done(seed: int) -> None:
     story = Story(seed)
@@ -201,6 +228,7 @@ async def test_the_account_equals_what_was_done(seed: int) -> None:
     for line in summary.tasks:
         assert line.returned == truth.returned[line.id]
         assert line.attempt == truth.attempts[line.id]
+        assert line.usage is not None
         assert line.usage.tokens == truth.tokens_for[line.id]
         assert (line.why == "it is too hard") == (line.state == "given_up")
     for member in summary.members:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from anyio import to_thread
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
-from bullpen.agents.system.transcript import rows
+from bullpen.agents.system.transcript import own_rows
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
 from bullpen.protocol.agent import COORDINATION, AgentFacts, Spent, Usage
@@ -132,12 +133,19 @@ class Spending:
 
 def _unbooked(folder: Path, facts: AgentFacts) -> dict[int, Spent]:
     """The reports in an agent's transcript that are not in the team's record."""
-    own, found = False, {}
-    for row in rows(folder / TRANSCRIPT):
-        if row.get("kind") == "ready":
-            # The transcript also has the rows of an earlier agent with the same name.
-            own = row.get("born") == facts.began_ms
-        number = row.get("number") if own and row.get("kind") == "usage" else None
+
+    def is_booked(row: dict[str, Any]) -> bool:
+        # What was used before the end of a turn is booked with it.
+        booked = facts.reports if row["kind"] == "usage" else facts.turn_ended
+        number = row.get("number")
+        return isinstance(number, int) and number <= booked
+
+    found = {}
+    written = own_rows(
+        folder / TRANSCRIPT, born_ms=facts.began_ms, kinds=("usage", "end"), until=is_booked
+    )
+    for row in written:
+        number = row.get("number") if row["kind"] == "usage" else None
         if isinstance(number, int) and number > facts.reports:
             with suppress(ValueError):
                 found[number] = Spent.parse(row)

@@ -6,7 +6,7 @@ killed one could not. Every part of it may be carried out twice; the second time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast, get_args
@@ -14,7 +14,7 @@ from typing import Any, Self, cast, get_args
 from bullpen.agents.runner.control import Interruption
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
-from bullpen.agents.system.transcript import rows
+from bullpen.agents.system.transcript import own_rows
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.clock import iso
@@ -86,21 +86,15 @@ class LastTurn:
 
 def last_turn(folder: Path, facts: AgentFacts) -> LastTurn:
     """The last turn of an agent before its process was restarted, from its transcript."""
-    return _last_turn(rows(folder / TRANSCRIPT), facts)
-
-
-def _last_turn(written: Iterable[Mapping[str, Any]], facts: AgentFacts) -> LastTurn:
-    own, begun, ended = False, None, None
+    begun, ended = None, None
+    written = own_rows(
+        folder / TRANSCRIPT,
+        born_ms=facts.began_ms,
+        kinds=("turn", "end"),
+        until=lambda row: row["kind"] == "turn",
+    )
     for row in written:
-        match row.get("kind"):
-            case "ready":
-                # The transcript also has the rows of an earlier agent with the same name.
-                own, before = row.get("born") == facts.began_ms, own
-                begun, ended = (begun, ended) if own and before else (None, None)
-            case "turn" if own:
-                begun, ended = row, None
-            case "end" if own:
-                ended = row
+        begun, ended = (row, None) if row["kind"] == "turn" else (begun, row)
     if begun is None:
         return LastTurn()
     cut_off = ended is None or ended.get("interrupted") in ("stop", "limit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,10 @@ NAME = "transcript.jsonl"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _KEPT_BYTES_MAX = 8 * 1024 * 1024
 """How much is kept in memory while the disk takes nothing."""
+
+
+_BLOCK_BYTES = 256 * 1024
+"""How much of a transcript is read at a time, from its end."""
 
 
 class Transcript:
@@ -108,6 +112,50 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
         for line in file:
             if line.strip():
                 yield row_of(line)
+
+
+def own_rows(
+    path: Path,
+    *,
+    born_ms: int | None,
+    kinds: Collection[str],
+    until: Callable[[dict[str, Any]], bool],
+) -> list[dict[str, Any]]:
+    """The last rows of these kinds of the agent that was spawned at that time, oldest first.
+
+    A transcript also has the rows of earlier agents with the same name, and can be very long. It is
+    read from its end, back to the start of the process that wrote the last row `until` is true for.
+    """
+    found: list[dict[str, Any]] = []
+    of_process: list[dict[str, Any]] = []
+    enough = False
+    for line in _lines_from_end(path):
+        row = row_of(line)
+        if row.get("kind") == "ready":
+            if row.get("born") != born_ms:
+                break
+            found += of_process
+            of_process = []
+            if enough:
+                break
+        elif row.get("kind") in kinds:
+            of_process.append(row)
+            enough = enough or until(row)
+    return found[::-1]
+
+
+def _lines_from_end(path: Path) -> Iterator[bytes]:
+    """The lines of a file that are not blank, the last one first."""
+    with path.open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        rest = b""
+        while at:
+            size = min(_BLOCK_BYTES, at)
+            at = file.seek(at - size)
+            rest, *lines = (file.read(size) + rest).split(b"\n")
+            yield from (line for line in reversed(lines) if line.strip())
+        if rest.strip():
+            yield rest
 
 
 def row_of(line: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from bullpen.doors.report.run_facts import Run
+from bullpen.protocol.agent import COORDINATION, OLDER
 from bullpen.protocol.clock import ms_of
 from bullpen.protocol.request import Request
 from bullpen.team.budget.cost import UNKNOWN_MODEL, CostLine
@@ -22,6 +23,7 @@ OUTCOMES = {
 }
 ANSWERS = {"approved": "yes", "denied": "no", "expired": "nobody answered", "pending": "waiting"}
 _CHECKS = {True: "passed", False: "failed", None: "not run"}
+_NO_TASKS = {COORDINATION: "coordination", OLDER: "older tasks"}
 _COMMIT_SHOWN = 12
 
 
@@ -84,7 +86,7 @@ def task_cells(card: TaskCard) -> list[str]:
         str(card.attempt or ""),
         checks,
         (card.commit or "")[:_COMMIT_SHOWN],
-        money(card.usage) if used_any(card.usage) else "",
+        money(card.usage) if card.usage is not None and used_any(card.usage) else "",
     ]
 
 
@@ -118,10 +120,7 @@ def _member(card: MemberCard) -> list[str]:
 def spend(run: Run) -> ReportTable:
     cost = run.cost
     rows = [_spent(f"model {_model(line.name)}", line) for line in cost.models]
-    rows += [
-        _spent("coordination" if line.name == "-" else f"task #{line.name}", line)
-        for line in cost.tasks
-    ]
+    rows += [_spent(_NO_TASKS.get(line.name) or f"task #{line.name}", line) for line in cost.tasks]
     if not any(used_any(line.used) for line in cost.models):
         rows = []
     return ReportTable("Cost", ("for", "requests", "tokens", "from caches", "cost"), rows)

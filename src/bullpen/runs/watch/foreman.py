@@ -135,6 +135,9 @@ class Foreman:
         await self._cancel_turns()
         await self._follow()
         team_now = await self._team_now()
+        for known in (self._sights, self._free_since):
+            for task_id in known.keys() - team_now.tasks.keys():
+                del known[task_id]
         done: list[Advice] = []
         for task in team_now.snapshot.tasks:
             if is_done(task) or is_queued(task):

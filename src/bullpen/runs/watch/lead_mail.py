@@ -52,11 +52,10 @@ class LeadMail:
             if payload_of(entry.message.text) is None and entry.message.sender != LEAD
         )
         # Only a teammate with a task may be waiting for an answer.
-        busy = {
-            owner_of(task, self._team.name): (task.id, task.facts.attempt)
-            for task in (await self._team.tasks.list()).tasks
-            if task.status == "in_progress"
-        }
+        tasks = (await self._team.tasks.list()).tasks
+        working = [task for task in tasks if task.status == "in_progress"]
+        busy = {owner_of(task, self._team.name): (task.id, task.facts.attempt) for task in working}
+        self._answered &= {(task.id, task.facts.attempt) for task in working}
         asked = [name for name in wrote if name in busy and busy[name] not in self._answered]
         answered = []
         for name in asked:

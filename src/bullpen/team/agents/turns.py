@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bullpen.errors import Unreadable
 from bullpen.protocol.agent import AgentFacts, Spent
 from bullpen.protocol.changes import Change, Deliver, PutMember
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
+from bullpen.team.budget import account_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.budget.rules import OverBudget, Reached
 from bullpen.team.commit import TeamPart
-from bullpen.team.lookup import in_hand, leads
+from bullpen.team.lookup import find, in_hand, leads
 from bullpen.team.mail.operations import notice
 from bullpen.team.operation import operation
+from bullpen.team.tasks.check_rules import is_done
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Turns(TeamPart):
     ) -> AgentTurn:
         """Record the start of a turn, for `task` if the agent has it in progress.
 
-        With `number`, the number that the turn gets, a call that is repeated counts once.
+        With `number`, the number that the turn gets, a call that is repeated counts once. An
+        account that got too long is shortened.
 
         Raises:
             OverBudget: a budget of the team, the agent or the task is used up.
@@ -54,21 +58,39 @@ class Turns(TeamPart):
         """
         now = self._clock()
 
-        def decide(view: View) -> tuple[AgentTurn, list[Change]]:
+        def decide(view: View) -> tuple[tuple[AgentTurn, bool], list[Change]]:
             member, agent = agent_rules.current(view.team, name, nonce)
+            is_long = account_rules.is_long(view.team, agent)
             own = in_hand(view, name, task)
             task_id = None if own is None else own.id
             left = budget_rules.seconds_left(view.team, agent, now)
             if number is not None and agent.usage.turns >= number:
-                return AgentTurn(agent, left, task_id), []
+                return (AgentTurn(agent, left, task_id), is_long), []
             reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
             if reached is not None:
                 raise OverBudget(reached)
             after = budget_rules.with_turn(agent, task_id)
             row = member.evolve(is_active=True, bullpen=after.raw)
-            return AgentTurn(after, left, task_id), [PutMember(row)]
+            return (AgentTurn(after, left, task_id), is_long), [PutMember(row)]
 
-        return await self._settle(decide, by=name, op="agent.turn")
+        turn, is_long = await self._settle(decide, by=name, op="agent.turn")
+        if is_long:
+            await self._shorten_account(name)
+        return turn
+
+    async def _shorten_account(self, name: str) -> None:
+        # A commit of its own: it changes members that have no turn now.
+        def decide(view: View) -> tuple[None, list[Change]]:
+            def is_settled(task_id: str) -> bool:
+                try:
+                    task = find(view, task_id)
+                except Unreadable:
+                    return False
+                return task is None or (is_done(task) and not task.facts.budget.raw)
+
+            return None, account_rules.shortened(view.team, name, is_settled)
+
+        await self._settle(decide, by=name, op="agent.account")
 
     @operation
     async def spend(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from bullpen.protocol.agent import COORDINATION, Budget, Spent, Usage
+from bullpen.protocol.agent import COORDINATION, OLDER, Budget, Spent, Usage
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.budget.rules import Limit, Scope, account, together, tree_of
@@ -17,6 +17,9 @@ from bullpen.team.lookup import member_of
 
 UNKNOWN_MODEL = "-"
 """Shown instead of a model's name if the model is unknown, for example for scripts."""
+
+
+_NO_TASKS = {COORDINATION: "coordination", OLDER: "done or deleted, listed together"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def cost_of(
         return "" if name in there else "has left"
 
     def about_task(task_id: str) -> str:
-        return "coordination" if task_id == COORDINATION else subjects.get(task_id, "deleted")
+        return _NO_TASKS.get(task_id) or subjects.get(task_id, "deleted")
 
     return Cost(
         team=team.name,

@@ -267,10 +267,13 @@ def total(team: TeamConfig) -> Usage:
 
 def together(rows: Iterable[Usage]) -> Usage:
     """Return the sum of several rows."""
-    total = Usage.new()
-    for row in rows:
-        total = total.plus(row)
-    return total
+    found = list(rows)
+    amounts = {}
+    for name in Usage.model_fields:
+        values = [value for row in found if (value := getattr(row, name)) is not None]
+        if values:
+            amounts[name] = sum(values[1:], values[0])
+    return Usage.new(**amounts)
 
 
 def booked(agent: AgentFacts, rows: Iterable[Spent]) -> AgentFacts:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bullpen.protocol.changes import Event, PutTask
+from bullpen.protocol.changes import DeleteTask, Event, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig, Unattended
@@ -84,8 +84,11 @@ class Courses:
         """Add the next events."""
         for event in events:
             for change in event.changes:
-                if isinstance(change, PutTask):
-                    self._take(event, change.task)
+                match change:
+                    case PutTask(task):
+                        self._take(event, task)
+                    case DeleteTask(task_id):
+                        self.of.pop(task_id, None)
 
     def _take(self, event: Event, task: Task) -> None:
         course, facts = self.of[task.id], task.facts

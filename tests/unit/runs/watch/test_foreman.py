@@ -472,3 +472,23 @@ def test_a_trail_is_read_on_and_tells_circles_from_work(tmp_path: Path) -> None:
     trail.follow()
     assert trail.loop is None
     transcript.close()
+
+
+def test_a_foreman_remembers_nothing_of_deleted_tasks(tmp_path: Path) -> None:
+    """A team works for months: what its foreman keeps must not grow with every task."""
+
+    async def body(shift: Shift) -> None:
+        foreman = shift.foreman()
+        await shift.hire("ann", hangs)
+        for _ in range(5):
+            task = await shift.team.tasks.add("One", by=LEAD)
+            for _ in range(3):
+                await anyio.sleep(20)
+                await foreman.look()
+            await shift.team.tasks.delete(task.id, by=LEAD, voice="human")
+        await foreman.look()
+        assert not foreman._sights
+        assert not foreman._free_since
+        assert not foreman._courses.of
+
+    played(tmp_path, body)

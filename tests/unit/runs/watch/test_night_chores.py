@@ -148,6 +148,10 @@ def test_who_asks_a_lead_that_is_none_is_told_so_once(tmp_path: Path) -> None:
             assert (await team.mailbox.read(LEAD)).unread == ()
             box = await team.mailbox.read("ann")
             assert sum("Decide" in entry.message.text for entry in box.entries) == 1
+            await team.tasks.delete("1", by=LEAD, voice="human")
+            await team.mailbox.send(LEAD, "And now?", sender="ann")
+            assert await mail.look() == []
+            assert not mail._answered, "what was answered is not remembered for ever"
 
     simulate(body)
 

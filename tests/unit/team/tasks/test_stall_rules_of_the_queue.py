@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bullpen.protocol.agent import AgentFacts, AgentSpec
-from bullpen.protocol.changes import Event, PutTask
+from bullpen.protocol.changes import DeleteTask, Event, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Merge, Task
 from bullpen.protocol.team import TeamConfig, Unattended
@@ -84,3 +84,9 @@ def test_a_team_without_anybody_left_ends_when_what_was_handed_in_is_merged() ->
     assert verdict([queued, left]) is None
     assert verdict([queued, left], "no room") is not None
     assert verdict([left]) is not None
+
+
+def test_nothing_is_remembered_of_a_deleted_task() -> None:
+    task, courses = came_back("checks", 3)
+    courses.follow([Event(4, "", LEAD, "task.delete", (DeleteTask(task.id),))])
+    assert not courses.of

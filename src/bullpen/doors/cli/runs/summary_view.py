@@ -114,13 +114,14 @@ def _task(card: TaskCard) -> list[str]:
     if card.commit is not None:
         state = f"{state} as {card.commit[:12]}"
     subject = f"{card.subject} ({card.why})" if card.why else card.subject
+    used = card.usage
     return [
         f"#{card.id}",
         state,
         card.by or "",
         str(card.attempt),
         str(card.returned),
-        money(card.usage) if card.usage.requests or card.usage.cost_usd else "",
+        money(used) if used is not None and (used.requests or used.cost_usd) else "",
         subject,
     ]
 

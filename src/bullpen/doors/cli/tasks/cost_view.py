@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from bullpen.doors.cli.output.page import Page, Row
-from bullpen.protocol.agent import AgentFacts, Budget
+from bullpen.protocol.agent import COORDINATION, OLDER, AgentFacts, Budget
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Limits, TeamConfig
@@ -202,7 +202,7 @@ def _requests(number: int) -> str:
 
 
 def _named(what: By, name: str) -> str:
-    return f"#{name}" if what == "task" and name != "-" else name
+    return f"#{name}" if what == "task" and name not in (COORDINATION, OLDER) else name
 
 
 def _of(each: Allowance) -> str:
