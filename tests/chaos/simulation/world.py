@@ -433,7 +433,8 @@ class World:
             needs=_nothing,
             told=[],
         )
-        run = TeamRun(team, supervisor, lambda progress: None, services, seen=0, keep=True)
+        seen = self.kept._teams[TEAM].state.seq
+        run = TeamRun(team, supervisor, lambda progress: None, services, seen=seen, keep=True)
 
         async def begin() -> None:
             for name in (*([LEAD] if led else []), *self.names):
