@@ -54,7 +54,7 @@ MODELS = {
 COORDINATION = tuple(
     tool.name
     for tool in TOOLS
-    if tool.kind == "team" and tool.name not in ("SpawnTeammate", "StopTeammate")
+    if tool.kind == "team" and tool.name not in ("SpawnTeammate", "StopTeammate", "Task")
 )
 """The tools that every member has, whatever its role lists, as in Claude Code."""
 
@@ -70,7 +70,7 @@ _SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 _PROMPTS = {"initialPrompt"}
 _SHOWN = {"name", "description", "color"}
 # Tools of Claude Code that our agents do not have, so forbidding one needs no action.
-_NOT_HERE = OTHER_TOOLS | {"LSP"}
+_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(KNOWN_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bullpen.agents.config.definitions import MODELS
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
-from bullpen.agents.system.vendors.programs import COMMAND
+from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
 from bullpen.agents.work.tree_at_spawn import inherited
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
@@ -61,7 +62,7 @@ async def teammate(
         backend=wanted.backend or above.backend,
         cwd=str(Path(above.cwd, wanted.cwd)) if wanted.cwd else above.cwd,
         role=wanted.role,
-        model=wanted.model,
+        model=_model(wanted.model, wanted.driver or above.driver),
         prompt=wanted.prompt,
         script=above.script,
         command=above.options.get(COMMAND) if same_driver else None,
@@ -76,6 +77,13 @@ async def teammate(
     spec = await resolve(request, files, parent)
     options = {key: above.options[key] for key in _INHERITED if key in above.options}
     return spec.evolve(options={**options, **spec.options})
+
+
+def _model(model: str | None, driver: str) -> str | None:
+    """The model that a short name such as sonnet means. Other programs have their own names."""
+    if model == "inherit":
+        return None
+    return model if model is None or is_foreign(driver) else MODELS.get(model, model)
 
 
 def spawned(made: Spawned) -> str:

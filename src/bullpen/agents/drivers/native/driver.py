@@ -27,7 +27,7 @@ from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.tools.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
-from bullpen.agents.tools.toolbox import toolbox
+from bullpen.agents.tools.toolbox import shown, toolbox
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
@@ -228,7 +228,7 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
+        ask = replace(self._ask, tools=shown(self._tools(desk)), words_only=words_only)
 
         async def attempt() -> ModelResponse:
             # What a broken attempt cost counts for the next one.

@@ -46,7 +46,7 @@ def system_text(
         team_instructions.who(agent, team, is_lead),
         _HERE.format(cwd=spec.cwd),
         team_instructions.HOW_IT_WORKS,
-        team_instructions.part(is_lead),
+        team_instructions.part(is_lead, spawn="Task"),
         *_bounds(spec, is_lead),
         *team_instructions.role(spec),
         *_project(Path(spec.cwd), files or PromptFiles(spec)),

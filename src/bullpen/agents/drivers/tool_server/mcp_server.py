@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.tools.team_tools import TASK
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import toolbox
 
@@ -19,8 +20,8 @@ SERVER_NAME = "bullpen"
 
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:
-    """The team tools. The program has its own tools for everything else."""
-    return [tool for tool in toolbox(desk) if tool.kind == "team"]
+    """The team tools. The program has its own for everything else, often one named Task too."""
+    return [tool for tool in toolbox(desk) if tool.kind == "team" and tool is not TASK]
 
 
 def tool_server(
