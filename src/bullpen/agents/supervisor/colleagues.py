@@ -37,7 +37,8 @@ class TeamColleagues:
         _, parent = await self._team.agents.get(self._agent)
         spec = await teammate(wanted, self._files, (self._agent, parent), team=self._team.name)
         key = f"{self._agent}/{wanted.name}"
-        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        return await spawned(made, wanted, self._team)
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate. Only the lead and the member that spawned it may do so."""
@@ -86,12 +87,19 @@ def _model(model: str | None, driver: str) -> str | None:
     return model if model is None or is_foreign(driver) else MODELS.get(model, model)
 
 
-def spawned(made: Spawned) -> str:
-    """What the member that asked for a teammate is told."""
-    if not made.fresh:
-        return f"{made.name} is already in the team; it was not started again."
-    where = f"{made.driver}, {made.backend}"
-    return f"{made.name} is ready ({where}). Its prompt is its first message."
+async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
+    """What the member that asked for a teammate is told, also of a prompt that nobody will get."""
+    if made.fresh:
+        where = f"{made.driver}, {made.backend}"
+        return f"{made.name} is ready ({where}). Its prompt is its first message."
+    _, agent = await team.agents.get(made.name)
+    # A definition may have put its own text before the prompt.
+    known = (agent.spec.prompt or "").endswith(wanted.prompt)
+    lost = "" if known else " Your new prompt was not delivered."
+    if agent.phase == "ended":
+        return f"{made.name} has ended; it was not started again.{lost} Use another name."
+    then = "" if known else " Send it with SendMessage, or use another name for a second teammate."
+    return f"{made.name} is already in the team; it was not started again.{lost}{then}"
 
 
 def ended(name: str, stopped: Stopped) -> str:

@@ -44,7 +44,8 @@ class LeadColleagues:
             )
         spec = await self._app.resolve(self._request(wanted))
         key = f"{self._agent}/{wanted.name}"
-        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        return await spawned(made, wanted, self._app.teams.open(self._team))
 
     def _request(self, wanted: Wanted) -> SpawnRequest:
         kind = wanted.workspace
