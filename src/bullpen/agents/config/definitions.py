@@ -51,10 +51,9 @@ MODELS = {
 }
 """The short names of models. `inherit` leaves the model to the spawning member."""
 
+_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
 COORDINATION = tuple(
-    tool.name
-    for tool in TOOLS
-    if tool.kind == "team" and tool.name not in ("SpawnTeammate", "StopTeammate", "Task")
+    tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
 )
 """The tools that every member has, whatever its role lists, as in Claude Code."""
 

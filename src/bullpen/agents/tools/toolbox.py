@@ -16,6 +16,7 @@ from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.file_tools import FILE_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
+from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.search import SEARCH_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
@@ -32,11 +33,12 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *JOB_TOOLS,
     *TASK_TOOLS,
     *TEAM_TOOLS,
+    *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
 )
 """All tools, in the order in which models see them."""
 
-_OF_THE_LEAD = {"Finish"}
+_OF_THE_LEAD = {"Finish", "TeamCreate", "TeamDelete"}
 _NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate", "Task"}
 _NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate", "Task"}
 _RESULT_CHARS_MAX = 4_000
@@ -98,13 +100,13 @@ def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) ->
 
 
 def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
-    """The tools that a model is shown that knows `Task`: not the same again as SpawnTeammate.
+    """The tools that a model is shown: none that another one does too.
 
-    It may call either. The schema of both would cost each request about 500 tokens more.
+    It may call the others, which models know. Their schemas would cost each request of a lead
+    about 700 tokens.
     """
-    if TASK not in tools:
-        return list(tools)
-    return [tool for tool in tools if tool is not SPAWN_TEAMMATE]
+    spare = {*OWN_TEAM_TOOLS, *([SPAWN_TEAMMATE] if TASK in tools else [])}
+    return [tool for tool in tools if tool not in spare]
 
 
 async def call(

@@ -54,6 +54,21 @@ def living(team: TeamConfig) -> list[Member]:
     return [member for member, agent in agents if agent is not None and agent.phase != "ended"]
 
 
+def refuse_while_alive(team: TeamConfig, *, by: str) -> None:
+    """Refuse to let a lead end its team while other agents of it have not ended.
+
+    Raises:
+        Refused: members_alive.
+    """
+    others = [member.name for member in living(team) if member.name != by]
+    if others:
+        raise Refused(
+            f"Team {team.name!r} has active members: {', '.join(others)}.",
+            reason="members_alive",
+            remedy="Send each a shutdown_request and wait for the answers.",
+        )
+
+
 def depth_under(team: TeamConfig, parent: str) -> int:
     """Return the depth of an agent spawned by this member. The lead and people are at the top."""
     member = team.member(parent)
