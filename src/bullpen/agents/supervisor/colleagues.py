@@ -40,6 +40,28 @@ class TeamColleagues:
         made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
         return await spawned(made, wanted, self._team)
 
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        """The spec of a subagent, which works in the agent's name, directory and program.
+
+        Raises Refused (own_limits) if its type needs a gate, mode or model of its own.
+        """
+        _, parent = await self._team.agents.get(self._agent)
+        above = parent.spec
+        request = SpawnRequest(
+            driver=above.driver,
+            backend=above.backend,
+            cwd=above.cwd,
+            role=wanted.role,
+            model=_model(wanted.model, above.driver) or above.model,
+            prompt=wanted.prompt,
+            script=above.script,
+            mode=wanted.mode,
+            project_settings=NO_PROJECT_SETTINGS not in above.options,
+        )
+        spec = await resolve(request, self._files, (self._agent, parent))
+        _refuse_own_limits(spec, parent)
+        return spec
+
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate. Only the lead and the member that spawned it may do so."""
         if name == self._agent:
@@ -78,6 +100,29 @@ async def teammate(
     spec = await resolve(request, files, parent)
     options = {key: above.options[key] for key in _INHERITED if key in above.options}
     return spec.evolve(options={**options, **spec.options})
+
+
+def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
+    """Refuse limits that only an agent of its own could be held to: its gate is its parent's."""
+    above = parent.spec
+    found = [
+        *(["a model"] if spec.model != above.model else []),
+        *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
+        *(["hooks"] if (spec.hooks or {}) != (above.hooks or {}) else []),
+        *(
+            ["parts of tools"]
+            if any("(" in name for name in spec.tools or () if name not in (above.tools or ()))
+            or not {*spec.policy.deny} <= {*above.policy.deny}
+            or not {*spec.policy.ask} <= {*above.policy.ask}
+            else []
+        ),
+    ]
+    if found:
+        raise Refused(
+            f"A subagent cannot have {', '.join(found)} of its own.",
+            reason="own_limits",
+            remedy="Add `name` to start a teammate, or leave that out.",
+        )
 
 
 def _model(model: str | None, driver: str) -> str | None:

@@ -13,7 +13,7 @@ from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.work.until_stored import stored
 from bullpen.errors import Invalid, Refused
-from bullpen.protocol.agent import WorkspaceKind
+from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import team_folder
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.team.commit import new_id
@@ -322,9 +322,11 @@ class TaskInput(AgentInput):
     subagent_type: str | None = Field(
         None, description="general-purpose, Explore, Plan, Bash or an agent definition"
     )
-    name: str | None = Field(None, description="Name of the teammate to start")
+    name: str | None = Field(None, description="Name of the teammate; without it, a subagent")
     team_name: str | None = Field(None, description="Your team")
-    run_in_background: bool = Field(False, description="Teammates always do")
+    run_in_background: bool = Field(
+        False, description="For a subagent: return at once; BashOutput shows its answer"
+    )
 
 
 class StopTeammateInput(ToolInput):
@@ -372,11 +374,15 @@ async def _spawn(given: SpawnTeammateInput, desk: Identity) -> str:
 
 
 async def _task(given: TaskInput, desk: Identity) -> str:
-    """Start a teammate with a name and a prompt. It works on its own and writes to you."""
+    """Start a teammate, if you give a name: it works on its own and writes to you. Without a name,
+    run a subagent: it uses your tools, and the result is its answer.
+    """
     colleagues = _colleagues(desk)
     if not given.name:
-        raise Invalid(
-            "A teammate needs a name. Nothing was started.", remedy="Add `name` and call again."
+        raise Refused(
+            "Only native agents have subagents. Nothing was started.",
+            reason="no_subagents",
+            remedy="Add `name` to start a teammate.",
         )
     wanted = given.team_name
     if wanted is not None and desk.team.name not in (wanted, team_folder(wanted)):
@@ -386,6 +392,11 @@ async def _task(given: TaskInput, desk: Identity) -> str:
             remedy="Leave team_name out.",
         )
     return await colleagues.spawn(_wanted(given, given.name, given.subagent_type))
+
+
+async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:
+    """The spec of the subagent that a call without a name asks for. Raises Refused."""
+    return await _colleagues(desk).subagent(_wanted(given, "", given.subagent_type))
 
 
 def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:

@@ -282,9 +282,7 @@ async def test_r_12_1_a_lead_that_only_leads_is_offered_no_tool_to_work_with(
             await eventually(lambda: len(seen) >= 2)
             working = {"Bash", "Write", "Edit", "Read", "Glob", "Grep", "NotebookEdit"}
             for request in seen:
-                assert {"TaskCreate", "SendMessage", "SpawnTeammate", "Finish"} <= set(
-                    request.tools
-                )
+                assert {"TaskCreate", "SendMessage", "Task", "Finish"} <= set(request.tools)
                 assert not working & set(request.tools)
             assert not (place.project / "made").exists()
 

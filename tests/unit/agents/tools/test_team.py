@@ -224,6 +224,7 @@ async def test_task_starts_nobody_in_another_team_or_without_the_right(
     assert "Your team is 'crew', not 'other'" in text
     await lead.ok("Task", name="zoe", prompt="Go", team_name="Crew")
     assert len(app.asked) == 1
+    assert "no_subagents" in await lead.refused("Task", prompt="Go")
     assert "do not have the tool 'Task'" in await make_bench("ann").refused(
         "Task", name="zoe", prompt="Go"
     )
