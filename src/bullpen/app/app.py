@@ -232,7 +232,7 @@ class App:
         rights = rights_of(
             agent, user_home=around.user_home, readable=(around.folder,), private=(around.home,)
         )
-        may_spawn = name == LEAD or agent.depth < config.facts.limits.depth
+        may_spawn = agent_rules.may_spawn(config, name)
         requests = (await team.approvals.all()).values()
         mine = [each for each in requests if each.sender == name and each.answered_ms]
         answered = sorted(mine, key=lambda each: (each.answered_ms or 0, each.id))
@@ -266,7 +266,7 @@ class App:
         spec = agent.spec
         folder = await self.supervisor(team_name).starter.folder(name)
         transcript = Transcript(folder)
-        may_spawn = name == LEAD or agent.depth < config.facts.limits.depth
+        may_spawn = agent_rules.may_spawn(config, name)
         colleagues = TeamColleagues(self.supervisor(team_name), team, agent=name, files=self.files)
         driver = make_driver(spec, env, limits=self._limits(spec))
         desk = RunnerDesk(

@@ -18,7 +18,13 @@ STALL_S = 900.0
 """How long a member may show no progress, by default."""
 
 AgentsMay: TypeAlias = Literal[
-    "member.add", "member.remove", "member.stop", "task.delete", "task.release", "task.retry"
+    "member.add",
+    "member.remove",
+    "member.spawn",
+    "member.stop",
+    "task.delete",
+    "task.release",
+    "task.retry",
 ]
 """What a team may open to all its agents although it is the lead's, an owner's or a parent's."""
 

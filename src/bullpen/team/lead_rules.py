@@ -48,7 +48,7 @@ def refuse_others(team: TeamConfig, by: str, what: str, *, act: str | None = Non
         Refused: not_lead.
     """
     if not (leads(team, by) or is_open(team, act)):
-        raise not_lead(f"the lead of team {team.name!r}", by, what)
+        raise not_lead(f"the lead of team {team.name!r}", by, what, act=act)
 
 
 def refuse_creating(by: str) -> None:
@@ -110,10 +110,11 @@ def is_open(team: TeamConfig, act: str | None) -> bool:
     return act in (team.facts.agents_may or ())
 
 
-def not_lead(who: str, by: str, what: str) -> Refused:
-    """Return the refusal of what only the lead may do."""
+def not_lead(who: str, by: str, what: str, *, act: str | None = None) -> Refused:
+    """Return the refusal of what only the lead may do. A team file can open the act."""
+    opens = "" if act is None else f' A team file opens it to agents: agents_may = ["{act}"].'
     return Refused(
         f"Only {who} may {what}, not {by!r}.",
         reason="not_lead",
-        remedy="Ask the lead. If you are a person, leave out --as.",
+        remedy=f"Ask the lead. If you are a person, leave out --as.{opens}",
     )

@@ -90,7 +90,7 @@ OPERATIONS: Mapping[str, Right] = {
     "approvals.withdraw": "asker",
     "approvals.expire": "member",
     "approvals.reschedule": "owner",
-    "agents.register": "member",
+    "agents.register": "lead",
     "agents.register: in the place of a member": "lead",
     "agents.relaunch": "parent",
     "agents.withdraw": "parent",

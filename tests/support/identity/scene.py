@@ -15,6 +15,7 @@ from bullpen.store.contract import Store
 from bullpen.store.memory import MemoryStore
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
+from support.open_acts import open_to_agents
 
 from .cast import CHILD, GUEST, OTHER_TEAM, OWNER, PARENT, RECEIVER, STRANGER, TEAM, TEAMMATE
 from .cast import nonce_of as nonce_of
@@ -25,7 +26,9 @@ CHECK = Check.new(name="tests", kind="command", run="true")
 STARTED_MS = 1_700_000_000_000
 
 FACTS = TeamFacts.new(
-    limits=Limits.new(depth=5).raw, origin=Origin.new(file="/team.toml", digest="d").raw
+    limits=Limits.new(depth=5).raw,
+    origin=Origin.new(file="/team.toml", digest="d").raw,
+    agents_may=["member.spawn"],
 )
 
 
@@ -91,6 +94,7 @@ async def build(store: Store, clock: Clock, name: str = TEAM, *, lead_runs: bool
         await _spawn(team, agent, parent)
     for member in (GUEST, RECEIVER):
         await team.roster.join(member, by=LEAD)
+    await open_to_agents(scene.teams, name)
     await _add_tasks(scene)
     await _add_requests(scene)
     return scene

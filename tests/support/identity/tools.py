@@ -49,6 +49,7 @@ CALLS: Mapping[str, tuple[dict[str, Any], Right | None]] = {
 
 ELSEWHERE: Mapping[str, str] = {
     "SpawnTeammate": "starts a process; the rows of agents.register are its rules",
+    "Task": "is SpawnTeammate by another name",
     "StopTeammate": "ends a process; the rows of agents.end are its rules",
     "EnterPlanMode": "is about the agent itself",
     "ExitPlanMode": "is about the agent itself",

@@ -20,9 +20,11 @@ from bullpen.protocol.team import (
     Unattended,
 )
 from bullpen.store.memory import MemoryStore
+from bullpen.team.agents.rules import may_spawn
 from bullpen.team.lead_rules import is_open
 from bullpen.team.team import OPERATIONS, Team, Teams
 from support.identity.expected import OPERATIONS as EXPECTED
+from support.open_acts import open_to_agents
 
 SPEC = AgentSpec.new(driver="told", backend="in-process", cwd="/")
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
@@ -33,25 +35,32 @@ Act: TypeAlias = Callable[[Team, str], Awaitable[Any]]
 
 
 @pytest.fixture
-def teams() -> Teams:
-    return Teams(MemoryStore())
+def store() -> MemoryStore:
+    return MemoryStore()
 
 
 @pytest.fixture
-async def team(teams: Teams) -> Team:
-    return await made(teams)
+def teams(store: MemoryStore) -> Teams:
+    return Teams(store)
 
 
-async def made(teams: Teams, *agents_may: str) -> Team:
+@pytest.fixture
+async def team(store: MemoryStore) -> Team:
+    return await made(store)
+
+
+async def made(store: MemoryStore, *agents_may: str) -> Team:
     """A team of the lead, its agents bob and zoe, zoe's agent kid, and pat, who is no agent.
 
     Bob works on task 1 and has task 2 assigned. Task 3 is free, and task 4 was given up.
     """
-    await teams.create("crew", facts=TeamFacts.new(agents_may=list(agents_may) or None))
+    teams = Teams(store)
+    await teams.create("crew", facts=TeamFacts.new(agents_may=["member.spawn"]))
     team = teams.open("crew")
     for name, by in (("bob", LEAD), ("zoe", LEAD), ("kid", "zoe")):
         await team.agents.register(name, SPEC, by=by, nonce=f"n-{name}")
         await team.agents.ready(name, nonce=f"n-{name}", place=PLACE)
+    await open_to_agents(teams, "crew", *agents_may)
     await team.roster.join("pat", by=LEAD)
     for subject in ("started", "assigned", "free", "given up"):
         await team.tasks.add(subject, by=LEAD)
@@ -69,7 +78,8 @@ LEAD_ONLY: dict[str, Act] = {
     "tasks.relieve": lambda team, by: team.tasks.relieve("1", by=by, reason="mine now"),
     "tasks.retry": lambda team, by: team.tasks.retry("4", by=by),
     "tasks.assign": lambda team, by: team.tasks.assign("4", "zoe", by=by),
-    "agents.register": lambda team, by: team.agents.register(LEAD, SPEC, by=by, nonce="n"),
+    "agents.register": lambda team, by: team.agents.register("eve", SPEC, by=by, nonce="n"),
+    "agents.register the lead": lambda team, by: team.agents.register(LEAD, SPEC, by=by, nonce="n"),
     "agents.register in place": lambda team, by: team.agents.register(
         "pat", SPEC, by=by, nonce="n", in_place=True
     ),
@@ -223,6 +233,7 @@ async def test_a_teammate_neither_creates_nor_deletes_nor_moves_a_team(
 OPENS: dict[str, tuple[Act, ...]] = {
     "member.add": (LEAD_ONLY["roster.join"],),
     "member.remove": (MANAGES["roster.remove"],),
+    "member.spawn": (LEAD_ONLY["agents.register"],),
     "member.stop": tuple(act for name, act in MANAGES.items() if name != "roster.remove"),
     "task.delete": (OWNS["tasks.delete"],),
     "task.release": (OWNS["tasks.release"], OWNS["tasks.assign"], LEAD_ONLY["tasks.relieve"]),
@@ -238,12 +249,25 @@ def test_every_act_that_can_be_opened_is_tried_here() -> None:
 async def test_a_team_opens_one_act_to_its_agents_and_no_other(act: str) -> None:
     for tried, ways in OPENS.items():
         for way in ways:
-            team = await made(Teams(MemoryStore()), act)
+            team = await made(MemoryStore(), act)
             if tried == act:
                 await way(team, "bob" if way in MANAGES.values() else "zoe")
             else:
                 reason = await refusal(way(team, "bob" if way in MANAGES.values() else "zoe"))
                 assert reason in ("not_lead", "not_owner")
+
+
+async def test_who_may_spawn_is_known_before_it_is_tried(teams: Teams, team: Team) -> None:
+    """The tools of those who may not are not shown to their models."""
+    config = await team.agents.config()
+    assert [may_spawn(config, name) for name in (LEAD, "zoe", "kid", "pat")] == [True] + [False] * 3
+    with pytest.raises(Refused) as error:
+        await team.agents.register("eve", SPEC, by="zoe", nonce="n")
+    assert 'agents_may = ["member.spawn"]' in error.value.remedy
+    await open_to_agents(teams, "crew", "member.spawn")
+    config = await team.agents.config()
+    # The limit of two levels stays.
+    assert [may_spawn(config, name) for name in ("zoe", "kid")] == [True, False]
 
 
 @pytest.mark.parametrize("agents_may", [["team.delete"], ["member.stop", "all"], "member.stop", 7])

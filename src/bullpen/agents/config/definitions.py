@@ -1,7 +1,8 @@
 """Agent definitions: roles in files, in Claude Code's format.
 
 Every field of a file is applied, or refused by name with the reason; none is ignored.
-`description` and `color` are only shown.
+`description` and `color` are only shown. The types that every agent of Claude Code knows are files
+too, in `agent_types`; a definition of the user or the project with the same name wins.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ MODELS = {
 }
 """The short names of models. `inherit` leaves the model to the spawning member."""
 
+_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
 COORDINATION = tuple(
-    tool.name
-    for tool in TOOLS
-    if tool.kind == "team" and tool.name not in ("SpawnTeammate", "StopTeammate")
+    tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
 )
 """The tools that every member has, whatever its role lists, as in Claude Code."""
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _FOLDERS = (".bullpen/agents", ".claude/agents")
+_BUILT_IN = Path(__file__).with_name("agent_types")
 _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
 )
@@ -68,7 +69,7 @@ _SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 _PROMPTS = {"initialPrompt"}
 _SHOWN = {"name", "description", "color"}
 # Tools of Claude Code that our agents do not have, so forbidding one needs no action.
-_NOT_HERE = OTHER_TOOLS | {"LSP"}
+_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(KNOWN_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Definitions:
 
 
 def list_definitions(cwd: Path, home: Path) -> Definitions:
-    """The definitions for a directory: from it up to the git root, then the home's."""
+    """The definitions for a directory: from it up to the git root, the home's, then Bullpen's."""
     all_of_them = Definitions()
     seen: set[Path] = set()
     root = project_root(str(cwd), str(home.resolve()))
@@ -128,6 +129,7 @@ def list_definitions(cwd: Path, home: Path) -> Definitions:
             if agents not in seen:
                 seen.add(agents)
                 _add(all_of_them, agents, None if agents in owned else root)
+    _add(all_of_them, _BUILT_IN, None)
     return all_of_them
 
 
@@ -139,7 +141,7 @@ def find(name: str, cwd: Path, home: Path) -> Definition:
     if name not in known.found:
         if known.unreadable:
             raise known.unreadable[0]
-        names = ", ".join(sorted(known.found)) or "none"
+        names = ", ".join(sorted(known.found))
         raise NotFound(
             f"There is no agent definition {name!r} for {cwd}.",
             remedy=f"Known names: {names}. Put definitions in .bullpen/agents or .claude/agents.",

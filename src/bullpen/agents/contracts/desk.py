@@ -53,6 +53,9 @@ class Colleagues(Protocol):
     async def spawn(self, wanted: Wanted) -> str:
         """Start a teammate; returns a sentence about it. Asking twice for a name starts one."""
 
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        """The spec of a subagent, which is no member; it may never do more than the agent."""
+
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate that the agent leads or spawned; returns a sentence about it."""
 

@@ -31,7 +31,7 @@ _LEAD = """\
 You lead the team:
 - Split the goal into tasks that can be done in parallel. Each task says what to do, what proves \
 that it is done, and its dependencies (addBlockedBy).
-- Start only the teammates you need, with SpawnTeammate. Give each a name and a prompt with all it \
+- Start only the teammates you need, with {spawn}. Give each a name and a prompt with all it \
 needs to know: teammates do not see this conversation.
 - Give different files to different teammates.
 - Then end your turn. Their reports wake you.
@@ -52,9 +52,9 @@ def who(agent: str, team: str, is_lead: bool) -> str:
     return f"You are {agent}, a teammate in team {team}."
 
 
-def part(is_lead: bool) -> str:
-    """What the lead or a teammate has to do."""
-    return _LEAD if is_lead else _TEAMMATE.format(lead=LEAD_NAME)
+def part(is_lead: bool, *, spawn: str = "SpawnTeammate") -> str:
+    """What the lead or a teammate has to do. `spawn` is the tool that the lead is shown."""
+    return _LEAD.format(spawn=spawn) if is_lead else _TEAMMATE.format(lead=LEAD_NAME)
 
 
 def role(spec: AgentSpec) -> list[str]:

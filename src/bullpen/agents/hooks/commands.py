@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from bullpen.agents.permissions.rule_language.rule import names_of
 from bullpen.agents.system.run_command import keep_first, running, shell
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import json_text
@@ -88,8 +89,10 @@ class Hook:
     def matches(self, payload: Mapping[str, Any], fits: Fits | None) -> bool:
         """Whether to run the hook for an event with this payload."""
         about = _MATCHED.get(self.event)
-        if about is not None and not _matches(self.matcher, str(payload.get(about) or "")):
-            return False
+        if about is not None:
+            name = str(payload.get(about) or "")
+            if not any(_matches(self.matcher, each) for each in names_of(name)):
+                return False
         return self.only is None or fits is None or fits(self.only)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.permissions.protected_files import names_it, protected
 from bullpen.agents.permissions.rule_language import paths
-from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, rule_of
+from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
 from bullpen.agents.permissions.shell.path_words import named_paths
@@ -163,12 +163,7 @@ def _not_given(case: _Case) -> Ruling | None:
     if case.rights.tools is None:
         return None
     tool = case.call.tool
-    mcp = tool.startswith("mcp__")
-    given = [
-        rule
-        for rule in map(rule_of, case.rights.tools)
-        if rule.tool == tool or (mcp and about(rule, tool, strict=False))
-    ]
+    given = [rule for rule in map(rule_of, case.rights.tools) if listed(rule, tool)]
     if not given:
         return Ruling("deny", f"{tool} is not in the agent's list of tools")
     if any(rule.blanket for rule in given) or _covering(case, given) is not None:

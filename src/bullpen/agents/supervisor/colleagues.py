@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bullpen.agents.config.definitions import MODELS
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
-from bullpen.agents.system.vendors.programs import COMMAND
+from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
 from bullpen.agents.work.tree_at_spawn import inherited
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
@@ -36,7 +37,30 @@ class TeamColleagues:
         _, parent = await self._team.agents.get(self._agent)
         spec = await teammate(wanted, self._files, (self._agent, parent), team=self._team.name)
         key = f"{self._agent}/{wanted.name}"
-        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        return await spawned(made, wanted, self._team)
+
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        """The spec of a subagent, which works in the agent's name, directory and program.
+
+        Raises Refused (own_limits) if its type needs a gate, mode or model of its own.
+        """
+        _, parent = await self._team.agents.get(self._agent)
+        above = parent.spec
+        request = SpawnRequest(
+            driver=above.driver,
+            backend=above.backend,
+            cwd=above.cwd,
+            role=wanted.role,
+            model=_model(wanted.model, above.driver) or above.model,
+            prompt=wanted.prompt,
+            script=above.script,
+            mode=wanted.mode,
+            project_settings=NO_PROJECT_SETTINGS not in above.options,
+        )
+        spec = await resolve(request, self._files, (self._agent, parent))
+        _refuse_own_limits(spec, parent)
+        return spec
 
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate. Only the lead and the member that spawned it may do so."""
@@ -61,7 +85,7 @@ async def teammate(
         backend=wanted.backend or above.backend,
         cwd=str(Path(above.cwd, wanted.cwd)) if wanted.cwd else above.cwd,
         role=wanted.role,
-        model=wanted.model,
+        model=_model(wanted.model, wanted.driver or above.driver),
         prompt=wanted.prompt,
         script=above.script,
         command=above.options.get(COMMAND) if same_driver else None,
@@ -78,12 +102,49 @@ async def teammate(
     return spec.evolve(options={**options, **spec.options})
 
 
-def spawned(made: Spawned) -> str:
-    """What the member that asked for a teammate is told."""
-    if not made.fresh:
-        return f"{made.name} is already in the team; it was not started again."
-    where = f"{made.driver}, {made.backend}"
-    return f"{made.name} is ready ({where}). Its prompt is its first message."
+def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
+    """Refuse limits that only an agent of its own could be held to: its gate is its parent's."""
+    above = parent.spec
+    found = [
+        *(["a model"] if spec.model != above.model else []),
+        *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
+        *(["hooks"] if (spec.hooks or {}) != (above.hooks or {}) else []),
+        *(
+            ["parts of tools"]
+            if any("(" in name for name in spec.tools or () if name not in (above.tools or ()))
+            or not {*spec.policy.deny} <= {*above.policy.deny}
+            or not {*spec.policy.ask} <= {*above.policy.ask}
+            else []
+        ),
+    ]
+    if found:
+        raise Refused(
+            f"A subagent cannot have {', '.join(found)} of its own.",
+            reason="own_limits",
+            remedy="Add `name` to start a teammate, or leave that out.",
+        )
+
+
+def _model(model: str | None, driver: str) -> str | None:
+    """The model that a short name such as sonnet means. Other programs have their own names."""
+    if model == "inherit":
+        return None
+    return model if model is None or is_foreign(driver) else MODELS.get(model, model)
+
+
+async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
+    """What the member that asked for a teammate is told, also of a prompt that nobody will get."""
+    if made.fresh:
+        where = f"{made.driver}, {made.backend}"
+        return f"{made.name} is ready ({where}). Its prompt is its first message."
+    _, agent = await team.agents.get(made.name)
+    # A definition may have put its own text before the prompt.
+    known = (agent.spec.prompt or "").endswith(wanted.prompt)
+    lost = "" if known else " Your new prompt was not delivered."
+    if agent.phase == "ended":
+        return f"{made.name} has ended; it was not started again.{lost} Use another name."
+    then = "" if known else " Send it with SendMessage, or use another name for a second teammate."
+    return f"{made.name} is already in the team; it was not started again.{lost}{then}"
 
 
 def ended(name: str, stopped: Stopped) -> str:

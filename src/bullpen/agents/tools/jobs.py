@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +19,7 @@ from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.system.run_command import Output, shell, started
 from bullpen.agents.tools.documented_tool import documented
-from bullpen.errors import NotFound, Unavailable
+from bullpen.errors import BullpenError, NotFound, Unavailable
 from bullpen.team.lookup import among
 
 _READ_BYTES_MAX = 30_000
@@ -65,6 +66,36 @@ async def start_job(command: str, desk: Desk) -> str:
     return (
         f"Command running in the background with ID {job_id}. Its output goes to {job.path}. "
         "You get a note when it ends. BashOutput shows new output. KillShell stops it."
+    )
+
+
+async def start_work(label: str, work: Callable[[], Awaitable[str]], desk: Desk) -> str:
+    """Let a subagent work in the background and say where its answer goes."""
+    job_id = f"task_{secrets.token_hex(3)}"
+    job = Job(job_id, label, desk.folder / "output" / f"{job_id}.txt")
+    try:
+        output = Output(job.path, desk, whole=True)
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot write the answer to {str(job.path)!r}: {error.strerror}.",
+            remedy="Free disk space there, or run it in the foreground.",
+        ) from error
+
+    async def follow() -> None:
+        with output:
+            try:
+                text, ended = await work(), "has answered"
+            except BullpenError as error:
+                text, ended = str(error), "failed"
+            output.add(text.encode("utf-8", "replace"))
+        job.ended = ended
+        desk.wake(f"Subagent {job_id} {ended}; output: {job.path}\nIt was for: {label}")
+
+    job.task = asyncio.create_task(follow(), name=f"job {job_id}")
+    _JOBS.setdefault(desk, {})[job_id] = job
+    return (
+        f"Subagent running in the background with ID {job_id}. You get a note when it answers. "
+        "BashOutput shows its answer. KillShell stops it."
     )
 
 

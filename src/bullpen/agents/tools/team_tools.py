@@ -13,7 +13,8 @@ from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.work.until_stored import stored
 from bullpen.errors import Invalid, Refused
-from bullpen.protocol.agent import WorkspaceKind
+from bullpen.protocol.agent import AgentSpec, WorkspaceKind
+from bullpen.protocol.names import team_folder
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.team.commit import new_id
 from bullpen.team.lookup import color_of
@@ -281,14 +282,10 @@ def _told(**said: Any) -> str:
     return json.dumps({"success": True, **said}, ensure_ascii=False)
 
 
-class SpawnTeammateInput(ToolInput):
-    """Input of SpawnTeammate."""
+class AgentInput(ToolInput):
+    """What both tools that start agents take."""
 
-    name: str = Field(
-        description="Name of the teammate. Using a name again does not start a second one"
-    )
     prompt: str = Field(description="What it should do. It does not see your conversation")
-    agent_type: str | None = Field(None, description="Agent definition (role) to use")
     model: str | None = Field(None, description="Its model; default: yours")
     driver: str | None = Field(None, description="Agent program to run")
     backend: str | None = Field(None, description="Where it runs: in-process, subprocess or tmux")
@@ -306,6 +303,29 @@ class SpawnTeammateInput(ToolInput):
     )
     skills: list[str] = Field(
         default_factory=list, description="Its skills, for tasks that need them"
+    )
+
+
+class SpawnTeammateInput(AgentInput):
+    """Input of SpawnTeammate."""
+
+    name: str = Field(
+        description="Name of the teammate. Using a name again does not start a second one"
+    )
+    agent_type: str | None = Field(None, description="Agent definition (role) to use")
+
+
+class TaskInput(AgentInput):
+    """Input of Task."""
+
+    description: str | None = Field(None, description="What it is for, in 3 to 5 words")
+    subagent_type: str | None = Field(
+        None, description="general-purpose, Explore, Plan, Bash or an agent definition"
+    )
+    name: str | None = Field(None, description="Name of the teammate; without it, a subagent")
+    team_name: str | None = Field(None, description="Your team")
+    run_in_background: bool = Field(
+        False, description="For a subagent: return at once; BashOutput shows its answer"
     )
 
 
@@ -350,10 +370,40 @@ def _colleagues(desk: Identity) -> Colleagues:
 
 async def _spawn(given: SpawnTeammateInput, desk: Identity) -> str:
     """Start a teammate with a name and a prompt. It works on its own and writes to you."""
-    wanted = Wanted(
-        name=given.name,
+    return await _colleagues(desk).spawn(_wanted(given, given.name, given.agent_type))
+
+
+async def _task(given: TaskInput, desk: Identity) -> str:
+    """Start a teammate, if you give a name: it works on its own and writes to you. Without a name,
+    run a subagent: it uses your tools, and the result is its answer.
+    """
+    colleagues = _colleagues(desk)
+    if not given.name:
+        raise Refused(
+            "Only native agents have subagents. Nothing was started.",
+            reason="no_subagents",
+            remedy="Add `name` to start a teammate.",
+        )
+    wanted = given.team_name
+    if wanted is not None and desk.team.name not in (wanted, team_folder(wanted)):
+        raise Refused(
+            f"Your team is {desk.team.name!r}, not {wanted!r}. Nothing was started.",
+            reason="other_team",
+            remedy="Leave team_name out.",
+        )
+    return await colleagues.spawn(_wanted(given, given.name, given.subagent_type))
+
+
+async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:
+    """The spec of the subagent that a call without a name asks for. Raises Refused."""
+    return await _colleagues(desk).subagent(_wanted(given, "", given.subagent_type))
+
+
+def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:
+    return Wanted(
+        name=name,
         prompt=given.prompt,
-        role=given.agent_type,
+        role=role,
         model=given.model,
         driver=given.driver,
         backend=given.backend,
@@ -363,7 +413,6 @@ async def _spawn(given: SpawnTeammateInput, desk: Identity) -> str:
         workspace=given.workspace,
         skills=tuple(given.skills),
     )
-    return await _colleagues(desk).spawn(wanted)
 
 
 async def _stop(given: StopTeammateInput, desk: Identity) -> str:
@@ -427,6 +476,7 @@ SEND_MESSAGE: Tool[Desk] = documented("SendMessage", SendMessageInput, "team", _
 TEAM_STATUS: Tool[Identity] = documented("TeamStatus", TeamStatusInput, "team", _status)
 SCHEDULE_WAKEUP: Tool[Runtime] = documented("ScheduleWakeup", ScheduleWakeupInput, "team", _wake)
 SPAWN_TEAMMATE: Tool[Identity] = documented("SpawnTeammate", SpawnTeammateInput, "team", _spawn)
+TASK: Tool[Identity] = documented("Task", TaskInput, "team", _task)
 STOP_TEAMMATE: Tool[Identity] = documented("StopTeammate", StopTeammateInput, "team", _stop)
 FINISH: Tool[Identity] = documented("Finish", FinishInput, "team", _finish)
 
@@ -435,6 +485,7 @@ TEAM_TOOLS: tuple[Tool[Desk], ...] = (
     TEAM_STATUS,
     SCHEDULE_WAKEUP,
     SPAWN_TEAMMATE,
+    TASK,
     STOP_TEAMMATE,
     FINISH,
 )

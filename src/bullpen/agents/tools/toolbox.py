@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.rule import tool_of
+from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.file_tools import FILE_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
+from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.search import SEARCH_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
-from bullpen.agents.tools.team_tools import TEAM_TOOLS
+from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -32,13 +33,14 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *JOB_TOOLS,
     *TASK_TOOLS,
     *TEAM_TOOLS,
+    *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
 )
 """All tools, in the order in which models see them."""
 
-_OF_THE_LEAD = {"Finish"}
-_NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate"}
-_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate"}
+_OF_THE_LEAD = {"Finish", "TeamCreate", "TeamDelete"}
+_NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate", "Task"}
+_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate", "Task"}
 _RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
@@ -68,12 +70,13 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
 def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
     """The tools that an agent does not have, by name, each with the reason."""
     found: dict[str, str] = {}
-    given = None if spec.tools is None else {tool_of(name) for name in spec.tools}
+    given = None if spec.tools is None else {one_name(tool_of(name)) for name in spec.tools}
+    taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
-        if why is None and given is not None and tool.name not in given:
+        if why is None and given is not None and one_name(tool.name) not in given:
             why = "not in its list of tools"
-        if why is None and tool.name in (spec.disallowed_tools or ()):
+        if why is None and one_name(tool.name) in taken:
             why = "disallowed when it was spawned"
         if why is not None:
             found[tool.name] = why
@@ -94,6 +97,16 @@ def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) ->
         leads = tool.kind == "team" and tool not in PLAN_TOOLS
         return None if leads else "a lead in delegate mode only leads"
     return "only in plan mode" if tool.name == "ExitPlanMode" else None
+
+
+def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
+    """The tools that a model is shown: none that another one does too.
+
+    It may call the others, which models know. Their schemas would cost each request of a lead
+    about 700 tokens.
+    """
+    spare = {*OWN_TEAM_TOOLS, *([SPAWN_TEAMMATE] if TASK in tools else [])}
+    return [tool for tool in tools if tool not in spare]
 
 
 async def call(

@@ -10,6 +10,7 @@ from bullpen.agents.supervisor.colleagues import ended, spawned
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
 from bullpen.app.app import App
 from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import DEFAULT_MODE, MODES
 from bullpen.team.requests.mode_rules import wider_mode
 
@@ -44,7 +45,8 @@ class LeadColleagues:
             )
         spec = await self._app.resolve(self._request(wanted))
         key = f"{self._agent}/{wanted.name}"
-        return spawned(await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key))
+        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
+        return await spawned(made, wanted, self._app.teams.open(self._team))
 
     def _request(self, wanted: Wanted) -> SpawnRequest:
         kind = wanted.workspace
@@ -58,6 +60,14 @@ class LeadColleagues:
             mode=wanted.mode,
             workspace=kind and WorkspaceRequest(kind=kind, team=self._team, agent=wanted.name),
             skills=wanted.skills,
+        )
+
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        """Refuse: a program that is connected has its own subagents."""
+        raise Refused(
+            "A program connected through MCP has no subagents here.",
+            reason="no_subagents",
+            remedy="Use your program's own, or start a teammate.",
         )
 
     async def stop(self, name: str, *, reason: str | None) -> str:

@@ -14,6 +14,7 @@ from bullpen.agents.contracts.desk import TeamDesk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.runner.lead_lease import LeadHold
 from bullpen.agents.system import processes
+from bullpen.agents.tools.own_team import second_team
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.agents.work.tree_cleanup import TreeEnd
 from bullpen.app.app import App
@@ -247,11 +248,7 @@ class ConnectedMember:
             return
         with suppress(NotFound):
             led = await self.desk.team.agents.config()
-            raise Refused(
-                f"You already lead team {led.name!r}.",
-                reason="already_leads",
-                remedy="Delete that team with TeamDelete when its work is done.",
-            )
+            raise second_team(led.name)
         self._disconnect()
 
     async def delete_team(self) -> tuple[str, list[str]]:

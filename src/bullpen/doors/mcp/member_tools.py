@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bullpen.agents.contracts.desk import Identity, Mail, Mailroom, TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.tools.own_team import TeamCreateInput, TeamDeleteInput
 from bullpen.agents.tools.plan_tools import EXIT_PLAN_MODE
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import (
@@ -31,21 +32,6 @@ WAIT_FOR_MAIL = "WaitForMail"
 _OF_THE_LEAD = {"TeamCreate", "TeamDelete", "SpawnTeammate", "StopTeammate"}
 READS = frozenset({"TaskGet", "TaskList", "TeamStatus"})
 """The tools that only read."""
-
-
-class TeamCreateInput(ToolInput):
-    """Input of TeamCreate."""
-
-    team_name: str = Field(
-        min_length=1,
-        description="Name of the team; characters other than letters and digits become -",
-    )
-    description: str | None = Field(None, description="What the team is for")
-    agent_type: str | None = Field(None, description="Your role as the lead")
-
-
-class TeamDeleteInput(ToolInput):
-    """Input of TeamDelete."""
 
 
 class WaitForMailInput(ToolInput):

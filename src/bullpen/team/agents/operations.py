@@ -58,7 +58,7 @@ class Agents(Turns):
         member: another program added it, and the agent takes its place.
 
         Raises:
-            Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
+            Refused: not_lead, agents_limit, depth_limit, spawn_rate, or a budget that is used up.
             Conflict: the name is taken; with `in_place`, by an agent that has not ended.
             NotFound: with `in_place`, there is no such member.
         """

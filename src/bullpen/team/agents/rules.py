@@ -18,6 +18,7 @@ from bullpen.team.lookup import leads, listed, member_of, owner_of
 from bullpen.team.tasks.check_rules import is_done
 
 _MINUTE_MS = 60_000
+_SPAWN = "member.spawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,21 @@ def living(team: TeamConfig) -> list[Member]:
     return [member for member, agent in agents if agent is not None and agent.phase != "ended"]
 
 
+def refuse_while_alive(team: TeamConfig, *, by: str) -> None:
+    """Refuse to let a lead end its team while other agents of it have not ended.
+
+    Raises:
+        Refused: members_alive.
+    """
+    others = [member.name for member in living(team) if member.name != by]
+    if others:
+        raise Refused(
+            f"Team {team.name!r} has active members: {', '.join(others)}.",
+            reason="members_alive",
+            remedy="Send each a shutdown_request and wait for the answers.",
+        )
+
+
 def depth_under(team: TeamConfig, parent: str) -> int:
     """Return the depth of an agent spawned by this member. The lead and people are at the top."""
     member = team.member(parent)
@@ -60,12 +76,20 @@ def depth_under(team: TeamConfig, parent: str) -> int:
     return 1 if agent is None else agent.depth + 1
 
 
+def may_spawn(team: TeamConfig, name: str) -> bool:
+    """Return whether a member may spawn agents: the lead, and all if the team opened it."""
+    if not (leads(team, name) or lead_rules.is_open(team, _SPAWN)):
+        return False
+    return depth_under(team, name) <= team.facts.limits.depth
+
+
 def check_spawn(team: TeamConfig, *, by: str, now_ms: int) -> None:
-    """Refuse a spawn that exceeds a limit of the team.
+    """Refuse a spawn by a member that may not, and one that exceeds a limit of the team.
 
     Raises:
-        Refused: agents_limit, depth_limit, spawn_rate, or a budget that is used up.
+        Refused: not_lead, agents_limit, depth_limit, spawn_rate, or a budget that is used up.
     """
+    lead_rules.refuse_others(team, by, "spawn agents", act=_SPAWN)
     limits = team.facts.limits
     _check_alive(team)
     if depth_under(team, by) > limits.depth:

@@ -14,7 +14,8 @@ from bullpen.protocol.agent import AgentFacts, Usage
 from bullpen.protocol.names import LEAD
 from bullpen.team.budget import rules as budget_rules
 from support.crews import eventually
-from support.offices import Place
+from support.offices import TEAM, Place
+from support.open_acts import open_to_agents
 
 AGENTS = 13
 TOKENS = 1_000
@@ -55,6 +56,7 @@ async def runaway(
 ) -> AsyncIterator[Watched]:
     """Let the first of them loose under some limits, and look on."""
     await place.team.agents.limit(by=LEAD, **limits)
+    await open_to_agents(place.app.teams, TEAM, "member.spawn")
     seen = Watched()
 
     async def look_on() -> None:

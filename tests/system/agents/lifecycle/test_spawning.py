@@ -27,11 +27,13 @@ from bullpen.protocol.names import LEAD
 from support.crews import eventually
 from support.offices import (
     OUTSIDE,
+    TEAM,
     Place,
     needs_tmux,
     opened,
     view,
 )
+from support.open_acts import open_to_agents
 
 
 class TestSpawning:
@@ -214,12 +216,17 @@ class TestSpawning:
         spec = await place.spec("[agents.dora]\n")
         with pytest.raises(Refused) as refused:
             await place.supervisor.spawn("dora", spec, by="alice")
+        assert refused.value.reason == "not_lead"
+        await open_to_agents(place.app.teams, TEAM, "member.spawn")
+        with pytest.raises(Refused) as refused:
+            await place.supervisor.spawn("dora", spec, by="alice")
         assert refused.value.reason == "depth_limit"
         assert len(place.processes()) == 2
 
     async def test_an_agent_that_always_delegates_meets_the_limits(self, place: Place) -> None:
         """R-5.3: adversarial agent that always delegates: limits hold."""
         await place.team.agents.limit(by=LEAD, agents=4, depth=2)
+        await open_to_agents(place.app.teams, TEAM, "member.spawn")
         turns = "\n".join(
             f'[[agents.a{n}.turns]]\nwhen = "any"\nsteps = ['
             + ", ".join(

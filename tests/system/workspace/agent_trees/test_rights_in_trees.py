@@ -22,6 +22,7 @@ from support.agents.tree_rights import (
 from support.crews import eventually
 from support.git.repositories import commit, git, write
 from support.offices import TEAM, Place
+from support.open_acts import open_to_agents
 
 from .groves import plant
 
@@ -89,6 +90,7 @@ when = "start"
 steps = [{tool = "Bash", input = {command = "git rev-parse --show-toplevel > top"}}]
 """
     setup = "echo set up > setup.log"
+    await open_to_agents(place.app.teams, TEAM, "member.spawn")
     await plant(place, "ann", script, backend="in-process", prompt="Go",
                 workspace=wish("ann", setup=setup))  # fmt: skip
     top = tree_of(place, "kid") / "top"

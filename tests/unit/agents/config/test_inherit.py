@@ -34,9 +34,9 @@ dontAsk                      dontAsk     x       x           x                 x
 
 WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
-TEAM += ["ScheduleWakeup", "SpawnTeammate", "StopTeammate", "EnterPlanMode"]
+TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
 LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell"]
-PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "EnterPlanMode")]
+PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 
 # What a teammate has in each mode: its tools, and what happens when it reads inside, reads outside,
 # writes inside, writes outside, runs a command.

@@ -87,3 +87,11 @@ def test_hooks_in_our_own_settings_say_the_same() -> None:
 def test_unknown_words_in_our_own_settings_are_refused(table: dict[str, Any], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         own_hooks(table)
+
+
+@pytest.mark.parametrize("matcher", ["Task", "SpawnTeammate"])
+def test_a_hook_about_one_name_of_a_tool_is_about_the_other_too(matcher: str) -> None:
+    (hook,) = HookSet.of(hooks("PreToolUse", "./guard", matcher=matcher)).hooks
+    for name in ("Task", "SpawnTeammate"):
+        assert hook.matches({"tool_name": name}, None)
+    assert not hook.matches({"tool_name": "TaskGet"}, None)

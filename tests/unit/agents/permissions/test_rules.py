@@ -452,3 +452,13 @@ def test_whatever_is_written_there_is_a_verdict(text: str, rule: str, tool: str)
     for lists in ({"allow": texts}, {"deny": texts}, {"ask": texts}, {"tools": texts}):
         given = Rights("default", "/tmp", "/nowhere", **lists)
         assert decide(Call(tool, wanted, kind), given).effect in ("allow", "ask", "deny")
+
+
+@pytest.mark.parametrize("name", ["Task", "SpawnTeammate"])
+def test_a_rule_about_one_name_of_a_tool_is_about_the_other_too(project: Path, name: str) -> None:
+    check_rules([name], KNOWN)
+    for other in ("Task", "SpawnTeammate"):
+        call = Call(other, {"name": "zoe", "prompt": "Go"}, "team")
+        assert decide(call, rights(project, "default", deny=(name,))).effect == "deny"
+        assert decide(call, rights(project, "default", tools=(name,))).effect == "allow"
+        assert decide(call, rights(project, "default", tools=("TaskGet",))).effect == "deny"

@@ -196,6 +196,40 @@ async def test_teammates_are_started_and_stopped_through_the_door(make_bench: Ma
     ]
 
 
+async def test_task_starts_a_teammate_as_spawn_teammate_does(make_bench: MakeBench) -> None:
+    app = Office()
+    lead = make_bench(LEAD, colleagues=app)
+    given = {"name": "zoe", "prompt": "Go", "model": "m", "mode": "plan"}
+    await lead.ok("SpawnTeammate", **given, agent_type="Explore", cwd="src", skills=["x"])
+    text = await lead.ok(
+        "Task",
+        **given,
+        subagent_type="Explore",
+        cwd="src",
+        skills=["x"],
+        description="Look around",
+        team_name="crew",
+        run_in_background=True,
+    )
+    assert text == "zoe is running."
+    assert app.asked[0] == app.asked[1]
+
+
+async def test_task_starts_nobody_in_another_team_or_without_the_right(
+    make_bench: MakeBench,
+) -> None:
+    app = Office()
+    lead = make_bench(LEAD, colleagues=app)
+    text = await lead.refused("Task", name="zoe", prompt="Go", team_name="other")
+    assert "Your team is 'crew', not 'other'" in text
+    await lead.ok("Task", name="zoe", prompt="Go", team_name="Crew")
+    assert len(app.asked) == 1
+    assert "no_subagents" in await lead.refused("Task", prompt="Go")
+    assert "do not have the tool 'Task'" in await make_bench("ann").refused(
+        "Task", name="zoe", prompt="Go"
+    )
+
+
 async def test_the_state_of_the_team_is_shown(ann: Bench, team: Team) -> None:
     await team.tasks.add("One", by=LEAD)
     await ann.ok("TaskUpdate", taskId="1", status="in_progress")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bullpen.agents.contracts.desk import Desk, Wanted
 from bullpen.agents.contracts.tool import Tool, ToolInput
-from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, toolbox
+from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, shown, toolbox
 from bullpen.errors import Invalid
 from bullpen.protocol.names import LEAD
 
@@ -21,6 +22,7 @@ TALKING = {
     *("SendMessage", "TeamStatus", "ScheduleWakeup"),
 }
 WORKING = {"Write", "Edit", "Bash", "EnterPlanMode"}
+SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}
 
 
 class Office:
@@ -40,20 +42,43 @@ def names(bench: Bench) -> set[str]:
 async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBench) -> None:
     assert names(make_bench("ann")) == LOOKING | TALKING | WORKING
     spawner = names(make_bench("ann", colleagues=Office()))
-    assert spawner - (LOOKING | TALKING | WORKING) == {"SpawnTeammate", "StopTeammate"}
+    assert spawner - (LOOKING | TALKING | WORKING) == SPAWNING
 
 
 async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
     assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
         "ExitPlanMode"
     }
-    assert not {"SpawnTeammate", "StopTeammate"} & names(make_bench(LEAD))
+    assert not SPAWNING & names(make_bench(LEAD))
+
+
+async def test_one_tool_with_two_names_is_shown_once_and_given_and_taken_as_one(
+    make_bench: MakeBench,
+) -> None:
+    lead = toolbox(make_bench(LEAD, colleagues=Office()).desk)
+    seen = {tool.name for tool in shown(lead)}
+    assert {tool.name for tool in lead} - seen == {"SpawnTeammate", "TeamCreate", "TeamDelete"}
+    assert shown(toolbox(make_bench("ann").desk)) == toolbox(make_bench("ann").desk)
+    both = {"SpawnTeammate", "Task"}
+    for name in both:
+        assert names(make_bench(LEAD, colleagues=Office(), tools=[name])) == both
+        assert not both & names(make_bench(LEAD, colleagues=Office(), disallowed_tools=[name]))
+
+
+async def test_the_schema_of_the_tool_that_starts_agents_is_paid_once(
+    make_bench: MakeBench,
+) -> None:
+    lead = toolbox(make_bench(LEAD, colleagues=Office()).desk)
+    starting = [tool for tool in shown(lead) if tool.name in ("SpawnTeammate", "Task")]
+    paid = sum(len(json.dumps(tool.input.model_json_schema())) for tool in starting)
+    # Characters; about a quarter of that in tokens.
+    assert paid < 2_600
 
 
 async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -> None:
     """R-12.1"""
     lead = make_bench(LEAD, colleagues=Office(), mode="delegate")
-    assert names(lead) == TALKING | {"SpawnTeammate", "StopTeammate", "Finish"}
+    assert names(lead) == TALKING | SPAWNING | {"Finish", "TeamCreate", "TeamDelete"}
     text = await lead.refused("Bash", command="touch x")
     assert "do not have the tool 'Bash'" in text
     assert not (lead.cwd / "x").exists()
@@ -62,7 +87,7 @@ async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -
 async def test_who_plans_can_read_and_talk_only(make_bench: MakeBench) -> None:
     assert names(make_bench("ann", mode="plan")) == LOOKING | TALKING | {"ExitPlanMode"}
     spawner = names(make_bench("ann", mode="plan", colleagues=Office()))
-    assert "SpawnTeammate" not in spawner, "others would do for it what it may not"
+    assert not {"SpawnTeammate", "Task"} & spawner, "others would do for it what it may not"
     assert names(make_bench("ann", mode="acceptEdits")) == LOOKING | TALKING | WORKING
 
 

@@ -21,6 +21,7 @@ from bullpen.errors import BullpenError, Refused
 from bullpen.fleet.host.agent_operations import AgentOperations
 from bullpen.fleet.host.agent_requests import HostRequests
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.team import TeamFacts
 from bullpen.store.contract import Store
 from bullpen.store.hosted.connection import HostConnection
 from bullpen.store.hosted.server import HostServer
@@ -82,7 +83,7 @@ async def test_no_call_of_an_agent_changes_what_is_not_its_own(tmp_path: Path) -
     for number in range(0, CALLS, _PER_TEAM):
         store, machines = MemoryStore(), _Machines()
         for team in (TEAM, "beta"):
-            await Teams(store).create(team)
+            await Teams(store).create(team, facts=TeamFacts.new(agents_may=["member.spawn"]))
         await furnish(Team(store, TEAM))
         path = str(tmp_path / f"{number}" / "s")
         async with (
@@ -134,7 +135,7 @@ async def test_an_agent_gets_the_secret_of_nobody_but_who_it_spawned(
     tmp_path: Path, name: str
 ) -> None:
     store, machines = MemoryStore(), _Machines()
-    await Teams(store).create(TEAM)
+    await Teams(store).create(TEAM, facts=TeamFacts.new(agents_may=["member.spawn"]))
     await furnish(Team(store, TEAM))
     path, files = str(tmp_path / "d" / "s"), SpawnFiles(tmp_path, {"HOME": str(tmp_path)})
     async with (

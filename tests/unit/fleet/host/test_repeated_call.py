@@ -11,6 +11,7 @@ from bullpen.errors import Refused
 from bullpen.fleet.host.agent_operations import AgentOperations
 from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.team import TeamFacts
 from bullpen.store.hosted.host_session import OperationCall
 from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.store.memory import MemoryStore
@@ -37,7 +38,7 @@ def call(name: str, *, repeated: bool, eid: str = "e1", at_ms: int | None = None
 
 async def furnished() -> MemoryStore:
     store = MemoryStore()
-    await Teams(store).create(TEAM)
+    await Teams(store).create(TEAM, facts=TeamFacts.new(agents_may=["member.spawn"]))
     await furnish(Team(store, TEAM))
     return store
 

@@ -9,6 +9,7 @@ import pytest
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import COORDINATION, AgentSpec, Spent, Usage
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.team import TeamFacts
 from bullpen.store.memory import MemoryStore
 from bullpen.team.agents.rules import Registration
 from bullpen.team.budget import rules as budget_rules
@@ -34,7 +35,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def team(clock: Clock) -> Team:
     teams = Teams(MemoryStore(clock=clock), clock=clock)
-    await teams.create("alpha")
+    await teams.create("alpha", facts=TeamFacts.new(agents_may=["member.spawn"]))
     return teams.open("alpha")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +26,13 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
+from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.prompt_files import PromptFiles
+from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.toolbox import call as call_tool
-from bullpen.agents.tools.toolbox import toolbox
-from bullpen.errors import Invalid, Unavailable
+from bullpen.agents.tools.toolbox import shown, toolbox
+from bullpen.errors import BullpenError, Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 _CUT_OFF = "(The answer was cut off at its maximum length.)"
@@ -228,7 +232,7 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        ask = replace(self._ask, tools=self._tools(desk), words_only=words_only)
+        ask = replace(self._ask, tools=shown(self._tools(desk)), words_only=words_only)
 
         async def attempt() -> ModelResponse:
             # What a broken attempt cost counts for the next one.
@@ -267,10 +271,39 @@ class Native:
         if wrong is not None:
             self._history.answer(call, wrong, error=True)
             return
+        task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
+        tools = [task if tool is TASK else tool for tool in self._tools(desk)]
         text, failed = await call_tool(
-            self._tools(desk), call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
+            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
         )
         self._history.answer(call, text, error=failed)
+
+    async def _task(self, given: TaskInput, desk: Desk) -> str:
+        """Start a teammate, or run a subagent on this driver's model."""
+        if given.name:
+            return await TASK.run(given, desk)
+        env = {**desk.env, **self._env}
+        sub = Subagent(
+            await subagent_spec(given, desk),
+            desk,
+            env=env,
+            limits=self._limits or _limits_in(env, desk),
+            window=self._window,
+            base=self._ask,
+            waits=self._waits,
+        )
+        if not given.run_in_background:
+            return await sub.run(given.prompt)
+
+        async def work() -> str:
+            try:
+                return await sub.run(given.prompt)
+            finally:
+                # No turn may come that would book what it used.
+                with suppress(BullpenError):
+                    await desk.may_spend()
+
+        return await start_work(given.description or given.prompt[:80], work, desk)
 
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
         """Replace the conversation with a summary; drop what cannot be summarized."""

@@ -9,6 +9,7 @@ from bullpen.agents.permissions.rule_language.rule import (
     PATH_TOOLS,
     Rule,
     about,
+    one_name,
     rule_of,
     same_words,
 )
@@ -47,7 +48,8 @@ def _covers(other: Rule, rule: Rule, *, alike: bool) -> bool:
         return True
     if rule.tool.startswith("mcp__"):
         return about(other, rule.tool, strict=False)
-    if not (other.tool == rule.tool or (alike and _as_wide(other.tool, rule.tool))):
+    same = one_name(other.tool) == one_name(rule.tool)
+    if not (same or (alike and _as_wide(other.tool, rule.tool))):
         return False
     if other.blanket or rule.specifier is None:
         return other.blanket

@@ -72,6 +72,19 @@ def tool_of(name: str) -> str:
     return name.split("(", 1)[0]
 
 
+_SPAWNING = ("SpawnTeammate", "Task")
+
+
+def names_of(tool: str) -> tuple[str, ...]:
+    """All names of a tool. A rule or hook about one of them is about all."""
+    return _SPAWNING if tool in _SPAWNING else (tool,)
+
+
+def one_name(tool: str) -> str:
+    """The first of a tool's names, to compare tools by."""
+    return names_of(tool)[0]
+
+
 @lru_cache(maxsize=4096)
 def rule_of(text: str) -> Rule:
     """Parse a rule. An invalid rule is marked as broken; nothing is raised."""
@@ -169,7 +182,7 @@ def about(rule: Rule, tool: str, *, strict: bool) -> bool:
     """
     if tool.startswith("mcp__"):
         return _about_server(rule, tool, strict=strict)
-    name = rule.tool
+    name, tool = one_name(rule.tool), one_name(tool)
     if strict and name.casefold() in ("read", "edit", "write", "bash"):
         name = name.capitalize()
     if name == "Read":
@@ -177,6 +190,13 @@ def about(rule: Rule, tool: str, *, strict: bool) -> bool:
     if name in ("Edit", "Write"):
         return tool in WRITE_TOOLS
     return bool(name) and (name == tool or (strict and name.casefold() == tool.casefold()))
+
+
+def listed(rule: Rule, tool: str) -> bool:
+    """Whether this rule in a list of tools is about a tool, or a part of it."""
+    if tool.startswith("mcp__"):
+        return about(rule, tool, strict=False)
+    return one_name(rule.tool) == one_name(tool)
 
 
 def _about_server(rule: Rule, tool: str, *, strict: bool) -> bool:

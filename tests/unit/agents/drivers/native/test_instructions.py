@@ -27,7 +27,7 @@ def test_a_teammate_and_the_lead_are_told_who_they_are(tree: Path) -> None:
     assert text_in(tree).startswith("You are ann, a teammate in team alpha.")
     lead = text_in(tree, lead=True)
     assert lead.startswith("You are the lead of team alpha.")
-    for word in ("dependencies", "Spawn", "end your turn", "Finish"):
+    for word in ("dependencies", "with Task", "end your turn", "Finish"):
         assert word in lead
     for word in ("Finish", "Spawn"):
         assert word not in text_in(tree)

@@ -1,0 +1,163 @@
+"""A short-lived subagent: it answers one question for its agent and is no member of the team.
+
+It has its own conversation. Its calls pass its agent's gate, in its agent's name, and what it uses
+is booked on its agent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.drivers.native import compaction
+from bullpen.agents.drivers.native.conversation import History
+from bullpen.agents.drivers.native.instructions import subagent_text
+from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
+from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.tools.prompt_files import PromptFiles
+from bullpen.agents.tools.toolbox import call as call_tool
+from bullpen.agents.tools.toolbox import lacking, toolbox
+from bullpen.errors import Refused, Unavailable
+from bullpen.protocol.agent import AgentSpec
+
+REQUESTS_MAX = 30
+"""How many requests a subagent makes, unless its definition sets `maxTurns`."""
+
+TOKENS_MAX = 300_000
+"""How many tokens a subagent uses before it has to answer."""
+
+ANSWER_CHARS_MAX = 20_000
+
+_ANSWER_NOW = "You have reached your limit. Call no tools. Answer now with what you have found."
+
+
+def subagent_tools(desk: Desk, spec: AgentSpec) -> list[Tool[Desk]]:
+    """Its agent's tools that its type has too. None of them speaks to the team or spawns.
+
+    Raises Refused: no_tools.
+    """
+    lacks = lacking(spec, mode=spec.start_mode, is_lead=False, may_spawn=False)
+    tools = [tool for tool in toolbox(desk) if tool.kind != "team" and tool.name not in lacks]
+    if not tools:
+        raise Refused(
+            "A subagent of this type would have no tools here.",
+            reason="no_tools",
+            remedy="Use another subagent_type, or add `name` to start a teammate.",
+        )
+    return tools
+
+
+class Subagent:
+    """One subagent, from its prompt to its answer."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        desk: Desk,
+        *,
+        env: Mapping[str, str],
+        limits: Path,
+        window: int,
+        base: Ask,
+        waits: Waits,
+    ) -> None:
+        self._spec = spec
+        self._desk = desk
+        self._env = env
+        self._window = window
+        self._tools = subagent_tools(desk, spec)
+        self._base = base
+        self._waits = waits
+        self._choice = choose(spec.model, env)
+        self._limiter = Limiter(limits, self._choice.key, api=f"the API at {self._choice.host}")
+        self._history = History()
+        self._used = 0
+
+    async def run(self, prompt: str) -> str:
+        """Work on the prompt; returns the answer. Raises Unavailable, or as `may_spend`."""
+        files = PromptFiles(self._spec, user_home=self._env.get("HOME"), redact=self._desk.redacted)
+        system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
+        ask = replace(self._base, system=system, tools=self._tools)
+        # Its agent's connection serves one request at a time, and a job runs beside its turns.
+        connection = ModelConnection(self._choice, self._waits)
+        await connection.open()
+        try:
+            return await self._answer(prompt, connection, ask)
+        except RequestFailed as failed:
+            raise Unavailable(
+                f"The subagent's request failed: {failed.words}",
+                remedy=failed.remedy or "Try again, or do it yourself.",
+            ) from failed
+        finally:
+            with anyio.CancelScope(shield=True):
+                await connection.aclose()
+
+    async def _answer(self, prompt: str, connection: ModelConnection, ask: Ask) -> str:
+        prompts = [prompt]
+        most = self._spec.turns_max or REQUESTS_MAX
+        for number in itertools.count(1):
+            full = self._history.tokens > compaction.COMPACT_AT * self._window
+            last = number >= most or self._used >= TOKENS_MAX or full
+            if last:
+                prompts.append(_ANSWER_NOW)
+            response = await self._send(
+                self._history.with_prompts(prompts), connection, replace(ask, words_only=last)
+            )
+            answer = self._history.commit(prompts, (), response)
+            prompts.clear()
+            if last or not answer.response.tool_calls:
+                return _bounded(response.text or "(The subagent gave no answer.)")
+            for call in answer.response.tool_calls:
+                await self._call(call, answer.wrong.get(call.tool_call_id))
+        raise AssertionError("unreachable")
+
+    async def _send(
+        self, messages: Sequence[ModelMessage], connection: ModelConnection, ask: Ask
+    ) -> ModelResponse:
+        desk, begun = self._desk, time.monotonic()
+
+        async def attempt() -> ModelResponse:
+            await desk.may_spend()
+            return await connection.request(messages, ask, used=desk.used)
+
+        response = await self._limiter.run(attempt, waiting=desk.waiting)
+        usage = response.usage
+        self._used += usage.input_tokens - usage.cache_read_tokens + usage.output_tokens
+        desk.record(
+            "request",
+            model=response.model_name,
+            messages=len(messages),
+            mail=[],
+            summary=False,
+            subagent=self._spec.role,
+            seconds=round(time.monotonic() - begun, 3),
+        )
+        return response
+
+    async def _call(self, call: ToolCallPart, wrong: str | None) -> None:
+        if wrong is not None:
+            self._history.answer(call, wrong, error=True)
+            return
+        text, failed = await call_tool(
+            self._tools,
+            call.tool_name,
+            call.args_as_dict(),
+            self._desk,
+            use_id=call.tool_call_id,
+        )
+        self._history.answer(call, text, error=failed)
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= ANSWER_CHARS_MAX:
+        return text
+    return f"{text[:ANSWER_CHARS_MAX]}\n(Cut here: the answer has {len(text)} characters.)"

@@ -1,0 +1,72 @@
+"""TeamCreate and TeamDelete, for an agent that leads: its team is there before its first turn.
+
+Models that know Claude Code call them by themselves, so they are not shown and cost no tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import Field
+
+from bullpen.agents.contracts.desk import Desk, Identity
+from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.tools.documented_tool import documented
+from bullpen.errors import Refused
+from bullpen.protocol.names import LEAD, agent_id, team_folder
+from bullpen.team.agents.rules import refuse_while_alive
+
+
+class TeamCreateInput(ToolInput):
+    """Input of TeamCreate."""
+
+    team_name: str = Field(
+        min_length=1,
+        description="Name of the team; characters other than letters and digits become -",
+    )
+    description: str | None = Field(None, description="What the team is for")
+    agent_type: str | None = Field(None, description="Your role as the lead")
+
+
+class TeamDeleteInput(ToolInput):
+    """Input of TeamDelete."""
+
+
+def second_team(led: str) -> Refused:
+    """Return the refusal to let a lead create another team."""
+    return Refused(
+        f"You already lead team {led!r}.",
+        reason="already_leads",
+        remedy="Delete that team with TeamDelete when its work is done.",
+    )
+
+
+async def _create(given: TeamCreateInput, desk: Desk) -> str:
+    """Create a team and lead it. Yours exists; its name is answered with its data."""
+    led, config = desk.team.name, await desk.team.agents.config()
+    if led not in (given.team_name.strip(), team_folder(given.team_name.strip())):
+        raise second_team(led)
+    path = Path(desk.env.get("BULLPEN_HOME") or "", "teams", led, "config.json")
+    made = {
+        "team_name": led,
+        # Teams that are not kept as files have no path: name their store.
+        "team_file_path": desk.env.get("BULLPEN_STORE") or str(path),
+        "lead_agent_id": config.lead_agent_id or agent_id(LEAD, led),
+    }
+    return json.dumps({"data": made}, ensure_ascii=False)
+
+
+async def _delete(given: TeamDeleteInput, desk: Identity) -> str:
+    """End your team. Refused while members are running or tasks are open."""
+    refuse_while_alive(await desk.team.agents.config(), by=desk.agent)
+    await desk.team.agents.finish(by=desk.agent, summary="The lead ended the team.")
+    name = desk.team.name
+    said = f"Team {name!r} is finished. Its records stay until a person deletes them"
+    return json.dumps({"success": True, "message": said, "team_name": name}, ensure_ascii=False)
+
+
+TEAM_CREATE: Tool[Desk] = documented("TeamCreate", TeamCreateInput, "team", _create)
+TEAM_DELETE: Tool[Identity] = documented("TeamDelete", TeamDeleteInput, "team", _delete)
+
+OWN_TEAM_TOOLS: tuple[Tool[Desk], ...] = (TEAM_CREATE, TEAM_DELETE)

@@ -1,0 +1,17 @@
+"""Open acts of the lead to the agents of a team that exists. Only a team file does that."""
+
+from __future__ import annotations
+
+from bullpen.protocol.changes import Change, PutTeam
+from bullpen.protocol.names import LEAD
+from bullpen.store.contract import View
+from bullpen.team.team import Teams
+
+
+async def open_to_agents(teams: Teams, name: str, *acts: str) -> None:
+    """Open these acts, and no others."""
+
+    def decide(view: View) -> list[Change]:
+        return [PutTeam({"bullpen": view.team.facts.evolve(agents_may=list(acts) or None).raw})]
+
+    await teams._store.commit(name, decide, actor=LEAD, op="other")

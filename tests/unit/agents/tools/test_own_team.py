@@ -1,0 +1,60 @@
+"""TeamCreate and TeamDelete, called by an agent that leads."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bullpen.agents.tools.toolbox import shown, toolbox
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+
+if TYPE_CHECKING:
+    from support.agents.tools_fixtures import Bench, MakeBench
+
+SPEC = AgentSpec.new(driver="told", backend="in-process", cwd="/")
+
+
+@pytest.fixture
+def lead(make_bench: MakeBench) -> Bench:
+    return make_bench(LEAD)
+
+
+async def test_creating_its_own_team_answers_as_claude_code_does(lead: Bench) -> None:
+    for name in ("crew", "Crew"):
+        said = json.loads(await lead.ok("TeamCreate", team_name=name, description="-"))
+        assert said["data"]["team_name"] == "crew"
+        assert said["data"]["team_file_path"].endswith("teams/crew/config.json")
+        assert said["data"]["lead_agent_id"] == "team-lead@crew"
+
+
+async def test_a_lead_has_one_team(lead: Bench) -> None:
+    assert "already_leads" in await lead.refused("TeamCreate", team_name="other")
+
+
+async def test_a_team_ends_when_its_members_have(lead: Bench, team: Team) -> None:
+    await team.agents.register(LEAD, SPEC, by=LEAD, nonce="n1")
+    await team.agents.register("zoe", SPEC, by=LEAD, nonce="n2")
+    text = await lead.refused("TeamDelete")
+    assert "members_alive" in text and "zoe" in text and LEAD not in text.split("reason")[0]
+    await team.agents.end("zoe", "stopped", by=LEAD, nonce="n2")
+    assert await team.agents.result() is None
+    task = await team.tasks.add("Open", by=LEAD)
+    assert "open_tasks" in await lead.refused("TeamDelete")
+    await team.tasks.delete(task.id, by=LEAD)
+    said = json.loads(await lead.ok("TeamDelete"))
+    assert (said["success"], said["team_name"]) == (True, "crew")
+    # Whoever watches the team reads the outcome and the cost from its records.
+    assert await team.agents.result() is not None
+
+
+async def test_no_teammate_has_them_and_no_model_pays_for_them(
+    make_bench: MakeBench, lead: Bench
+) -> None:
+    own = {"TeamCreate", "TeamDelete"}
+    assert not own & {tool.name for tool in toolbox(make_bench("ann").desk)}
+    assert own <= {tool.name for tool in toolbox(lead.desk)}
+    assert not own & {tool.name for tool in shown(toolbox(lead.desk))}
