@@ -123,7 +123,7 @@ class Agents(Turns):
             agent = agent_rules.relaunched(
                 view.team, member, by=by, nonce=nonce, expect=expect, now_ms=now
             )
-            row = member.evolve(bullpen=agent.raw, is_active=False)
+            row = agent_rules.in_roster(member, agent, is_active=False)
             return Registration(row, agent, fresh=True), [PutMember(row)]
 
         return await self._settle(decide, by=by, op="agent.resume")
@@ -144,7 +144,8 @@ class Agents(Turns):
             if agent.launch == 1 and not member.is_lead:
                 return None, [*leaving(view.team, member), *tasks]
             ended = agent_rules.ended(agent, "failed", cause, now)
-            return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False)), *tasks]
+            row = agent_rules.in_roster(member, ended, is_active=False)
+            return None, [PutMember(row), *tasks]
 
         await self._settle(decide, by=by, op="agent.withdraw")
 
@@ -166,7 +167,7 @@ class Agents(Turns):
             after = agent.evolve(process=place.raw)
             if after == agent:
                 return after, []
-            return after, [PutMember(member.evolve(bullpen=after.raw))]
+            return after, [PutMember(agent_rules.in_roster(member, after))]
 
         return await self._settle(decide, by=name, op="agent.placed")
 
@@ -183,7 +184,7 @@ class Agents(Turns):
             known = {} if agent.process is None else agent.process.raw
             merged = {**known, **place.raw}
             after = agent.evolve(phase="running", since_ms=now, process=merged, prompt_id=None)
-            changes: list[Change] = [PutMember(member.evolve(bullpen=after.raw))]
+            changes: list[Change] = [PutMember(agent_rules.in_roster(member, after))]
             message = first_message(agent, name, team=view.team, now_ms=now)
             if message is not None:
                 changes.append(Deliver(name, message))
@@ -239,7 +240,7 @@ class Agents(Turns):
             keeps = how == "suspended"
             reason = f"{name} {how}: {why}"
             tasks = [] if keeps else rules.released_from(view, name, reason=reason)
-            row, guest = member.evolve(is_active=False, bullpen=after.raw), agent.spec.is_guest
+            row, guest = agent_rules.in_roster(member, after, is_active=False), agent.spec.is_guest
             left = leaving(view.team, row) if guest and not keeps else None
             changes: list[Change] = left or [PutMember(row)]
             changes += (PutTask(task) for task in tasks)
