@@ -277,7 +277,8 @@ class AgentHooks:
         task_id = str(call.input.get("taskId", "")).strip().removeprefix("#")
         if call.tool != "TaskUpdate" or task_id not in self._given_back:
             return None
-        claims = call.input.get("status") == "in_progress"
+        # Completing a pending task claims it.
+        claims = call.input.get("status") in ("in_progress", "completed")
         if not claims and call.input.get("owner") != self._desk.agent:
             return None
         task = await self._desk.team.tasks.get(task_id)
