@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bullpen.protocol import names
@@ -25,7 +25,7 @@ from bullpen.team.lead_rules import refuse_strangers
 from bullpen.team.lookup import member_of
 from bullpen.team.mail.operations import first_message, notice
 from bullpen.team.operation import operation
-from bullpen.team.roster import leaving, new_member
+from bullpen.team.roster import farewell, leaving, new_member, tasks_left
 from bullpen.team.tasks import rules
 
 
@@ -221,8 +221,9 @@ class Agents(Turns):
         """Record that a launch ended. Its unfinished tasks go back to pending as new attempts.
 
         A suspended agent keeps its tasks and continues them later. A guest leaves the team. If the
-        agent failed, was lost or reached a limit for the first time (`reached`), the lead is told
-        in the same commit. Returns None if the launch was replaced or had already ended.
+        agent failed, was lost or reached a limit for the first time (`reached`), or had unfinished
+        tasks, the lead is told in the same commit. Returns None if the launch was replaced or had
+        already ended.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -245,18 +246,17 @@ class Agents(Turns):
             changes: list[Change] = left or [PutMember(row)]
             changes += (PutTask(task) for task in tasks)
             # If it was never ready, the caller of spawn gets the error instead.
-            told = (agent.phase == "running" or guest) and not member.is_lead
-            if (how in ("failed", "lost") or news) and told:
-                payload = IdleNotification.new(
-                    sender=name,
-                    timestamp=iso(now),
-                    idle_reason="failed",
-                    failure_reason=f"{name} is {how}: {why}",
+            if (agent.phase == "running" or guest) and not member.is_lead:
+                failed = how in ("failed", "lost") or news
+                told = _failure if failed else farewell
+                changes += told(
+                    view.team,
+                    name,
+                    f"{how}: {why}",
+                    tasks,
+                    message_id=message_id,
+                    now_ms=now,
                 )
-                message = notice(
-                    payload, team=view.team, sender=name, message_id=message_id, now_ms=now
-                )
-                changes.append(Deliver(LEAD, message, fresh=True))
             return Ending(after, tuple(tasks)), changes
 
         return await self._settle(decide, by=by, op="agent.end")
@@ -400,3 +400,24 @@ class Agents(Turns):
     async def result(self) -> Finished | None:
         """Return how the lead finished, if it did."""
         return (await self.config()).facts.finished
+
+
+def _failure(
+    team: TeamConfig,
+    name: str,
+    how: str,
+    left: Sequence[Task],
+    *,
+    message_id: str,
+    now_ms: int,
+) -> list[Change]:
+    """Return the message that tells the lead how an agent failed, and which tasks it left."""
+    words = f"{name} is {how}"
+    payload = IdleNotification.new(
+        sender=name,
+        timestamp=iso(now_ms),
+        idle_reason="failed",
+        failure_reason=f"{words.rstrip('.')}. {tasks_left(left)}" if left else words,
+    )
+    message = notice(payload, team=team, sender=name, message_id=message_id, now_ms=now_ms)
+    return [Deliver(LEAD, message, fresh=True)]
