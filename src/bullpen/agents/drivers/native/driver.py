@@ -105,6 +105,10 @@ class Native:
                 calls = answer.response.tool_calls
                 for call in calls:
                     await self._run_tool(call, answer.wrong.get(call.tool_call_id), desk)
+                    if desk.leaving is not None:
+                        # It agreed to shut down: nothing else is asked of the model.
+                        said.end()
+                        return TurnResult(said.endings())
                 mail = await desk.take_mail()
                 if not calls:
                     said.end()
