@@ -89,6 +89,8 @@ class Agents(Turns):
             if lead or in_place:
                 row = member_of(team, name)
                 agent = agent_rules.succeeding(team, row, agent)
+                # The entry of a member that another program added names that program's choice.
+                row = row.evolve(model=spec.model) if lead else row
             else:
                 row = new_member(team, name, spec, now_ms=now)
             row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)

@@ -1,4 +1,4 @@
-"""The pane in a member's entry, and in its consent to end, is where its agent runs."""
+"""What a member's entry says of its agent: the pane where it runs, and its model."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ async def test_an_agent_that_is_started_again_has_no_pane_until_it_has_one(team:
     assert await pane(team) == "%15"
     await team.agents.withdraw("ann", by=LEAD, nonce="n2", cause="it did not start")
     assert await pane(team) == ""
+
+
+async def test_the_entry_of_a_lead_names_the_model_of_its_agent(team: Team) -> None:
+    await started(team, INSIDE, LEAD, model="claude-opus-4-6")
+    assert (await team.roster.get(LEAD)).model == "claude-opus-4-6"
+    await team.agents.end(LEAD, "stopped", by=LEAD, nonce="n1", cause="enough")
+    spec = AgentSpec.new(driver="told", backend="in-process", cwd="/")
+    await team.agents.register(LEAD, spec, by=LEAD, nonce="n2")
+    assert "model" not in (await team.roster.get(LEAD)).raw
 
 
 async def test_the_entry_of_the_lead_never_names_a_pane(team: Team) -> None:
