@@ -70,7 +70,12 @@ class Native:
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         if damage is not None:
             desk.record("trouble", text=damage)
-        files = PromptFiles(self._spec, user_home=env.get("HOME"), redact=desk.redacted)
+        files = PromptFiles(
+            self._spec,
+            user_home=env.get("HOME"),
+            claude_home=env.get("CLAUDE_CONFIG_DIR"),
+            redact=desk.redacted,
+        )
         system = await anyio.to_thread.run_sync(
             system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
         )
