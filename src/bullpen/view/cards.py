@@ -41,6 +41,8 @@ class TaskCard:
     # Why it was given up, or why its last owner lost it.
     why: str | None = None
     relieved: tuple[str, ...] = ()
+    # What its owner does for it, if the task says so and is in progress.
+    activity: str | None = None
     # Known only from the whole log.
     returned: int = 0
     usage: Usage = field(default_factory=Usage.new)
@@ -108,6 +110,7 @@ def task_card(
         waits_for=tuple(waits_for),
         effort=facts.effort,
         attempt=facts.attempt,
+        activity=task.active_form if state == "in_progress" else None,
         checks=tuple((check.name, check.passed) for check in facts.checks),
         note=note,
         report=facts.report,
