@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import unicodedata
+from collections.abc import Collection
+from datetime import UTC, datetime
 
 from bullpen.errors import Invalid
 
@@ -36,6 +39,13 @@ def check_new_name(name: str, *, kind: str) -> str:
             remedy="Choose another name.",
         )
     return name
+
+
+def name_by_time(what: str, now_ms: int, *, taken: Collection[str] = ()) -> str:
+    """Return a name for something that nobody named: what it is and when it was made."""
+    name = f"{what}-{datetime.fromtimestamp(now_ms // 1000, UTC):%Y%m%d-%H%M%S}"
+    others = (f"{name}-{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], others) if each not in taken)
 
 
 def check_component(name: str, *, kind: str) -> str:

@@ -17,6 +17,9 @@ from bullpen.protocol.task import Check
 STALL_S = 900.0
 """How long a member may show no progress, by default."""
 
+IN_PROCESS = "in-process"
+"""What stands for the pane, and for the backend, of an agent inside another process."""
+
 AgentsMay: TypeAlias = Literal[
     "member.add",
     "member.remove",

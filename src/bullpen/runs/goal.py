@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bullpen.agents.config.spec import SpawnRequest, unattended
@@ -12,7 +11,8 @@ from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.names import LEAD
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.names import LEAD, name_by_time
 from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
 from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
@@ -147,7 +147,7 @@ def only_leading(spec: AgentSpec) -> AgentSpec:
 
 async def _team_for(app: App, goal: Goal) -> tuple[str, bool]:
     """Return the name of the team for a goal, and whether the team is new."""
-    name = goal.team or f"run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = goal.team or name_by_time("run", now_ms())
     try:
         await app.teams.open(name).agents.config()
     except NotFound:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.changes import Change, PutMember, PutTask, PutTeam, RemoveMember
+from bullpen.protocol.changes import (
+    Change,
+    Deliver,
+    PutMember,
+    PutTask,
+    PutTeam,
+    RemoveMember,
+)
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import View
 from bullpen.team import lead_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.commit import TeamPart
-from bullpen.team.lookup import member_of
+from bullpen.team.lookup import listed, member_of
+from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
 from bullpen.team.tasks import rules
 
@@ -76,6 +86,8 @@ class Roster(TeamPart):
     async def remove(self, name: str, *, by: str) -> Removal:
         """Remove a teammate. Its unfinished tasks go back to pending in the same commit.
 
+        If it leaves by itself, the lead is told which tasks.
+
         The lead, the member that spawned it and the teammate itself may do so. A process of it is
         not stopped here: whoever removes a running agent stops it first.
 
@@ -83,6 +95,8 @@ class Roster(TeamPart):
             Refused: it is the lead (is_lead), or not_lead.
             NotFound: there is no such member; the error names the members.
         """
+
+        now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[Removal, list[Change]]:
             member = member_of(view.team, name)
@@ -96,6 +110,11 @@ class Roster(TeamPart):
             tasks = rules.released_from(view, name, reason=f"{name} left the team")
             changes = leaving(view.team, member)
             changes += (PutTask(task) for task in tasks)
+            if by == name:
+                # A lead that removes it is told by the result.
+                changes += farewell(
+                    view.team, name, "left the team", tasks, message_id=message_id, now_ms=now
+                )
             return Removal(member, tuple(tasks)), changes
 
         return await self._settle(decide, by=by, op="member.remove")
@@ -107,6 +126,45 @@ class Roster(TeamPart):
     async def get(self, name: str) -> Member:
         """Return one member. Raises NotFound with the names there are."""
         return member_of(await self._store.config(self._team), name)
+
+
+def farewell(
+    team: TeamConfig,
+    name: str,
+    how: str,
+    left: Sequence[Task],
+    *,
+    message_id: str,
+    now_ms: int,
+) -> list[Change]:
+    """Return the message that tells the lead which tasks a member left when it ended, if any.
+
+    An agent that leads and has ended reads nothing: when it is started again, its briefing says
+    which tasks are free.
+    """
+    lead = team.member(LEAD)
+    gone = lead is None or (lead.agent is not None and lead.agent.phase == "ended")
+    if gone or not left:
+        return []
+    message = new_message(
+        f"{name} has ended ({how}). {tasks_left(left)}",
+        team=team,
+        sender=name,
+        message_id=message_id,
+        now_ms=now_ms,
+        summary=f"{name} left {_several(left)}",
+    )
+    return [Deliver(LEAD, message, fresh=True)]
+
+
+def tasks_left(tasks: Sequence[Task]) -> str:
+    """Say which tasks a member left."""
+    named = listed(f"#{task.id}" for task in tasks)
+    return f"It left {_several(tasks)}, pending and nobody's now: {named}. See TaskList."
+
+
+def _several(tasks: Sequence[Task]) -> str:
+    return "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
 
 
 def leaving(team: TeamConfig, member: Member) -> list[Change]:

@@ -158,6 +158,10 @@ class RecordingDesk:
     def leave(self, reason: str) -> None:
         self.left.append(reason)
 
+    @property
+    def leaving(self) -> str | None:
+        return self.left[-1] if self.left else None
+
     async def _unseen(self) -> list[Entry]:
         return list((await self.team.mailbox.read(self.agent)).unread)
 

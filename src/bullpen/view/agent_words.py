@@ -11,6 +11,7 @@ from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.view.news import THE_RUN_IS_OVER
+from bullpen.view.task_state import shown_subject
 
 if TYPE_CHECKING:
     from bullpen.agents.supervisor.roster_view import AgentView
@@ -34,7 +35,7 @@ _THOUSAND = 1000
 
 
 def subjects_of(snapshot: Snapshot) -> dict[str, str]:
-    return {task.id: task.subject for task in snapshot.tasks}
+    return {task.id: shown_subject(task) for task in snapshot.tasks}
 
 
 def colors_of(snapshot: Snapshot) -> dict[str, str]:

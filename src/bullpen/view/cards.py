@@ -43,6 +43,8 @@ class TaskCard:
     # Why it was given up, or why its last owner lost it.
     why: str | None = None
     relieved: tuple[str, ...] = ()
+    # What its owner does for it, if the task says so and is in progress.
+    activity: str | None = None
     # Known only from the whole log.
     returned: int = 0
     # None if only the usage of all older tasks together is known.
@@ -111,6 +113,7 @@ def task_card(
         waits_for=tuple(waits_for),
         effort=facts.effort,
         attempt=facts.attempt,
+        activity=task.active_form if state == "in_progress" else None,
         checks=tuple((check.name, check.passed) for check in facts.checks),
         note=note,
         report=facts.report,

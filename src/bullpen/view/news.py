@@ -35,7 +35,21 @@ _ENDS = {
     "lost": "was lost",
 }
 
-_SECOND_PERSON = {"has": "have", "is": "are", "asks": "ask", "orders": "order", "reports": "report"}
+_ON_SHUTDOWN = {
+    "approved": "agrees to end",
+    "denied": "goes on working",
+    "expired": "did not say whether it ends",
+}
+
+_SECOND_PERSON = {
+    "has": "have",
+    "is": "are",
+    "asks": "ask",
+    "orders": "order",
+    "reports": "report",
+    "agrees": "agree",
+    "goes": "go",
+}
 _TO_LEAD = re.compile(rf"(\S+ (?:to|gave task \S+ to|came back to|asks|orders)) {LEAD}\b")
 _PLANNED = re.compile(
     r"(?P<who>\S+) (?:added task #(?P<added>\S+)(?: .*)?|gave task #(?P<given>\S+) to (?P<to>.+))"
@@ -100,12 +114,15 @@ def _call(subject: Mapping[str, Any]) -> str:
 
 
 def _answer(event: Event, request: Request) -> Iterator[str]:
-    """How a request was answered; an agent's agreement to end is told when it ends."""
-    if request.kind == "shutdown" or event.op not in ("request.answer", "request.expire"):
+    """How a request was answered."""
+    if event.op not in ("request.answer", "request.expire"):
         return
     about = f"{request.sender}: {asked_for(request)}"
     said = (request.answer or {}).get("feedback")
     why = f" ({said})" if said else ""
+    if request.kind == "shutdown":
+        yield f"{request.to} {_ON_SHUTDOWN[request.state]}{why}"
+        return
     if request.state == "expired":
         yield f"nobody answered {about}{why}"
         return

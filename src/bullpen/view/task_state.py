@@ -37,6 +37,11 @@ def task_state(task: Task, waits_for: Collection[str]) -> TaskState:
     return "blocked" if waits_for else "ready"
 
 
+def shown_subject(task: Task) -> str:
+    """What a task is called: while it is in progress, its active form if it has one."""
+    return (task.active_form if task.status == "in_progress" else None) or task.subject
+
+
 def task_states(tasks: Iterable[Task]) -> dict[str, TaskState]:
     by_id: Mapping[str, Task] = {task.id: task for task in tasks}
     return {task.id: task_state(task, open_blockers(task, by_id.get)) for task in by_id.values()}

@@ -47,6 +47,13 @@ def test_empty_settings_are_none() -> None:
     )
 
 
+def test_the_folder_of_claude_code_is_not_the_home_unless_it_is_named() -> None:
+    """It cleans up there: decision 3."""
+    env = {"HOME": "/home/me", "CLAUDE_CONFIG_DIR": "/home/me/claude"}
+    assert settings_from(env).home == Path("/home/me/.bullpen")
+    assert settings_from(env, home="~/.claude").home == Path("/home/me/.claude")
+
+
 def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_from({"HOME": "/home/me"}, home="~/x").home == Path("/home/me/x")
     monkeypatch.setenv("HOME", "/home/you")

@@ -86,6 +86,10 @@ class Identity(Protocol):
     def leave(self, reason: str) -> None:
         """End this agent after its turn: it agreed to shut down."""
 
+    @property
+    def leaving(self) -> str | None:
+        """Why it ends after its turn, if it does; a driver then ends the turn at once."""
+
 
 class Mailroom(Protocol):
     """The mail of an agent."""

@@ -34,6 +34,7 @@ that it is done, and its dependencies (addBlockedBy).
 - Start only the teammates you need, with {spawn}. Give each a name and a prompt with all it \
 needs to know: teammates do not see this conversation.
 - Give different files to different teammates.
+- Write to the member it concerns: a broadcast costs a turn of every teammate.
 - Then end your turn. Their reports wake you.
 - Check what they report before you rely on it.
 - When every task is done and everything works together, call Finish with a summary."""

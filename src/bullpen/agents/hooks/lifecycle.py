@@ -22,6 +22,7 @@ from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
+from bullpen.team.commit import new_id
 from bullpen.team.lookup import owner_of
 
 ANY_ROLE = "general-purpose"
@@ -48,6 +49,8 @@ class AgentHooks:
         # How often in a row each thing was refused, and which of them the lead was told about.
         self._refusals: dict[tuple[str, str], int] = {}
         self._opened: set[tuple[str, str]] = set()
+        # The keys of letters to the lead that may not be stored yet.
+        self._letters: dict[tuple[str, str], str] = {}
         self._given_back: set[str] = set()
         self._to_give_back: list[str] = []
         # Texts of hooks before a call, to be added to its result.
@@ -274,7 +277,8 @@ class AgentHooks:
         task_id = str(call.input.get("taskId", "")).strip().removeprefix("#")
         if call.tool != "TaskUpdate" or task_id not in self._given_back:
             return None
-        claims = call.input.get("status") == "in_progress"
+        # Completing a pending task claims it.
+        claims = call.input.get("status") in ("in_progress", "completed")
         if not claims and call.input.get("owner") != self._desk.agent:
             return None
         task = await self._desk.team.tasks.get(task_id)
@@ -290,15 +294,19 @@ class AgentHooks:
         if refusals < self._hooks.breaker:
             return False
         if thing not in self._opened:
-            self._opened.add(thing)
             self._desk.record("trouble", text=f"A hook {what}, {refusals} times in a row: {why}")
             if not self._desk.is_lead:
+                # If it cannot be stored, the hook is asked again and this letter is sent then.
+                key = self._letters.setdefault(thing, new_id())
                 await self._desk.team.mailbox.send(
                     LEAD,
                     f"A hook {what}, {refusals} times in a row. {then}\n\nIt said: {why}",
                     sender=self._desk.agent,
                     summary=f"A hook refused {refusals} times",
+                    key=key,
                 )
+                self._letters.pop(thing)
+            self._opened.add(thing)
         return True
 
     def _passed(self, thing: tuple[str, str]) -> None:

@@ -40,7 +40,8 @@ def briefing_text(snapshot: Snapshot, agent: str) -> str:
     others = [task for task in snapshot.tasks if task not in own and not is_done(task)]
     done = sum(is_done(task) for task in snapshot.tasks)
     if snapshot.tasks:
-        lines.append(f"Other open tasks ({done} of {len(snapshot.tasks)} tasks are done):")
+        count = f"({done} of {len(snapshot.tasks)} tasks are done)"
+        lines.append(f"Other open tasks {count}:" if others else f"No other open tasks {count}.")
         lines += _bounded((_task(task, team.name) for task in others), _TASKS_MAX, "tasks")
     if mine is not None and mine.unread:
         lines.append(f"Unread messages for you: {mine.unread}.")

@@ -6,13 +6,16 @@ The loop, the desk, the hooks and the owner of the process share one instance.
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import anyio
 
 from bullpen.protocol.agent import End, Failure
 from bullpen.team.budget.rules import OverBudget, Reached
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,10 @@ class RunnerControl:
         self._scope: anyio.CancelScope | None = None
         self._woken = anyio.Event()
 
-    def end(self, ended: Ended) -> None:
-        """End after the turn. The first reason for the end is kept."""
+    def end(self, ended: Ended) -> Ended:
+        """End after the turn. The first reason for the end is kept, and returned."""
         self.ended = self.ended or ended
+        return self.ended
 
     def stop(self, end: End, cause: str) -> None:
         """End at once, even during a turn."""
@@ -67,6 +71,16 @@ class RunnerControl:
     def over(self) -> None:
         """End the scope of a turn."""
         self._scope = None
+
+    async def interruptible(self, run: Callable[[], Awaitable[T]]) -> T | None:
+        """Do something between turns; None if an order interrupts it."""
+        try:
+            with self.begin():
+                return await run()
+        finally:
+            self.over()
+        self.take_interruption()
+        return None
 
     def interrupt(self, why: Interruption) -> None:
         """Interrupt the turn, if there is one, and wake the loop."""

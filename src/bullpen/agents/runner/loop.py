@@ -26,7 +26,13 @@ from bullpen.agents.runner.lead_lease import LeadHold
 from bullpen.agents.runner.orders import Orders
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.runner.record_end import END_S, end_if_gone, record_end, unless_gone
-from bullpen.agents.runner.turn_end import TurnEnd, idle_notice, last_turn, written_to_peers
+from bullpen.agents.runner.turn_end import (
+    Resting,
+    TurnEnd,
+    idle_notice,
+    last_turn,
+    written_to_peers,
+)
 from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
@@ -75,6 +81,7 @@ class Runner:
         self._reasons: list[str] = []
         # The end of the last turn, until every part of it is stored.
         self._pending: TurnEnd | None = None
+        self._resting = Resting(desk)
         # How many times in a row the store could not be used.
         self._troubles = 0
         self._failures = 0
@@ -97,10 +104,9 @@ class Runner:
                 group.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             # The agent has to go; record that first.
+            ended = self._control.end(Ended("stopped", "its process was told to stop"))
             with anyio.CancelScope(shield=True):
-                await self._conclude(
-                    self._control.ended or Ended("stopped", "its process was told to stop")
-                )
+                await self._conclude(ended)
             raise
         return await self._conclude(self._control.ended or Ended("finished"))
 
@@ -153,7 +159,7 @@ class Runner:
         while self._control.ended is None:
             try:
                 if not began:
-                    await self._hooked(self._desk.hooks.started)
+                    await self._control.interruptible(self._desk.hooks.started)
                     began = True
                 if self._pending is not None:
                     # No turn begins before the last one is over for everybody.
@@ -291,7 +297,7 @@ class Runner:
             ids=given.ids,
             failure=None if failure is None else desk.redacted(failure),
             interrupted=interrupted,
-            peers=written_to_peers(desk.wrote_to),
+            peers=self._resting.peers_with(written_to_peers(desk.wrote_to)),
         )
         self._pending = end
         desk.record("end", **end.row())
@@ -346,11 +352,15 @@ class Runner:
         try:
             # A successful turn means that its requests succeeded.
             await desk.seen_for_sure(end.ids if end.succeeded else ())
+            reached = self._duties.until_done and await self._team.agents.result() is not None
+            goes_on = self._control.ended is None and desk.leaving is None and not reached
+            if goes_on:
+                await self._resting.ask(end)
+            held = goes_on and self._resting.refused(end) is not None
             idle = None
-            if end.interrupted is None and not desk.is_lead:
+            if end.interrupted is None and not desk.is_lead and not held:
                 idle = await idle_notice(desk, end, now_ms=self._clock())
             await desk.spending.end_turn(end.number, idle)
-            reached = self._duties.until_done and await self._team.agents.result() is not None
             over = desk.spending.over
             if over is not None and over.reached.scope == "task":
                 await self._duties.give_back_over_budget(over)
@@ -364,16 +374,17 @@ class Runner:
             self._control.end(Ended("finished", desk.leaving))
         elif reached:
             self._control.end(Ended("finished", "the goal is reached"))
-        await self._go_on_after(end)
+        self._go_on_after(end)
 
-    async def _go_on_after(self, end: TurnEnd) -> None:
+    def _go_on_after(self, end: TurnEnd) -> None:
         """Rest after a turn, or wait for the next attempt if it failed."""
         desk = self._desk
         if end.failure is None:
             self._failures = 0
             self._duties.turn_ended(interrupted=end.interrupted is not None)
-            if end.succeeded and self._control.ended is None and not end.late:
-                await self._may_rest(end.text)
+            why = self._resting.refused(end)
+            if why is not None and self._control.ended is None:
+                desk.notes.append(why)
             if not self._orders.paused:
                 self._rest()
             return
@@ -386,24 +397,6 @@ class Runner:
         delay = self._pace.retry_s * 2 ** (self._failures - 1)
         self._not_before = anyio.current_time() + delay
         desk.enter("waiting", f"trying again in {delay:.0f} s: {end.failure}")
-
-    async def _may_rest(self, text: str) -> None:
-        """Ask the hooks. If one refuses, its reason starts another turn."""
-        desk = self._desk
-        waits = bool(desk.planning.waits_for or desk.wrote_to or desk.timers)
-        why = await self._hooked(lambda: desk.hooks.turn_over(text, waiting=waits))
-        if why is not None:
-            desk.notes.append(why)
-
-    async def _hooked(self, run: Callable[[], Awaitable[T]]) -> T | None:
-        """Run hooks between turns; None if an order interrupts them."""
-        try:
-            with self._control.begin():
-                return await run()
-        finally:
-            self._control.over()
-        self._control.take_interruption()
-        return None
 
     def _rest(self) -> None:
         """Show that it is idle, or that it waits for an answer to its plan."""

@@ -108,6 +108,44 @@ def written_to_peers(wrote_to: Mapping[str, str]) -> str | None:
     return "; ".join(f"[to {to}] {what}" for to, what in wrote_to.items() if to != LEAD) or None
 
 
+class Resting:
+    """Whether an agent may rest after a turn. Its hooks are asked once, before the lead is told.
+
+    A teammate that has to go on is not idle: the lead hears of it after the turn that it may rest
+    after. If it ends instead, its report is told all the same.
+    """
+
+    def __init__(self, desk: RunnerDesk) -> None:
+        self._desk = desk
+        self._asked = 0
+        self._refused: str | None = None
+        # What it wrote to others in turns that the lead was not told about.
+        self._untold: str | None = None
+
+    async def ask(self, end: TurnEnd) -> None:
+        """Ask the hooks, unless the turn failed or its process is gone.
+
+        Raises Unavailable if the store could not be used; then ask again later.
+        """
+        desk = self._desk
+        if not end.succeeded or end.late or end.number == self._asked:
+            return
+        waits = bool(desk.planning.waits_for or desk.wrote_to or desk.timers)
+        why = await desk.control.interruptible(
+            lambda: desk.hooks.turn_over(end.text, waiting=waits)
+        )
+        self._asked, self._refused = end.number, why
+        self._untold = None if why is None else end.peers
+
+    def refused(self, end: TurnEnd) -> str | None:
+        """Why it has to go on after this turn; None if it may rest."""
+        return self._refused if end.number == self._asked else None
+
+    def peers_with(self, written: str | None) -> str | None:
+        """What the lead has to be told of messages to others: these, and those of held turns."""
+        return "; ".join(words for words in (self._untold, written) if words) or None
+
+
 async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNotification:
     """How the turn ended, the last words, and which members it wrote to."""
     more = any(entry.state == "stored" for entry in await desk.unread())

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -244,10 +244,13 @@ class Supervisor:
             if await self._gone(name, agent.nonce, _POLL_S * 4):
                 end = "finished"
                 break
+        agreed = (await self._team.approvals.get(request.id)).state == "approved"
         if agent.spec.is_guest and end == "finished":
             await self._backends.end(name, agent.process, agent.nonce, grace_s=processes.END_S)
             return Stopped(name, True, end)
-        return await self.stop(name, by=by, reason=reason, end=end)
+        stopped = await self.stop(name, by=by, reason=reason, end=end)
+        # One that agreed ran when it was asked, and ended before it could be stopped.
+        return replace(stopped, was_alive=stopped.was_alive or agreed)
 
     async def stop_all(
         self, *, by: str, grace_s: float = 5.0, end: End = "stopped", reason: str | None = None

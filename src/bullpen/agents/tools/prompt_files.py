@@ -51,23 +51,29 @@ class PromptFiles:
         spec: AgentSpec,
         *,
         user_home: str | None = None,
+        claude_home: str | None = None,
         redact: Callable[[str], str] = without_tokens,
     ) -> None:
         self._home = os.path.realpath(user_home or os.path.expanduser("~"))
         self.root = project_root(spec.cwd, self._home)
+        # The rules that the user has for all projects.
+        self.user_rules = Path(claude_home or Path(self._home, ".claude"), "CLAUDE.md")
         self.taken: dict[str, PromptFile] = {}
         # The path of each file that was left out, and why.
         self.left_out: dict[str, str] = {}
         self._rights = reading_rights(spec, self._home, self.root)
         self._redact = redact
 
-    def read(self, path: Path) -> PromptFile | None:
-        """The file, or None if it does not exist, was read before or is left out."""
+    def read(self, path: Path, *, of_user: bool = False) -> PromptFile | None:
+        """The file, or None if it does not exist, was read before or is left out.
+
+        One `of_user`, not of the project, may lie anywhere; only a rule leaves it out.
+        """
         try:
             real = look_up(str(path), self.root)
             if not os.path.lexists(real) or real in self.taken:
                 return None
-            why = self._refusal(str(path), real)
+            why = self._refusal(str(path), real, of_user=of_user)
             raw = read_regular(real, FILE_BYTES_MAX) if why is None else b""
         except (BullpenError, OSError) as error:
             why, raw = _words(error), b""
@@ -89,9 +95,12 @@ class PromptFiles:
             return Path(self._home, path[2:])
         return folder / path
 
-    def _refusal(self, path: str, real: str) -> str | None:
+    def _refusal(self, path: str, real: str, *, of_user: bool) -> str | None:
         if len(self.taken) >= FILES_MAX:
             return f"a prompt has at most {FILES_MAX} files"
+        if of_user:
+            ruling = decide(Call("Read", {"file_path": path}, "read", real=real), self._rights)
+            return None if ruling.effect == "allow" or ruling.rule is None else ruling.why
         return unreadable_for(path, real, self._rights, self.root)
 
 

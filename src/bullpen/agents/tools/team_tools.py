@@ -269,7 +269,7 @@ def _verdict(request: Request, approve: bool) -> str:
     ends = request.kind == "shutdown" and approve
     return (
         f"{'Approved' if approve else 'Rejected'}: the answer is stored in {request.sender}'s inbox"
-        f"{'. You will be stopped at the end of this turn' if ends else ''}"
+        f"{'. You stop now: do nothing else' if ends else ''}"
     )
 
 

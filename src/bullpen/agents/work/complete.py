@@ -78,6 +78,9 @@ class Proving:
     ) -> Done:
         """Complete a task if its checks pass and no hook refuses. Records the results.
 
+        A pending task that the member could claim is claimed with its completion. If that is
+        refused, it stays as it was.
+
         Raises Refused (checks_failed with the output, hook_refused, as `tasks.done` does, or if the
         work cannot be merged), or Unavailable if the work could not be handed in.
         """
@@ -91,8 +94,9 @@ class Proving:
         why = None if failed else await self.gate(task)
         if not failed and why is None:
             return await self._done(task, found, report)
-        # Raises if the task has another owner by now; the results are then dropped.
-        await self._record(task_id, found, attempt)
+        if not await self._is_unclaimed(task_id, attempt):
+            # Raises if the task has another owner by now; the results are then dropped.
+            await self._record(task_id, found, attempt)
         if failed:
             raise refusal(task, failed)
         raise Refused(
@@ -107,7 +111,7 @@ class Proving:
         try:
             handed = None if self.work is None else await self.work.hand_in(task)
         except BullpenError:
-            # Work that waits for a person may have no owner any more.
+            # Work that waits for a person may have no owner, and a pending task has none yet.
             with suppress(Refused):
                 await self._record(task.id, found, attempt)
             raise
@@ -128,6 +132,11 @@ class Proving:
         )
         committed = () if handed is None else tuple(handed.committed)
         return Completed(done.task, done.unblocked, committed)
+
+    async def _is_unclaimed(self, task_id: str, attempt: int) -> bool:
+        """Whether the attempt would begin with its completion; then no results are kept."""
+        task = await self.team.tasks.get(task_id)
+        return task.status == "pending" and task.facts.attempt < attempt
 
     async def _was_done(self, task_id: str, attempt: int) -> Done | None:
         """The task if this attempt has completed it, whatever the store said."""

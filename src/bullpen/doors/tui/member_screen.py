@@ -170,7 +170,7 @@ def _facts(card: MemberCard, look: TeamLook, terminal: TerminalText) -> Text:
         about.append(f"context {card.context:.0%}")
     about += [agent_words.used(card.usage), f"{card.unread or 0} unread"]
     line.append_text(styled("\n" + ", ".join(about), "muted"))
-    subjects = {task.id: task.subject for task in look.scene.tasks}
+    subjects = {task.id: task.activity or task.subject for task in look.scene.tasks}
     for task in card.tasks[:3]:
         line.append_text(styled(f"\n#{task} {terminal.fit(subjects.get(task, ''), 200)}"))
     line.no_wrap = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bullpen.protocol import names
@@ -25,7 +25,7 @@ from bullpen.team.lead_rules import refuse_strangers
 from bullpen.team.lookup import member_of
 from bullpen.team.mail.operations import first_message, notice
 from bullpen.team.operation import operation
-from bullpen.team.roster import leaving, new_member
+from bullpen.team.roster import farewell, leaving, new_member, tasks_left
 from bullpen.team.tasks import rules
 
 
@@ -89,6 +89,8 @@ class Agents(Turns):
             if lead or in_place:
                 row = member_of(team, name)
                 agent = agent_rules.succeeding(team, row, agent)
+                # The entry of a member that another program added names that program's choice.
+                row = row.evolve(model=spec.model) if lead else row
             else:
                 row = new_member(team, name, spec, now_ms=now)
             row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)
@@ -123,7 +125,7 @@ class Agents(Turns):
             agent = agent_rules.relaunched(
                 view.team, member, by=by, nonce=nonce, expect=expect, now_ms=now
             )
-            row = member.evolve(bullpen=agent.raw, is_active=False)
+            row = agent_rules.in_roster(member, agent, is_active=False)
             return Registration(row, agent, fresh=True), [PutMember(row)]
 
         return await self._settle(decide, by=by, op="agent.resume")
@@ -144,7 +146,8 @@ class Agents(Turns):
             if agent.launch == 1 and not member.is_lead:
                 return None, [*leaving(view.team, member), *tasks]
             ended = agent_rules.ended(agent, "failed", cause, now)
-            return None, [PutMember(member.evolve(bullpen=ended.raw, is_active=False)), *tasks]
+            row = agent_rules.in_roster(member, ended, is_active=False)
+            return None, [PutMember(row), *tasks]
 
         await self._settle(decide, by=by, op="agent.withdraw")
 
@@ -166,7 +169,7 @@ class Agents(Turns):
             after = agent.evolve(process=place.raw)
             if after == agent:
                 return after, []
-            return after, [PutMember(member.evolve(bullpen=after.raw))]
+            return after, [PutMember(agent_rules.in_roster(member, after))]
 
         return await self._settle(decide, by=name, op="agent.placed")
 
@@ -183,7 +186,7 @@ class Agents(Turns):
             known = {} if agent.process is None else agent.process.raw
             merged = {**known, **place.raw}
             after = agent.evolve(phase="running", since_ms=now, process=merged, prompt_id=None)
-            changes: list[Change] = [PutMember(member.evolve(bullpen=after.raw))]
+            changes: list[Change] = [PutMember(agent_rules.in_roster(member, after))]
             message = first_message(agent, name, team=view.team, now_ms=now)
             if message is not None:
                 changes.append(Deliver(name, message))
@@ -220,8 +223,9 @@ class Agents(Turns):
         """Record that a launch ended. Its unfinished tasks go back to pending as new attempts.
 
         A suspended agent keeps its tasks and continues them later. A guest leaves the team. If the
-        agent failed, was lost or reached a limit for the first time (`reached`), the lead is told
-        in the same commit. Returns None if the launch was replaced or had already ended.
+        agent failed, was lost or reached a limit for the first time (`reached`), or had unfinished
+        tasks, the lead is told in the same commit. Returns None if the launch was replaced or had
+        already ended.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -239,23 +243,22 @@ class Agents(Turns):
             keeps = how == "suspended"
             reason = f"{name} {how}: {why}"
             tasks = [] if keeps else rules.released_from(view, name, reason=reason)
-            row, guest = member.evolve(is_active=False, bullpen=after.raw), agent.spec.is_guest
+            row, guest = agent_rules.in_roster(member, after, is_active=False), agent.spec.is_guest
             left = leaving(view.team, row) if guest and not keeps else None
             changes: list[Change] = left or [PutMember(row)]
             changes += (PutTask(task) for task in tasks)
             # If it was never ready, the caller of spawn gets the error instead.
-            told = (agent.phase == "running" or guest) and not member.is_lead
-            if (how in ("failed", "lost") or news) and told:
-                payload = IdleNotification.new(
-                    sender=name,
-                    timestamp=iso(now),
-                    idle_reason="failed",
-                    failure_reason=f"{name} is {how}: {why}",
+            if (agent.phase == "running" or guest) and not member.is_lead:
+                failed = how in ("failed", "lost") or news
+                told = _failure if failed else farewell
+                changes += told(
+                    view.team,
+                    name,
+                    f"{how}: {why}",
+                    tasks,
+                    message_id=message_id,
+                    now_ms=now,
                 )
-                message = notice(
-                    payload, team=view.team, sender=name, message_id=message_id, now_ms=now
-                )
-                changes.append(Deliver(LEAD, message, fresh=True))
             return Ending(after, tuple(tasks)), changes
 
         return await self._settle(decide, by=by, op="agent.end")
@@ -399,3 +402,24 @@ class Agents(Turns):
     async def result(self) -> Finished | None:
         """Return how the lead finished, if it did."""
         return (await self.config()).facts.finished
+
+
+def _failure(
+    team: TeamConfig,
+    name: str,
+    how: str,
+    left: Sequence[Task],
+    *,
+    message_id: str,
+    now_ms: int,
+) -> list[Change]:
+    """Return the message that tells the lead how an agent failed, and which tasks it left."""
+    words = f"{name} is {how}"
+    payload = IdleNotification.new(
+        sender=name,
+        timestamp=iso(now_ms),
+        idle_reason="failed",
+        failure_reason=f"{words.rstrip('.')}. {tasks_left(left)}" if left else words,
+    )
+    message = notice(payload, team=team, sender=name, message_id=message_id, now_ms=now_ms)
+    return [Deliver(LEAD, message, fresh=True)]

@@ -11,7 +11,7 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Failure
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import Finished, LeadLease, Member, TeamConfig, TeamFacts
+from bullpen.protocol.team import IN_PROCESS, Finished, LeadLease, Member, TeamConfig, TeamFacts
 from bullpen.team import lead_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.lookup import leads, listed, member_of, owner_of
@@ -294,6 +294,25 @@ def ended(
         failure=failure,
         since_ms=now_ms,
     )
+
+
+def in_roster(member: Member, agent: AgentFacts, **fields: Any) -> Member:
+    """Return a member's entry with an agent's facts, and with the pane that they name.
+
+    The entry of the lead never names a pane. That of a guest names the one that the program whose
+    team it is gave it.
+    """
+    if not member.is_lead and not agent.spec.is_guest:
+        fields["tmux_pane_id"] = _pane(agent)
+    return member.evolve(bullpen=agent.raw, **fields)
+
+
+def _pane(agent: AgentFacts) -> str:
+    """Return where an agent runs as Claude Code writes it: its pane, `in-process`, or nothing."""
+    process = None if agent.phase == "ended" else agent.process
+    if process is None:
+        return ""
+    return IN_PROCESS if process.backend == IN_PROCESS else process.pane or ""
 
 
 def check_finish(team: TeamConfig, tasks: Iterable[Task], *, by: str, override: str | None) -> None:

@@ -66,3 +66,17 @@ def mode_after_plan(agent: AgentFacts) -> Mode:
     """Return the widest mode that an agent can get when its plan is approved."""
     start = agent.spec.start_mode
     return agent.spec.policy.after_plan if start == "plan" else start
+
+
+def mode_given(agent: AgentFacts, asked: str | None) -> Mode:
+    """Return the mode that an approval of its plan gives an agent.
+
+    It is the mode the answer asks for, or without one the widest that its spawn allows; never a
+    wider one.
+    """
+    widest = mode_after_plan(agent)
+    match asked:
+        case "default" | "acceptEdits" | "bypassPermissions" | "delegate" | "dontAsk" as mode:
+            return widest if wider_mode(mode, widest) else mode
+        case _:
+            return widest

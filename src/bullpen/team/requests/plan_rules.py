@@ -16,7 +16,7 @@ from bullpen.protocol.policy import Mode, Plan, Standing
 from bullpen.protocol.request import Request
 from bullpen.store.contract import View
 from bullpen.team.requests import rules as request_rules
-from bullpen.team.requests.mode_rules import mode_after_plan, wider_mode
+from bullpen.team.requests.mode_rules import mode_given
 
 Answer = Literal["none", "waiting", "approved", "rejected"]
 
@@ -74,7 +74,7 @@ def settled(agent: AgentFacts, request: Request | None) -> tuple[PlanStatus, Age
         words = (request.answer or {}).get("feedback") if request is not None else None
         after = _standing(agent, cleared)
         return PlanStatus("rejected", after.mode, request, words), after
-    mode = _mode_of(request, agent)
+    mode = mode_given(agent, (request.answer or {}).get("permissionMode"))
     after = _standing(agent, cleared.evolve(mode=mode))
     words = (request.answer or {}).get("feedback")
     return PlanStatus("approved", mode, request, words), after
@@ -97,13 +97,3 @@ def _approves(request: Request, plan: Plan) -> bool:
         and request.voice is not None
         and request_rules.may_answer(request, request.voice)
     )
-
-
-def _mode_of(request: Request, agent: AgentFacts) -> Mode:
-    """Return the mode that the answer gives, never wider than the mode at spawn allows."""
-    widest = mode_after_plan(agent)
-    match (request.answer or {}).get("permissionMode"):
-        case "default" | "acceptEdits" | "bypassPermissions" | "delegate" | "dontAsk" as mode:
-            return widest if wider_mode(mode, widest) else mode
-        case _:
-            return widest

@@ -22,11 +22,11 @@ from bullpen.protocol.payloads import (
     ShutdownRejected,
     ShutdownRequest,
 )
-from bullpen.protocol.policy import MODES
+from bullpen.protocol.policy import DEFAULT_MODE, MODES
 from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads, member_of
-from bullpen.team.requests.mode_rules import mode_after_plan, wider_mode
+from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_mode
 
 YES_HOLDS_MS = 3_600_000
 """How long an unused approval is valid. The asker may have to be restarted first."""
@@ -380,9 +380,21 @@ def verdict(request: Request, team: TeamConfig) -> Payload:
         approved=approved,
         feedback=answer.get("feedback"),
         timestamp=timestamp,
-        permission_mode=answer.get("permissionMode", "default") if approved else None,
+        permission_mode=_granted_mode(request, team) if approved else None,
         plan_digest=request.digest if approved else None,
     )
+
+
+def _granted_mode(request: Request, team: TeamConfig) -> str:
+    """Return the mode that an approved plan gives its author.
+
+    A member that Bullpen does not run takes its mode from the answer: the one asked for, else
+    Claude Code's default.
+    """
+    asked = (request.answer or {}).get("permissionMode")
+    member = team.member(request.sender)
+    agent = member.agent if member is not None else None
+    return (asked or DEFAULT_MODE) if agent is None else mode_given(agent, asked)
 
 
 def _shutdown_verdict(

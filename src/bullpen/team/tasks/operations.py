@@ -185,14 +185,16 @@ class Tasks(TeamPart):
     ) -> Done:
         """Complete a task, and return the tasks that this unblocked.
 
+        A pending task that `by` could claim is claimed and completed in one commit.
+
         `found` is what its checks just found in that attempt; it is recorded too. `work` goes to
         the merge queue, and tasks that depend on this one stay blocked until it is merged.
 
         Raises:
-            Refused: plan_mode, already_resolved, stale_attempt, not_claimed, not_owner or
-                checks_missing.
+            Refused: plan_mode, already_resolved, stale_attempt, not_claimed, as `claim` does,
+                not_owner or checks_missing.
         """
-        now = 0 if work is None else self._clock()
+        now = self._clock()
 
         def decide(view: View) -> tuple[Done, list[Change]]:
             done = rules.done(
@@ -440,14 +442,18 @@ class Tasks(TeamPart):
     ) -> Task:
         """Return the task if `by` could complete it now, apart from its checks.
 
+        A pending task is returned as `done` would claim it; nothing is stored.
+
         Raises:
             Refused: as `done` does, except for the checks.
         """
-        return await self._put(
-            lambda view: rules.provable(view, task_id, by=by, voice=voice, attempt=attempt),
-            by=by,
-            op="task.check",
-        )
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = rules.provable(view, task_id, by=by, voice=voice, attempt=attempt, now_ms=now)
+            return task, []
+
+        return await self._settle(decide, by=by, op="task.check")
 
     @operation
     async def record_checks(

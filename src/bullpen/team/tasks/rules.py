@@ -243,23 +243,34 @@ def refuse_others(task: Task, who: Actor) -> None:
 
 
 def provable(
-    view: View, task_id: str, *, by: str, voice: Voice = "agent", attempt: int | None = None
+    view: View,
+    task_id: str,
+    *,
+    by: str,
+    voice: Voice = "agent",
+    attempt: int | None = None,
+    now_ms: int = 0,
 ) -> Task:
     """Return the task if `by` could complete it now, provided its checks pass.
 
+    A pending task is returned as claimed by `by`; `attempt` is then the one that the claim makes.
+    The lead may complete others' tasks, and pending tasks without an owner unclaimed.
+
     Raises:
-        Refused: plan_mode, already_resolved, stale_attempt, not_claimed or not_owner, checked in
-            this order. The lead may complete others' tasks, and pending tasks without an owner.
+        Refused: plan_mode, already_resolved, stale_attempt, not_claimed for a task that was taken
+            away from `by`, anything `claim` refuses, or not_owner, checked in this order.
     """
     refuse_planning(view.team, by, voice)
     who = Actor.of(view.team, by)
     task = task_of(view, task_id)
     if check_rules.is_done(task) or check_rules.is_queued(task):
         raise resolved(task)
+    if task.status == "pending" and not (who.lead and not task.owner):
+        if attempt == task.facts.attempt:
+            raise not_claimed(task)
+        task = claim(view, task_id, by=by, now_ms=now_ms)
     if attempt is not None:
         _refuse_stale(task, attempt)
-    if task.status == "pending" and not (who.lead and not task.owner):
-        raise not_claimed(task)
     refuse_others(task, who)
     return task
 
@@ -283,7 +294,7 @@ def done(
     Raises:
         Refused: anything `provable` refuses, or checks_missing.
     """
-    task = provable(view, task_id, by=by, voice=voice, attempt=attempt)
+    task = provable(view, task_id, by=by, voice=voice, attempt=attempt, now_ms=now_ms)
     task = check_rules.with_results(task, found)
     _refuse_unproven(task, report)
     if work is not None:
@@ -302,7 +313,7 @@ def forced(
     Raises:
         Refused: anything `provable` refuses, or not_a_person.
     """
-    task = provable(view, task_id, by=by, voice=voice).with_facts(merge=None)
+    task = provable(view, task_id, by=by, voice=voice, now_ms=now_ms).with_facts(merge=None)
     check_rules.refuse_force(reason, voice=voice)
     word = Forced.new(by=by, reason=reason, at_ms=now_ms)
     return _done(view, task.with_facts(forced=word.raw), report)

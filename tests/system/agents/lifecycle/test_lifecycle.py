@@ -128,7 +128,7 @@ class TestStopping:
         """
         await place.spawn("alice", script)
         stopped = await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=60)
-        assert (stopped.was_alive, stopped.end) == (False, "finished")
+        assert (stopped.was_alive, stopped.end) == (True, "finished")
         assert place.processes() == []
 
     async def test_one_that_does_not_answer_is_stopped_at_the_deadline(self, place: Place) -> None:

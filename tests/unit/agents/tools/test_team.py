@@ -131,7 +131,7 @@ async def test_a_shutdown_is_asked_for_refused_and_agreed_to(
     assert ann.desk.left == []
     second = json.loads(await lead.ok("SendMessage", **ask))["request_id"]
     text = await ann.ok("SendMessage", **answer(second, True, ""))
-    assert "You will be stopped at the end of this turn" in text
+    assert "You stop now" in text
     (reason,) = ann.desk.left
     assert LEAD in reason
     assert (await team.approvals.get(second)).state == "approved"

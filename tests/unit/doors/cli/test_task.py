@@ -186,6 +186,13 @@ def test_a_report_completes_a_task_that_needs_one(
     assert "Report:\n  Done\n" in ok("task", "show", "4")
 
 
+def test_a_task_in_progress_shows_what_is_being_done(ok: Callable[..., str], team: str) -> None:
+    ok("task", "add", "Ship", "--active-form", "Shipping")
+    assert "Shipping" not in ok("task", "show", "4")
+    ok("task", "claim", "4", "--as", "bob")
+    assert "doing:" in ok("task", "show", "4") and "Shipping" in ok("task", "show", "4")
+
+
 def test_release_assign_edit_depend_and_delete_say_what_they_did(
     ok: Callable[..., str], team: str
 ) -> None:

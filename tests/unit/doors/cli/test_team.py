@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from bullpen.protocol.presence import Presence
 from bullpen.store.files.store import FileStore
@@ -23,6 +24,15 @@ def test_creating_a_team_says_what_to_try_next(run: Callable[..., Any]) -> None:
         "  bullpen member add alice -t alpha",
         "  bullpen task add 'First task' -t alpha",
     ]
+
+
+def test_a_team_that_nobody_named_is_named_by_the_time(
+    as_json: Callable[..., Any], run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bullpen.doors.cli.teams.team.now_ms", lambda: 1_794_696_431_000)
+    made = run("team", "create").stdout.splitlines()[0]
+    assert made == "Created team team-20261114-224711. Try next:"
+    assert as_json("team", "create")["name"] == "team-20261114-224711-2"
 
 
 def test_what_to_try_next_names_the_home_that_was_named(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bullpen.errors import Invalid, NotFound, Refused
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.changes import Change, Deliver, PutMember, PutRequest
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.policy import Policy
 from bullpen.protocol.request import Request
 from bullpen.store.contract import View
 from bullpen.store.memory import MemoryStore
@@ -151,6 +154,28 @@ async def test_an_approved_plan_names_its_digest_and_the_mode_after_it(
         f'"timestamp":"{ISO}","permissionMode":"{mode or "default"}",'
         f'"planDigest":"{request.digest}"}}'
     )
+
+
+@pytest.mark.parametrize(
+    ("after_plan", "asked", "given"),
+    [
+        ("acceptEdits", None, "acceptEdits"),
+        ("bypassPermissions", None, "bypassPermissions"),
+        ("acceptEdits", "default", "default"),
+        ("dontAsk", None, "dontAsk"),
+    ],
+)
+async def test_an_approved_plan_of_an_agent_names_the_mode_that_it_gets(
+    team: Team, after_plan: str, asked: str | None, given: str
+) -> None:
+    policy = Policy.new(after_plan=after_plan)
+    spec = AgentSpec.new(driver="d", backend="b", cwd="/", mode="plan", policy=policy.raw)
+    await team.agents.register("planner", spec, by=LEAD, nonce="n-1")
+    request = await team.approvals.ask_plan("# Plan", by="planner")
+    await team.approvals.answer(request.id, approve=True, by=LEAD, permission_mode=asked)
+    told = json.loads((await last_message(team, "planner"))[1])
+    status = await team.plans.settle("planner", nonce="n-1")
+    assert (told["permissionMode"], status.mode) == (given, given)
 
 
 async def test_a_rejected_plan_has_feedback_and_no_digest(team: Team) -> None:

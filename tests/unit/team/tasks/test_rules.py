@@ -57,13 +57,52 @@ def test_the_lead_may_complete_a_pending_task_that_is_nobodys(
     assert done.task.metadata is None
 
 
-@pytest.mark.parametrize(("owner", "by"), [(None, "alice"), ("alice", "alice"), ("alice", LEAD)])
-def test_a_pending_task_cannot_be_completed_otherwise(
-    make_board: MakeBoard, make_task: MakeTask, owner: str | None, by: str
+@pytest.mark.parametrize("owner", [None, "alice"])
+def test_completing_a_pending_task_claims_it(
+    make_board: MakeBoard, make_task: MakeTask, owner: str | None
+) -> None:
+    before = make_task("1", owner=owner).with_facts(attempt=2)
+    task = rules.done(make_board(before), "1", by="alice", now_ms=NOW).task
+    assert (task.status, task.owner) == ("completed", "alice")
+    assert (task.facts.attempt, task.facts.claimed_ms) == (3, NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "by", "reason"),
+    [
+        ({"owner": "bob"}, "alice", "already_claimed"),
+        ({"owner": "alice"}, LEAD, "already_claimed"),
+        ({"blocked_by": ["2"]}, "alice", "blocked"),
+        ({"metadata": {"bullpen": {"givenUp": "too hard"}}}, "alice", "given_up"),
+        ({"metadata": {"bullpen": {"needs": ["rust"]}}}, "alice", "not_capable"),
+        ({}, "bob", "agent_busy"),
+    ],
+)
+def test_a_pending_task_that_cannot_be_claimed_cannot_be_completed(
+    make_board: MakeBoard, make_task: MakeTask, fields: dict[str, Any], by: str, reason: str
+) -> None:
+    board = make_board(make_task("1", **fields), make_task("2"), claimed(make_task("3"), "bob"))
+    with pytest.raises(Refused) as error:
+        rules.done(board, "1", by=by)
+    assert refusal(error) == reason
+
+
+def test_a_task_that_was_taken_away_is_not_claimed_again_by_its_late_result(
+    make_board: MakeBoard, make_task: MakeTask
 ) -> None:
     with pytest.raises(Refused) as error:
-        rules.done(make_board(make_task("1", owner=owner)), "1", by=by)
+        rules.done(make_board(make_task("1").with_facts(attempt=1)), "1", by="alice", attempt=1)
     assert refusal(error) == "not_claimed"
+
+
+def test_the_checks_of_a_pending_task_count_for_the_attempt_that_completes_it(
+    make_board: MakeBoard, make_task: MakeTask
+) -> None:
+    board = make_board(make_task("1").with_facts(checks=[{"name": "report", "kind": "report"}]))
+    with pytest.raises(Refused) as error:
+        rules.done(board, "1", by="alice")
+    assert refusal(error) == "checks_missing"
+    assert rules.done(board, "1", by="alice", report="It works").task.facts.report == "It works"
 
 
 @pytest.mark.parametrize("owner", ["bob", None])

@@ -188,7 +188,7 @@ class AcpTurn:
                 words = []
             await self._saw(tuple(self._steered))
             self._steered.clear()
-            if not mail and not words:
+            if self._desk.leaving is not None or not (mail or words):
                 return
             self._reasons_left -= bool(words)
             self._waiting, self._untold, self._refused = [], [], False

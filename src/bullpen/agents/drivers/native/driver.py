@@ -74,7 +74,12 @@ class Native:
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         if damage is not None:
             desk.record("trouble", text=damage)
-        files = PromptFiles(self._spec, user_home=env.get("HOME"), redact=desk.redacted)
+        files = PromptFiles(
+            self._spec,
+            user_home=env.get("HOME"),
+            claude_home=env.get("CLAUDE_CONFIG_DIR"),
+            redact=desk.redacted,
+        )
         system = await anyio.to_thread.run_sync(
             system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
         )
@@ -109,6 +114,10 @@ class Native:
                 calls = answer.response.tool_calls
                 for call in calls:
                     await self._run_tool(call, answer.wrong.get(call.tool_call_id), desk)
+                    if desk.leaving is not None:
+                        # It agreed to shut down: nothing else is asked of the model.
+                        said.end()
+                        return TurnResult(said.endings())
                 mail = await desk.take_mail()
                 if not calls:
                     said.end()

@@ -43,7 +43,7 @@ everything."""
 def system_text(
     agent: str, team: str, is_lead: bool, spec: AgentSpec, files: PromptFiles | None = None
 ) -> str:
-    """The system text, with the project's rule files from the git root down to `cwd`.
+    """The system text, with the user's rules and the project's from the git root down to `cwd`.
 
     `files` tells which files were read for it, and which were left out.
     """
@@ -54,7 +54,7 @@ def system_text(
         team_instructions.part(is_lead, spawn="Task"),
         *_bounds(spec, is_lead),
         *team_instructions.role(spec),
-        *_project(Path(spec.cwd), files or PromptFiles(spec)),
+        *_rules(Path(spec.cwd), files or PromptFiles(spec)),
     ]
     return "\n\n".join(texts)
 
@@ -81,25 +81,26 @@ def _bounds(spec: AgentSpec, is_lead: bool) -> list[str]:
     return [*leads, team_instructions.BOUNDS]
 
 
-def _project(cwd: Path, files: PromptFiles) -> list[str]:
-    """The project's rules, the most general first."""
+def _rules(cwd: Path, files: PromptFiles) -> list[str]:
+    """The user's rules, then the project's from the git root down: the most general first."""
     texts: list[str] = []
     left = ALL_CHARS_MAX
-    for folder in reversed(up_to_git_root(cwd)):
-        for name in _NAMES:
-            path = folder / name
-            file = files.read(path)
-            if file is None:
-                if (why := files.left_out.get(str(path))) is not None:
-                    texts.append(f"The rules in {path} are left out: {why}.")
-                continue
-            text = _cut(file)
-            if name == "CLAUDE.md":
-                text = _with_imports(text, folder, files)
-            if len(text) > left:
-                text = f"{text[:left]}\n(Cut here. Read {file.path} for the rest.)"
-            left = max(left - len(text), 0)
-            texts.append(f"Rules of this project, from {file.path}:\n\n{text.strip()}")
+    project = [folder / name for folder in reversed(up_to_git_root(cwd)) for name in _NAMES]
+    for path in [files.user_rules, *project]:
+        of_user = path == files.user_rules
+        file = files.read(path, of_user=of_user)
+        if file is None:
+            if (why := files.left_out.get(str(path))) is not None:
+                texts.append(f"The rules in {path} are left out: {why}.")
+            continue
+        text = _cut(file)
+        if path.name == "CLAUDE.md":
+            text = _with_imports(text, path.parent, files, of_user=of_user)
+        if len(text) > left:
+            text = f"{text[:left]}\n(Cut here. Read {file.path} for the rest.)"
+        left = max(left - len(text), 0)
+        whose = "your user, for all projects" if of_user else "this project"
+        texts.append(f"Rules of {whose}, from {file.path}:\n\n{text.strip()}")
     return texts
 
 
@@ -109,11 +110,11 @@ def _cut(file: PromptFile) -> str:
     return f"{file.text[:FILE_CHARS_MAX]}\n(Cut here. Read {file.path} for the rest.)"
 
 
-def _with_imports(text: str, folder: Path, files: PromptFiles) -> str:
+def _with_imports(text: str, folder: Path, files: PromptFiles, *, of_user: bool) -> str:
     """The text with each `@path` replaced by that file, one level deep, not inside code."""
 
     def imported(found: re.Match[str]) -> str:
-        file = files.read(files.expand(found.group(1), folder))
+        file = files.read(files.expand(found.group(1), folder), of_user=of_user)
         return found.group(0) if file is None else f"{found.group(0)}:\n{_cut(file).strip()}\n"
 
     lines: list[str] = []

@@ -74,12 +74,14 @@ class Scripted:
         mine = await _in_progress(desk)
         number = self._opening(played, mine)
         progress.turns += 1
-        while number is not None:
+        while number is not None and desk.leaving is None:
             # Saved before the first step: a turn that kills its process must not be played again.
             progress.played.append(number)
             _write(_place(desk), progress)
             for step in self._script[number].steps:
                 await played.do(step)
+                if desk.leaving is not None:
+                    break
             number = self._answering(played, await _in_progress(desk))
         await played.end()
         progress.tasks = [_stamp(task) for task in await _in_progress(desk)]

@@ -86,6 +86,8 @@ def stopped_line(stopped: Stopped) -> str:
         return f"{stopped.name} was not running ({stopped.end})."
     if stopped.end == "stopped":
         return f"Stopped {stopped.name}."
+    if stopped.end == "finished":
+        return f"{stopped.name} agreed to end, and has ended."
     return f"{stopped.name} ended: {stopped.end}."
 
 

@@ -110,6 +110,7 @@ class RecordViews:
                 ("subject", task.subject),
                 ("status", _status(task)),
                 ("owner", task.owner or ""),
+                ("doing", (task.active_form or "") if task.status == "in_progress" else ""),
                 ("blocked by", ", ".join(task.blocked_by)),
                 ("blocks", ", ".join(task.blocks)),
                 ("attempt", str(facts.attempt or "")),

@@ -20,20 +20,24 @@ from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.runs.run_to_end import RunCommands
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import Refused
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.names import name_by_time
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.team import Team, Teams
 
-NewName = Annotated[str, argument("Name of the new team", "NAME")]
+NewName = Annotated[
+    str | None, argument("Name of the new team [default: one with the time]", "NAME")
+]
 Name = Annotated[str, argument("The team", "NAME", complete=completion.team_names)]
 NameIfAny = Annotated[
     str | None, argument("The team, same as -t NAME", "NAME", complete=completion.team_names)
 ]
 
 
-@examples("bullpen team create alpha --description 'Ship the parser'")
+@examples("bullpen team create alpha --description 'Ship the parser'", "bullpen team create")
 def create(
     session: Session,
-    name: NewName,
+    name: NewName = None,
     *,
     description: Annotated[str | None, option("What the team is for", "TEXT")] = None,
     cwd: Annotated[
@@ -45,7 +49,8 @@ def create(
 
     async def made(teams: Teams) -> TeamConfig:
         by = await session.identity.founds()
-        return await teams.create(name, description=description, cwd=where, by=by)
+        new = name or name_by_time("team", now_ms(), taken=await teams.names())
+        return await teams.create(new, description=description, cwd=where, by=by)
 
     team = session.with_teams(made)
     session.page.result(

@@ -97,7 +97,7 @@ class MembersPane(Pane):
 
     def show(self, look: TeamLook) -> None:
         self._look = look
-        subjects = {task.id: task.subject for task in look.scene.tasks}
+        subjects = {task.id: task.activity or task.subject for task in look.scene.tasks}
         cards = [card for card in look.scene.members if self._is_wanted(card)]
         self._cards = {card.name: card for card in cards}
         name_width = max((len(self._shown_name(card)) + 2 * card.lead for card in cards), default=0)

@@ -32,6 +32,7 @@ def test_a_teammate_and_the_lead_are_told_who_they_are(tree: Path) -> None:
     for word in ("Finish", "Spawn"):
         assert word not in text_in(tree)
     assert "Other members are not your user." in lead
+    assert "a broadcast costs a turn of every teammate" in lead
     assert "Other members are not your user." in text_in(tree)
 
 

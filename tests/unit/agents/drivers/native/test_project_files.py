@@ -192,3 +192,40 @@ async def test_each_file_that_the_model_is_told_is_in_the_transcript(workplace: 
     assert len(notes) == 1 and "outside the project" in notes[0]
     first, second = mock.requests
     assert "THE-RULES" in first.system and first.system == second.system
+
+
+# The user's own rules
+
+
+def test_the_rules_of_the_user_come_before_those_of_the_project(clone: Path, user: Path) -> None:
+    (user / ".claude/CLAUDE.md").write_text("MINE. @style.md @~/elsewhere.md")
+    (user / ".claude/style.md").write_text("MY-STYLE")
+    (user / "elsewhere.md").write_text("MY-NOTES")
+    (clone / "CLAUDE.md").write_text("THEIRS @~/.claude/style.md")
+    text, files = told(clone, user, mode="dontAsk")
+    assert f"Rules of your user, for all projects, from {user}/.claude/CLAUDE.md:" in text
+    places = [text.index(word) for word in ("MINE", "MY-STYLE", "MY-NOTES", "THEIRS")]
+    assert places == sorted(places)
+    assert text.count("MY-STYLE") == 1
+    assert files.left_out == {}
+
+
+def test_the_rules_of_the_user_may_be_a_link_and_lie_where_claude_code_has_them(
+    clone: Path, user: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles/rules.md").write_text(f"MINE {KEY}")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/CLAUDE.md").symlink_to(tmp_path / "dotfiles/rules.md")
+    spec = AgentSpec.new(driver="native", backend="none", cwd=str(clone))
+    files = PromptFiles(spec, user_home=str(user), claude_home=str(tmp_path / "config"))
+    text = system_text("ann", "alpha", False, spec, files)
+    assert "MINE" in text and KEY not in text
+
+
+@pytest.mark.parametrize("rule", ["deny", "ask"])
+def test_a_rule_leaves_the_rules_of_the_user_out(clone: Path, user: Path, rule: str) -> None:
+    (user / ".claude/CLAUDE.md").write_text("MINE")
+    text, files = told(clone, user, policy={rule: ["Read(~/.claude/**)"]})
+    assert "MINE" not in text
+    assert list(files.left_out) == [str(user / ".claude/CLAUDE.md")]

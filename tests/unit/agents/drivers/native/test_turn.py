@@ -88,6 +88,26 @@ async def test_the_system_text_names_the_agent_and_is_the_same_in_each_request(
     assert mock.requests[0].system == mock.requests[1].system
 
 
+@every_api
+async def test_an_agent_that_agreed_to_end_asks_its_model_nothing_more(
+    workplace: Workplace, model: str
+) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(model=model)
+    seen: list[str] = []
+
+    async def leave(given: LookInput, desk: Desk) -> str:
+        seen.append(given.where)
+        desk.leave("agreed to the shutdown")
+        return "Approved."
+
+    steps = [looks("north", "south", saying="I agree.")]
+    with InProcessModels(lambda request: steps.pop(0)) as mock:
+        async with workplace.driver(mock, tools=tool_that(leave)) as native:
+            await workplace.send("One more thing.")
+            assert await workplace.turn(native) == "I agree."
+    assert (len(mock.requests), seen) == (1, ["north"])
+
+
 async def test_a_tool_that_breaks_is_an_error_for_the_model_and_not_for_the_agent(
     workplace: Workplace,
 ) -> None:

@@ -291,3 +291,14 @@ async def test_without_a_script_it_cannot_start(play: Play) -> None:
         await Scripted(stage.desk.spec.evolve(script=None)).start(stage.desk)
     with pytest.raises(Unavailable, match=r"other\.toml"):
         await Scripted(stage.desk.spec.evolve(script="other.toml")).start(stage.desk)
+
+
+async def test_a_script_ends_with_the_consent_to_a_shutdown(play: Play, team: Team) -> None:
+    yes = '{type = "shutdown_response", request_id = "{request}", approve = true}'
+    stage = await play(
+        '[[turns]]\nwhen = "mail"\ncontains = "shut down"\n'
+        f'steps = [{{tool = "SendMessage", input = {yes}}}, {{say = "One more thing."}}]'
+    )
+    await team.approvals.ask_shutdown("ann", by=LEAD)
+    assert await stage.turn() == ""
+    assert stage.desk.left == ["agreed to the shutdown that team-lead asked for"]

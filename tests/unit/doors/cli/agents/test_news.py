@@ -119,7 +119,7 @@ def test_plain_lines_wait_for_the_rest_of_a_plan_but_lose_nothing(
          "team-lead approved alice: plan: Do it"),
         ({"state": "expired"}, "nobody answered alice: Bash make"),
         ({"state": "pending"}, None),
-        ({"state": "approved", "kind": "shutdown"}, None),
+        ({"state": "approved", "kind": "shutdown"}, "team-lead agrees to end"),
     ],
 )  # fmt: skip
 def test_what_came_of_a_question_is_news(fields: dict[str, Any], told: str | None) -> None:

@@ -407,7 +407,8 @@ def test_a_start_that_was_none_says_so() -> None:
 
 def test_a_stop_says_whether_there_was_anything_to_stop() -> None:
     assert stopped_line(Stopped("a", True, "stopped")) == "Stopped a."
-    assert stopped_line(Stopped("a", True, "finished")) == "a ended: finished."
+    assert stopped_line(Stopped("a", True, "finished")) == "a agreed to end, and has ended."
+    assert stopped_line(Stopped("a", True, "failed")) == "a ended: failed."
     assert stopped_line(Stopped("a", False, "failed")) == "a was not running (failed)."
 
 
