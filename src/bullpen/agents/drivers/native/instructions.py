@@ -65,7 +65,7 @@ def subagent_text(agent: str, spec: AgentSpec, files: PromptFiles) -> str:
         _SUBAGENT.format(agent=agent, cwd=spec.cwd),
         team_instructions.BOUNDS,
         *team_instructions.role(spec),
-        *_project(Path(spec.cwd), files),
+        *_rules(Path(spec.cwd), files),
     ]
     return "\n\n".join(texts)
 
