@@ -82,13 +82,19 @@ def test_a_test_that_fails_again_fails_the_gate(
 
 
 def test_what_proves_that_nothing_is_lost_has_one_try(gate: ModuleType) -> None:
-    write("chaos/test_late.py", PASSES_LATER)
+    write("chaos/files/test_late.py", PASSES_LATER)
     assert gate.main(["chaos"]) == 1
+
+
+def test_what_waits_for_servers_has_a_second_try(gate: ModuleType) -> None:
+    write("chaos/nats/test_late.py", PASSES_LATER)
+    assert gate.main(["chaos"]) == 0
 
 
 def test_many_failures_and_a_run_that_broke_off_are_no_accidents(gate: ModuleType) -> None:
     few = [f"tests/system/test_{number}.py::test" for number in range(gate.MOST_AGAIN)]
     assert gate.may_be_accidents({"system": few}, {"system": 1})
     assert not gate.may_be_accidents({"system": [*few, "tests/system/test_x.py"]}, {"system": 1})
+    assert gate.may_be_accidents({"system": [*few, f"{few[0]}_again"]}, {"system": 1})
     assert not gate.may_be_accidents({"system": few}, {"system": 2})
     assert not gate.may_be_accidents({"system": []}, {"system": 1})
