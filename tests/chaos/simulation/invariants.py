@@ -124,7 +124,7 @@ class _Tasks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._before: dict[str, tuple[str, str | None]] = {}
+        self._before: dict[str, tuple[str, str | None, int]] = {}
         self._working: dict[str, str | None] = {}
         self._owners: dict[tuple[str, int], set[str | None]] = {}
         self._ended: set[str] = set()
@@ -147,7 +147,7 @@ class _Tasks:
 
     def _put(self, event: Event, task: Task) -> Iterator[str]:
         owner, attempt = owner_of(task, TEAM), task.facts.attempt
-        status, of = self._before.get(task.id, ("pending", None))
+        status, of, before = self._before.get(task.id, ("pending", None, 0))
         if status == "completed":
             yield f"task: {task.id} changed after it was completed ({event.op})"
         self._working.pop(task.id, None)
@@ -156,9 +156,11 @@ class _Tasks:
             self._owners.setdefault((task.id, attempt), set()).add(owner)
             if status == "in_progress" and of != owner:
                 yield f"task: {task.id} went from {of} to {owner} while in progress"
-        if task.status == "completed" and status != "in_progress":
+        # Whoever completes a task that nobody has claims it with that.
+        claimed_too = (owner, attempt) == (event.actor, before + 1)
+        if task.status == "completed" and status != "in_progress" and not claimed_too:
             yield f"task: {task.id} was completed while {status}"
-        self._before[task.id] = (task.status, owner)
+        self._before[task.id] = (task.status, owner, attempt)
 
     def end(self) -> Iterator[str]:
         world = self._world

@@ -94,7 +94,7 @@ async def build(store: Store, clock: Clock, name: str = TEAM, *, lead_runs: bool
         await _spawn(team, agent, parent)
     for member in (GUEST, RECEIVER):
         await team.roster.join(member, by=LEAD)
-    await open_to_agents(scene.teams, name)
+    await open_to_agents(scene.teams.open(name))
     await _add_tasks(scene)
     await _add_requests(scene)
     return scene

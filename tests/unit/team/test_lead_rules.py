@@ -60,7 +60,7 @@ async def made(store: MemoryStore, *agents_may: str) -> Team:
     for name, by in (("bob", LEAD), ("zoe", LEAD), ("kid", "zoe")):
         await team.agents.register(name, SPEC, by=by, nonce=f"n-{name}")
         await team.agents.ready(name, nonce=f"n-{name}", place=PLACE)
-    await open_to_agents(teams, "crew", *agents_may)
+    await open_to_agents(teams.open("crew"), *agents_may)
     await team.roster.join("pat", by=LEAD)
     for subject in ("started", "assigned", "free", "given up"):
         await team.tasks.add(subject, by=LEAD)
@@ -264,7 +264,7 @@ async def test_who_may_spawn_is_known_before_it_is_tried(teams: Teams, team: Tea
     with pytest.raises(Refused) as error:
         await team.agents.register("eve", SPEC, by="zoe", nonce="n")
     assert 'agents_may = ["member.spawn"]' in error.value.remedy
-    await open_to_agents(teams, "crew", "member.spawn")
+    await open_to_agents(teams.open("crew"), "member.spawn")
     config = await team.agents.config()
     # The limit of two levels stays.
     assert [may_spawn(config, name) for name in ("zoe", "kid")] == [True, False]

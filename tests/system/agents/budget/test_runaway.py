@@ -56,7 +56,7 @@ async def runaway(
 ) -> AsyncIterator[Watched]:
     """Let the first of them loose under some limits, and look on."""
     await place.team.agents.limit(by=LEAD, **limits)
-    await open_to_agents(place.app.teams, TEAM, "member.spawn")
+    await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
     seen = Watched()
 
     async def look_on() -> None:

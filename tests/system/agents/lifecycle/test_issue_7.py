@@ -70,7 +70,7 @@ async def test_r_5_3_an_agent_that_always_delegates_meets_every_limit(tmp_path: 
         async with opened(tmp_path, **mock.env) as place:
             agents = place.team.agents
             await agents.limit(by=LEAD, agents=4, depth=2, spawns_per_minute=5, tokens=cap)
-            await open_to_agents(place.app.teams, TEAM, "member.spawn")
+            await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
             await place.spawn(
                 "a0", driver="native", model=MODEL, backend="in-process", script=None, prompt="Go."
             )

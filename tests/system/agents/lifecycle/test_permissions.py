@@ -18,6 +18,7 @@ from bullpen.protocol.names import LEAD
 from support.agents.asking_turns import asking, last_words, runs, the_request
 from support.crews import Crew, eventually
 from support.offices import Place, in_state
+from support.open_acts import open_to_agents
 
 
 async def test_a_call_that_must_be_asked_for_is_a_durable_record(
@@ -111,6 +112,7 @@ async def test_headless_resolves_by_policy_at_any_depth(crew: Crew, tmp_path: Pa
     answers = tmp_path / "policy.toml"
     answers.write_text('[answers]\nallow = ["Bash(touch allowed)"]\n', "utf-8")
     policy = asking(approver="policy", answers=str(answers))
+    await open_to_agents(crew.team, "member.spawn")
     await crew.hire("alice", mode="default", policy=policy)
     bob = await crew.hire(
         "bob",

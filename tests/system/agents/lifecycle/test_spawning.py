@@ -217,7 +217,7 @@ class TestSpawning:
         with pytest.raises(Refused) as refused:
             await place.supervisor.spawn("dora", spec, by="alice")
         assert refused.value.reason == "not_lead"
-        await open_to_agents(place.app.teams, TEAM, "member.spawn")
+        await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
         with pytest.raises(Refused) as refused:
             await place.supervisor.spawn("dora", spec, by="alice")
         assert refused.value.reason == "depth_limit"
@@ -226,7 +226,7 @@ class TestSpawning:
     async def test_an_agent_that_always_delegates_meets_the_limits(self, place: Place) -> None:
         """R-5.3: adversarial agent that always delegates: limits hold."""
         await place.team.agents.limit(by=LEAD, agents=4, depth=2)
-        await open_to_agents(place.app.teams, TEAM, "member.spawn")
+        await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
         turns = "\n".join(
             f'[[agents.a{n}.turns]]\nwhen = "any"\nsteps = ['
             + ", ".join(

@@ -17,6 +17,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from support.asking import in_team
 from support.doors.every_command import for_people, line_of
+from support.open_acts import open_to_agents
 
 BULLPEN = f"{sys.executable} -m bullpen"
 DEADLINE_S = 90
@@ -146,6 +147,7 @@ def test_an_agent_neither_orders_stops_nor_removes_one_that_it_did_not_spawn(
 def test_a_parent_stops_and_removes_what_it_spawned(
     typing: Callable[..., str], tmp_path: Path, home: Path
 ) -> None:
+    in_team(home, lambda team: open_to_agents(team, "member.spawn"))
     spawn = f"{BULLPEN} spawn bob Go --driver scripted --script {tmp_path}/script.toml --no-claim"
     said = typing(f"{spawn} >/dev/null", f"{BULLPEN} stop bob", f"{BULLPEN} member remove bob")
     assert "error" not in said, said

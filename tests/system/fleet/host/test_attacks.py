@@ -194,7 +194,7 @@ async def _speaks_for_nobody(team: Team, request: Request) -> None:
 async def test_a_token_gets_no_other_identity_and_no_code_on_another_machine(stage: Stage) -> None:
     team = await stage.team()
     one = await stage.host("one", "--label", "room=1")
-    await open_to_agents(stage.app.teams, "crew", "member.spawn")
+    await open_to_agents(stage.app.teams.open("crew"), "member.spawn")
     two = await stage.host("two", "--label", "room=2")
     canary = stage.folder / "canary"
     await stage.spawn("alice", on="room=1", mode="default", policy=BY_A_PERSON)
@@ -254,7 +254,7 @@ def _wide(own: AgentSpec, evil: AgentSpec, command: list[str]) -> list[AgentSpec
 async def test_a_machine_starts_nothing_that_the_parent_could_not_spawn(stage: Stage) -> None:
     """Even a row that somebody got into the team is judged again where it would run."""
     team = await stage.team()
-    await open_to_agents(stage.app.teams, "crew", "member.spawn")
+    await open_to_agents(stage.app.teams.open("crew"), "member.spawn")
     await stage.host("only")
     canary = stage.folder / "canary"
     await stage.spawn("alice", mode="default", policy=BY_A_PERSON)
@@ -282,7 +282,7 @@ steps = [
 [agents.dog]
 """
     await stage.host("only")
-    await open_to_agents(stage.app.teams, "crew", "member.spawn")
+    await open_to_agents(stage.app.teams.open("crew"), "member.spawn")
     await team.agents.limit(by=LEAD, voice="human", depth=3)
     await stage.spawn("alice", script, prompt="Go", mode="bypassPermissions")
 

@@ -90,7 +90,7 @@ when = "start"
 steps = [{tool = "Bash", input = {command = "git rev-parse --show-toplevel > top"}}]
 """
     setup = "echo set up > setup.log"
-    await open_to_agents(place.app.teams, TEAM, "member.spawn")
+    await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
     await plant(place, "ann", script, backend="in-process", prompt="Go",
                 workspace=wish("ann", setup=setup))  # fmt: skip
     top = tree_of(place, "kid") / "top"
