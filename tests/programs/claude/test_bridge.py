@@ -37,7 +37,6 @@ when = "mail"
 contains = "Please shut down"
 steps = [
   {tool = "SendMessage", input = AGREE},
-  {say = "Bye."},
 ]
 """.replace("AGREE", AGREE)
 
