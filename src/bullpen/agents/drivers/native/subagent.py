@@ -84,7 +84,12 @@ class Subagent:
 
     async def run(self, prompt: str) -> str:
         """Work on the prompt; returns the answer. Raises Unavailable, or as `may_spend`."""
-        files = PromptFiles(self._spec, user_home=self._env.get("HOME"), redact=self._desk.redacted)
+        files = PromptFiles(
+            self._spec,
+            user_home=self._env.get("HOME"),
+            claude_home=self._env.get("CLAUDE_CONFIG_DIR"),
+            redact=self._desk.redacted,
+        )
         system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
         ask = replace(self._base, system=system, tools=self._tools)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.

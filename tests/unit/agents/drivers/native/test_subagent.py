@@ -103,6 +103,18 @@ async def test_its_answer_is_the_result_and_its_context_is_its_own(
     assert place.desk.asked_to_spend == 4
 
 
+async def test_it_has_the_users_rules_from_where_its_agent_has_them(
+    place: Workplace, tmp_path: Path
+) -> None:
+    (tmp_path / "claude").mkdir()
+    (tmp_path / "claude" / "CLAUDE.md").write_text("Count in dozens.")
+    place.desk.env = {**place.desk.env, "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    model = Model()
+    _, mock = await played(place, model)
+    assert all("Count in dozens." in request.system for request in mock.requests)
+    assert len(model.of_subagent) == 1
+
+
 async def test_what_the_gate_denies_its_agent_is_denied_to_it(
     place: Workplace, tmp_path: Path
 ) -> None:
