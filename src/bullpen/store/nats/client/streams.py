@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -115,18 +116,10 @@ async def _made_again(nc: Client, name: str) -> bool:
 
 
 async def _names(nc: Client) -> list[str]:
-    """List the streams. Servers that have just met need a moment to agree on a leader."""
     found: list[str] = []
-    deadline = time.monotonic() + _PATIENCE_S
     while True:
-        try:
-            page = await api(nc, "STREAM.NAMES", {"offset": len(found)}, timeout_s=4.0)
-        except (ApiError, Unavailable) as error:
-            not_yet = isinstance(error, Unavailable) or error.err_code in _NOT_YET
-            if time.monotonic() > deadline or not not_yet:
-                raise _not_done("list its streams", error) from None
-            await asyncio.sleep(0.2)
-            continue
+        ask = partial(api, nc, "STREAM.NAMES", {"offset": len(found)}, timeout_s=4.0)
+        page = await _once_led("list its streams", ask)
         found += page.get("streams") or []
         if not page.get("streams") or len(found) >= int(page["total"]):
             return found
@@ -154,36 +147,43 @@ async def _partitions_before(nc: Client) -> int:
 
 
 async def _ensure(nc: Client, config: dict[str, Any]) -> None:
-    """Create a stream. Servers that have just met need a moment to place it."""
+    """Create a stream, unless it exists. Raises Conflict if it has another configuration."""
     name = config["name"]
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
+
+    async def create() -> None:
         try:
             await api(nc, f"STREAM.CREATE.{name}", config, timeout_s=4.0)
         except ApiError as error:
-            if error.err_code == _STREAM_EXISTS and await _is_updated(nc, config):
-                return
-            if error.err_code == _STREAM_EXISTS:
+            if error.err_code != _STREAM_EXISTS:
+                raise
+            if not await _is_updated(nc, config):
                 raise Conflict(
                     f"The server has a stream {name!r} with another configuration.",
                     remedy="Use another server or account, or remove that stream.",
                 ) from None
+
+    await _once_led(f"create the stream {name!r}", create)
+
+
+async def _once_led(what: str, act: Callable[[], Awaitable[T]]) -> T:
+    """Ask servers that may just have met: they need a moment to agree on a leader.
+
+    Raises Unavailable if they refuse, or have none after a while.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return await act()
+        except ApiError as error:
             if time.monotonic() > deadline or error.err_code not in _NOT_YET:
-                raise _not_done(f"create the stream {name!r}", error) from None
+                raise Unavailable(
+                    f"The server did not {what}: {error}.",
+                    remedy="Check the servers: bullpen server status",
+                ) from None
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
-        else:
-            return
         await asyncio.sleep(0.2)
-
-
-def _not_done(what: str, error: ApiError | Unavailable) -> Unavailable:
-    if isinstance(error, Unavailable):
-        return error
-    return Unavailable(
-        f"The server did not {what}: {error}.", remedy="Check the servers: bullpen server status"
-    )
 
 
 async def _is_updated(nc: Client, config: dict[str, Any]) -> bool:
