@@ -31,13 +31,13 @@ from bullpen.agents.system.project_files import (
     up_to_git_root,
 )
 from bullpen.agents.system.vendors.programs import is_foreign
-from bullpen.agents.tools.prompt_files import (
+from bullpen.agents.tools.files.prompt_files import (
     project_root,
     read_regular,
     reading_rights,
     unreadable_for,
 )
-from bullpen.agents.tools.safe_open import look_up
+from bullpen.agents.tools.files.safe_open import look_up
 from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentSpec

@@ -25,7 +25,7 @@ from bullpen.agents.permissions.decide import decide, rights_of
 from bullpen.agents.permissions.policy_file import answer_of
 from bullpen.agents.runner.shared_tree import SharedTree
 from bullpen.agents.system.secrets import with_texts
-from bullpen.agents.tools.safe_open import keep, look_up
+from bullpen.agents.tools.files.safe_open import keep, look_up
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD

@@ -14,11 +14,11 @@ from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
-from bullpen.agents.tools.file_tools import FILE_TOOLS
+from bullpen.agents.tools.files.file_tools import FILE_TOOLS
+from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
-from bullpen.agents.tools.search import SEARCH_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS

@@ -14,7 +14,7 @@ import pytest
 
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.system.transcript import Transcript
-from bullpen.agents.tools import safe_open
+from bullpen.agents.tools.files import safe_open
 from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from bullpen.agents.tools import search
+from bullpen.agents.tools.files import search
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench

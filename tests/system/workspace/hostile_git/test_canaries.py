@@ -198,7 +198,7 @@ ELSEWHERE = {
     # Reads the user's settings only: no repository is asked.
     "sandbox/inner_environment.py": ["shutil.which('git', path=path)"],
     # Looks whether there is a git; what runs is `git_that_reads`.
-    "agents/tools/search_worker.py": ["shutil.which('git')"],
+    "agents/tools/files/search_worker.py": ["shutil.which('git')"],
     # Is shown to a person.
     "workspace/handover/hand_in.py": [
         "['git', '-C', where, 'diff', f'{base}..{head}', '--', *paths]"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bullpen.agents.tools import file_tools
+from bullpen.agents.tools.files import file_tools
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bullpen.agents.tools import search, search_worker
+from bullpen.agents.tools.files import search, search_worker
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench

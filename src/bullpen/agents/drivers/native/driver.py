@@ -27,8 +27,8 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, eff
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
-from bullpen.agents.tools.prompt_files import PromptFiles
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox

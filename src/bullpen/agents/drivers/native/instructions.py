@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bullpen.agents.drivers import team_instructions
 from bullpen.agents.system.project_files import up_to_git_root
-from bullpen.agents.tools.prompt_files import FILE_BYTES_MAX, PromptFile, PromptFiles
+from bullpen.agents.tools.files.prompt_files import FILE_BYTES_MAX, PromptFile, PromptFiles
 from bullpen.protocol.agent import AgentSpec
 
 FILE_CHARS_MAX = 40_000

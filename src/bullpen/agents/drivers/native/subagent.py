@@ -23,7 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
-from bullpen.agents.tools.prompt_files import PromptFiles
+from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
 from bullpen.errors import Refused, Unavailable

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bullpen.agents.drivers.native.instructions import ALL_CHARS_MAX, system_text
-from bullpen.agents.tools.prompt_files import FILES_MAX, PromptFiles
+from bullpen.agents.tools.files.prompt_files import FILES_MAX, PromptFiles
 from bullpen.protocol.agent import AgentSpec
 from bullpen.testing.models import Reply
 from support.agents.in_process_models import InProcessModels

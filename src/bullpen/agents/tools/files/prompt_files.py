@@ -20,8 +20,8 @@ from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.permissions.rule_language.rule import rule_of
 from bullpen.agents.system.project_files import up_to_git_root
 from bullpen.agents.system.token_shapes import without_tokens
-from bullpen.agents.tools.safe_open import folder_of, look_up, open_in
-from bullpen.agents.tools.text_or_binary import kind_of_binary
+from bullpen.agents.tools.files.safe_open import folder_of, look_up, open_in
+from bullpen.agents.tools.files.text_or_binary import kind_of_binary
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec
 

@@ -17,9 +17,9 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.system.run_command import started
-from bullpen.agents.tools import search_worker
 from bullpen.agents.tools.documented_tool import documented
-from bullpen.agents.tools.safe_open import absolute
+from bullpen.agents.tools.files import search_worker
+from bullpen.agents.tools.files.safe_open import absolute
 from bullpen.errors import Invalid, NotFound, Unavailable
 from bullpen.workspace.git.run_git import git_that_reads
 

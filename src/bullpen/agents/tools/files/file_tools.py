@@ -18,9 +18,9 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
-from bullpen.agents.tools.safe_open import absolute, folder_of, open_in, real_path
-from bullpen.agents.tools.search_worker import cut, lines_of
-from bullpen.agents.tools.text_or_binary import kind_of_binary
+from bullpen.agents.tools.files.safe_open import absolute, folder_of, open_in, real_path
+from bullpen.agents.tools.files.search_worker import cut, lines_of
+from bullpen.agents.tools.files.text_or_binary import kind_of_binary
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
 
 LINES_MAX = 2_000

@@ -1,0 +1,1 @@
+"""What an agent does with files: read, change, search, and the files in its prompt."""
