@@ -18,7 +18,7 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.names import LEAD
-from bullpen.store.contract import StoreLimits, View
+from bullpen.store.contract import Store, StoreLimits, View
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
@@ -37,7 +37,7 @@ def store_on(home: Path, disk: Disk | None = None, *, part: PartSize = LONG) -> 
     )
 
 
-async def prepare(store: FileStore) -> None:
+async def prepare(store: Store) -> None:
     """A team with tasks, mail in every state and a request."""
     await store.create("alpha", config(), actor=LEAD)
     await store.commit(
