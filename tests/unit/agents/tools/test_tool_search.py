@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pydantic import Field
@@ -55,7 +55,7 @@ ALL = [ALWAYS, PAINT, BRUSH, TOOL_SEARCH]
 
 async def search(shelf: ToolShelf, tools: list[Tool[Desk]], query: str) -> str:
     found = next(tool for tool in shelf.callable(tools) if tool.name == "ToolSearch")
-    return await found.run(ToolSearchInput(query=query), None)
+    return await found.run(ToolSearchInput(query=query), cast("Desk", None))
 
 
 def names(tools: list[Tool[Desk]]) -> list[str]:
