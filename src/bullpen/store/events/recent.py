@@ -15,6 +15,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.clock import iso
 from bullpen.protocol.team import Member
@@ -69,6 +70,8 @@ def _key(change: Change) -> tuple[str, ...]:
             return "member", name
         case PutRequest(request):
             return "request", request.id
+        case RemoveRequest(request_id):
+            return "request", request_id
         case Deliver(to, message):
             return "mail", to, message.id
     return ()
