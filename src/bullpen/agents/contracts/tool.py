@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,9 +15,15 @@ D_contra = TypeVar("D_contra", contravariant=True)
 
 
 class ToolInput(BaseModel):
-    """The input of a tool, with the field names that models know. Other fields are refused."""
+    """The input of a tool, with the field names that models know. Other fields are refused.
+
+    `sent_as` has shorter schemas for fields, by the names that models know. None is for a field
+    that is accepted, but that models are not told of.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,32 +36,30 @@ _READ: WeakKeyDictionary[TeamDesk, dict[str, str]] = WeakKeyDictionary()
 """The digest of each file as each agent last read or wrote it, by real path."""
 
 
-FilePath = Annotated[
-    str, Field(description="Path of the file, absolute or relative to your working directory")
-]
+FilePath = Annotated[str, Field(description="Absolute, or relative to your working directory")]
 
 
 class ReadInput(ToolInput):
     """Input of Read."""
 
     file_path: FilePath
-    offset: int | None = Field(None, ge=0, description="First line to show, counted from 1")
-    limit: int | None = Field(None, ge=1, description="Number of lines to show")
+    offset: int | None = Field(None, ge=0, description="First line, from 1")
+    limit: int | None = Field(None, ge=1, description="Number of lines")
 
 
 class WriteInput(ToolInput):
     """Input of Write."""
 
     file_path: FilePath
-    content: str = Field(description="The whole new content of the file")
+    content: str = Field(description="The whole new content")
 
 
 class EditInput(ToolInput):
     """Input of Edit."""
 
     file_path: FilePath
-    old_string: str = Field(description="Text to replace, exactly as it is in the file")
-    new_string: str = Field(description="Text to put in its place")
+    old_string: str = Field(description="Text to replace, exactly as in the file")
+    new_string: str = Field(description="Text in its place")
     replace_all: bool = Field(False, description="Replace every occurrence")
 
 
@@ -157,7 +155,7 @@ def _missing(path: str, desk: TeamDesk) -> NotFound:
 
 
 async def _read(given: ReadInput, desk: TeamDesk) -> str:
-    """Read a text file, with line numbers. Shows 2000 lines unless you set a limit."""
+    """Read a text file, with line numbers; 2000 lines unless you set a limit."""
     # Abandoned when cancelled: a file system that hangs must not block the agent.
     return await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
 
@@ -229,9 +227,7 @@ def _refuse_unread(path: str, found: _Found, desk: TeamDesk) -> None:
 
 
 async def _write(given: WriteInput, desk: TeamDesk) -> str:
-    """Write a whole file. Its directory is created if needed. Read an existing file before you
-    overwrite it. To change part of a file, use Edit.
-    """
+    """Write a whole file, with its directory. Read an existing file before you overwrite it."""
     return await to_thread.run_sync(_write_now, given, desk)
 
 
@@ -302,8 +298,8 @@ def _replace_in(
 
 
 async def _edit(given: EditInput, desk: TeamDesk) -> str:
-    """Replace text in a file that you have read. old_string must match the file exactly, without
-    the line numbers, and occur once, unless you set replace_all.
+    """Replace text in a file that you have read. old_string must occur once, without the line
+    numbers, unless you set replace_all.
     """
     return await to_thread.run_sync(_edit_now, given, desk)
 
