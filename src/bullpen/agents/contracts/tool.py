@@ -33,6 +33,9 @@ class Tool(Generic[D_contra]):
     `run` returns the text for the model. A BullpenError becomes an error for the model, with its
     remedy. The second argument of `run` is the part of the desk that it needs: a `Tool[Identity]`
     also serves a desk with more parts.
+
+    A tool that `asks_itself` amounts to several calls: it is judged by its name, and its `run` asks
+    the gate about each of the calls and tells hooks about each.
     """
 
     name: str
@@ -40,3 +43,4 @@ class Tool(Generic[D_contra]):
     input: type[ToolInput]
     kind: Kind
     run: Callable[[Any, D_contra], Awaitable[str]]
+    asks_itself: bool = False

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
+from bullpen.agents.permissions.rule_language.rule import given_as, one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
@@ -28,6 +29,7 @@ from bullpen.protocol.policy import Mode
 
 TOOLS: tuple[Tool[Desk], ...] = (
     *FILE_TOOLS,
+    *EDIT_TOOLS,
     *SEARCH_TOOLS,
     *SHELL_TOOLS,
     *JOB_TOOLS,
@@ -70,13 +72,13 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
 def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
     """The tools that an agent does not have, by name, each with the reason."""
     found: dict[str, str] = {}
-    given = None if spec.tools is None else {one_name(tool_of(name)) for name in spec.tools}
+    given = None if spec.tools is None else {given_as(tool_of(name)) for name in spec.tools}
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
-        if why is None and given is not None and one_name(tool.name) not in given:
+        if why is None and given is not None and given_as(tool.name) not in given:
             why = "not in its list of tools"
-        if why is None and one_name(tool.name) in taken:
+        if why is None and taken & {one_name(tool.name), given_as(tool.name)}:
             why = "disallowed when it was spawned"
         if why is not None:
             found[tool.name] = why
@@ -175,10 +177,12 @@ async def _called(
         wanted = replace(wanted, input=with_texts(wanted.input, desk.redacted))
     wanted = replace(wanted, kind=tool.kind)
     given = _validated(tool, raw_input)
-    permitted = await desk.permit(wanted)
+    permitted = await desk.permit(replace(wanted, kind="team") if tool.asks_itself else wanted)
     if permitted != wanted.input:
         given = _validated(tool, permitted)
         wanted = replace(wanted, input=permitted)
+    if tool.asks_itself:
+        return await tool.run(given, desk)
     try:
         text = await tool.run(given, desk)
     except BullpenError as error:

@@ -21,7 +21,7 @@ TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup"),
 }
-WORKING = {"Write", "Edit", "Bash", "EnterPlanMode"}
+WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "Bash", "EnterPlanMode"}
 SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}
 
 

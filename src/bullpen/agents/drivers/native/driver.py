@@ -27,6 +27,7 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, eff
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
@@ -241,7 +242,8 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        ask = replace(self._ask, tools=shown(self._tools(desk)), words_only=words_only)
+        tools = for_model(shown(self._tools(desk)), connection.choice.model)
+        ask = replace(self._ask, tools=tools, words_only=words_only)
 
         async def attempt() -> ModelResponse:
             # What a broken attempt cost counts for the next one.

@@ -23,6 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
@@ -91,7 +92,8 @@ class Subagent:
             redact=self._desk.redacted,
         )
         system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
-        ask = replace(self._base, system=system, tools=self._tools)
+        tools = for_model(self._tools, self._choice.model)
+        ask = replace(self._base, system=system, tools=tools)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
         connection = ModelConnection(self._choice, self._waits)
         await connection.open()

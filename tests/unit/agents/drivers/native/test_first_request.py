@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bullpen.agents.mail.briefing import briefing_text
+from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.sent_schema import sent_schema
 from bullpen.agents.tools.toolbox import TOOLS, shown, toolbox
 from bullpen.protocol.names import LEAD
@@ -45,7 +46,7 @@ async def test_the_first_request_of_a_teammate_is_small(workplace: Workplace, mo
     sent = mock.requests[0].body
     paid = {key: value for key, value in sent.items() if key not in ("model", "stream")}
     assert "Part 9" in json.dumps(paid) and "Begin with part 0." in json.dumps(paid)
-    assert len(paid["tools"]) == len(shown(toolbox(desk)))
+    assert len(paid["tools"]) == len(for_model(shown(toolbox(desk)), model))
     assert tokens(paid["tools"]) <= TOOLS_MAX
     assert tokens(paid) <= REQUEST_MAX
 
