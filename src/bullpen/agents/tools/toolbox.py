@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
+from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.errors import BullpenError, Invalid, Refused
@@ -112,16 +114,30 @@ def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
 
 
 async def call(
-    tools: Sequence[Tool[Desk]], name: str, raw_input: Any, desk: Desk, *, use_id: str | None = None
+    tools: Sequence[Tool[Desk]],
+    name: str,
+    raw_input: Any,
+    desk: Desk,
+    *,
+    use_id: str | None = None,
+    place: Place | None = None,
 ) -> tuple[str, bool]:
-    """Call a tool as a driver does: report and record it, show hooks the result. See `answer`."""
+    """Call a tool as a driver does: report and record it, show hooks the result. See `answer`.
+
+    `place` is its place among calls that run beside it.
+    """
     desk.record("tool", name=name, input=raw_input)
     wanted = _wanted(name, raw_input, use_id)
     desk.doing(name, wanted.detail)
     try:
-        text, failed = await answer(tools, name, raw_input, desk, use_id=use_id, after=desk.called)
+        text, failed = await answer(
+            tools, name, raw_input, desk, use_id=use_id, after=desk.called, place=place
+        )
+        if place is not None:
+            await place.ready()
     finally:
-        desk.doing(None)
+        if place is None or place.last:
+            desk.doing(None)
     desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
     return text, failed
 
@@ -145,11 +161,12 @@ async def answer(
     *,
     use_id: str | None = None,
     after: AfterCall = _unchanged,
+    place: Place | None = None,
 ) -> tuple[str, bool]:
     """Call a tool with a model's input. Returns the text for the model, and if it is an error."""
     try:
         wanted = _wanted(name, raw_input, use_id)
-        text, failed = await _called(tools, wanted, raw_input, desk, after), False
+        text, failed = await _called(tools, wanted, raw_input, desk, after, place), False
     except BullpenError as error:
         text, failed = _said(error), True
     except Exception as error:
@@ -166,7 +183,12 @@ def _wanted(name: str, raw_input: Any, use_id: str | None) -> Call:
 
 
 async def _called(
-    tools: Sequence[Tool[P]], wanted: Call, raw_input: Any, desk: P, after: AfterCall
+    tools: Sequence[Tool[P]],
+    wanted: Call,
+    raw_input: Any,
+    desk: P,
+    after: AfterCall,
+    place: Place | None,
 ) -> str:
     tool = next((tool for tool in tools if tool.name == wanted.tool), None)
     if tool is None:
@@ -177,7 +199,9 @@ async def _called(
         wanted = replace(wanted, input=with_texts(wanted.input, desk.redacted))
     wanted = replace(wanted, kind=tool.kind)
     given = _validated(tool, raw_input)
-    permitted = await desk.permit(replace(wanted, kind="team") if tool.asks_itself else wanted)
+    judged = replace(wanted, kind="team") if tool.asks_itself else wanted
+    async with nullcontext() if place is None else place.judging:
+        permitted = await desk.permit(judged)
     if permitted != wanted.input:
         given = _validated(tool, permitted)
         wanted = replace(wanted, input=permitted)

@@ -30,6 +30,7 @@ from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
+from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
@@ -113,8 +114,8 @@ class Native:
                 begun = given.text
                 said.add(response)
                 calls = answer.response.tool_calls
-                for call in calls:
-                    await self._run_tool(call, answer.wrong.get(call.tool_call_id), desk)
+                for batch in batches(calls, lambda call: self._only_reads(call, desk)):
+                    await self._run_tools(batch, answer.wrong, desk)
                     if desk.leaving is not None:
                         # It agreed to shut down: nothing else is asked of the model.
                         said.end()
@@ -278,14 +279,29 @@ class Native:
             )
         self._model_checked = True
 
-    async def _run_tool(self, call: ToolCallPart, wrong: str | None, desk: Desk) -> None:
+    def _only_reads(self, call: ToolCallPart, desk: Desk) -> bool:
+        return only_reads(call.tool_name, self._tools(desk))
+
+    async def _run_tools(
+        self, calls: Sequence[ToolCallPart], wrong: Mapping[str, str], desk: Desk
+    ) -> None:
+        async def run(call: ToolCallPart, place: Place | None) -> None:
+            await self._run_tool(call, wrong.get(call.tool_call_id), desk, place)
+
+        await run_batch(calls, run)
+
+    async def _run_tool(
+        self, call: ToolCallPart, wrong: str | None, desk: Desk, place: Place | None
+    ) -> None:
         if wrong is not None:
+            if place is not None:
+                await place.ready()
             self._history.answer(call, wrong, error=True)
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
         tools = [task if tool is TASK else tool for tool in self._tools(desk)]
         text, failed = await call_tool(
-            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
+            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id, place=place
         )
         self._history.answer(call, text, error=failed)
 

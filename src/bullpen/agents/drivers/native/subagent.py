@@ -25,6 +25,7 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
+from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
 from bullpen.errors import Refused, Unavailable
@@ -123,8 +124,9 @@ class Subagent:
             prompts.clear()
             if last or not answer.response.tool_calls:
                 return _bounded(response.text or "(The subagent gave no answer.)")
-            for call in answer.response.tool_calls:
-                await self._call(call, answer.wrong.get(call.tool_call_id))
+            calls = answer.response.tool_calls
+            for batch in batches(calls, lambda call: only_reads(call.tool_name, self._tools)):
+                await self._run_tools(batch, answer.wrong)
         raise AssertionError("unreachable")
 
     async def _send(
@@ -150,8 +152,16 @@ class Subagent:
         )
         return response
 
-    async def _call(self, call: ToolCallPart, wrong: str | None) -> None:
+    async def _run_tools(self, calls: Sequence[ToolCallPart], wrong: Mapping[str, str]) -> None:
+        async def run(call: ToolCallPart, place: Place | None) -> None:
+            await self._call(call, wrong.get(call.tool_call_id), place)
+
+        await run_batch(calls, run)
+
+    async def _call(self, call: ToolCallPart, wrong: str | None, place: Place | None) -> None:
         if wrong is not None:
+            if place is not None:
+                await place.ready()
             self._history.answer(call, wrong, error=True)
             return
         text, failed = await call_tool(
@@ -160,6 +170,7 @@ class Subagent:
             call.args_as_dict(),
             self._desk,
             use_id=call.tool_call_id,
+            place=place,
         )
         self._history.answer(call, text, error=failed)
 
