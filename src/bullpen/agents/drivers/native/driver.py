@@ -109,7 +109,9 @@ class Native:
         try:
             while True:
                 if self._history.tokens > compaction.COMPACT_AT * self._window:
-                    await self._compact(begun, desk, why=f"{self._history.tokens} tokens")
+                    why = f"{self._history.tokens} tokens"
+                    if not await self._shorten(desk, why=why):
+                        await self._compact(begun, desk, why=why)
                 response, answer = await self._ask_model(mail, begun, desk)
                 begun = given.text
                 said.add(response)
@@ -190,6 +192,8 @@ class Native:
         ]
         if refused:
             repairs.insert(0, lambda: self._cut_back(desk, why=failed.words))
+        else:
+            repairs.insert(0, lambda: self._shorten(desk, why=failed.words))
         try:
             for repair in repairs:
                 if not self._history.messages or not await repair():
@@ -331,6 +335,16 @@ class Native:
                     await desk.may_spend()
 
         return await start_work(given.description or given.prompt[:80], work, desk)
+
+    async def _shorten(self, desk: Desk, *, why: str) -> bool:
+        """Shorten old results of tools. Returns whether that freed enough."""
+        found = compaction.shortened(self._history.messages, self._history.tokens)
+        if found is None:
+            return False
+        self._history.shorten(*found)
+        desk.record("note", text=f"Shortened old results of tools ({why}): {found[1]} tokens less.")
+        await self._save(desk)
+        return True
 
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
         """Replace the conversation with a summary; drop what cannot be summarized."""
