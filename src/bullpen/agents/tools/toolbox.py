@@ -25,6 +25,7 @@ from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
+from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -39,6 +40,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
+    TODO_WRITE,
 )
 """All tools, in the order in which models see them."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
-    *("SendMessage", "TeamStatus", "ScheduleWakeup"),
+    *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite"),
 }
 WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "Bash", "EnterPlanMode"}
 SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}

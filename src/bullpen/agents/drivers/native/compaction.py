@@ -51,20 +51,24 @@ _CURRENT = "This turn started with:"
 _CURRENT_CHARS_MAX = 8_000
 
 
-def summed_up(summary: str, *, current: str, dropped: bool) -> list[ModelRequestPart]:
-    """What the model gets instead of the conversation."""
-    return _told([_BEGIN, summary, *([_DROPPED] if dropped else [])], current)
+def summed_up(
+    summary: str, *, current: str, dropped: bool, todos: str | None = None
+) -> list[ModelRequestPart]:
+    """What the model gets instead of the conversation. `todos` is its list as it is now."""
+    return _told([_BEGIN, summary, *([_DROPPED] if dropped else [])], current, todos)
 
 
-def forgotten(*, current: str) -> list[ModelRequestPart]:
+def forgotten(*, current: str, todos: str | None = None) -> list[ModelRequestPart]:
     """What the model gets if nothing of the conversation could be kept."""
-    return _told([_DROPPED], current)
+    return _told([_DROPPED], current, todos)
 
 
-def _told(texts: list[str], current: str) -> list[ModelRequestPart]:
+def _told(texts: list[str], current: str, todos: str | None) -> list[ModelRequestPart]:
     if current:
         cut = current[:_CURRENT_CHARS_MAX]
         texts.append(f"{_CURRENT}\n{cut}{'…' if cut != current else ''}")
+    if todos:
+        texts.append(f"{todos}\nThis list is newer than the one above, if there is one.")
     texts.append(_END)
     return [UserPromptPart(content="\n\n".join(texts))]
 

@@ -27,6 +27,7 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, eff
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.mail.todo_list import todo_text
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
@@ -349,6 +350,7 @@ class Native:
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
         """Replace the conversation with a summary; drop what cannot be summarized."""
         before, dropped, summary = len(self._history.messages), False, ""
+        todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
         while self._history.messages:
             try:
                 asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
@@ -357,12 +359,12 @@ class Native:
                 summary = ""
             if summary:
                 self._history.replace(
-                    [], compaction.summed_up(summary, current=begun, dropped=dropped)
+                    [], compaction.summed_up(summary, current=begun, dropped=dropped, todos=todos)
                 )
                 break
             dropped = True
             kept = compaction.newer_half(self._history.messages)
-            owed = self._history.owed if kept else compaction.forgotten(current=begun)
+            owed = self._history.owed if kept else compaction.forgotten(current=begun, todos=todos)
             self._history.replace(kept, owed)
         lost = " Its older part was dropped." if dropped else ""
         desk.record(

@@ -33,7 +33,7 @@ from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.limiter import RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice
-from bullpen.agents.tools.sent_schema import sent_schema
+from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import Failure, Usage
 

@@ -12,16 +12,19 @@ from mcp.server.lowlevel import Server
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.tools.team_tools import TASK
+from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
 
 SERVER_NAME = "bullpen"
 """The name of the server. Programs derive their names for its tools from it."""
 
+_OWN = (TASK, TODO_WRITE)
+
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:
     """The team tools. The program has its own for everything else, often one named Task too."""
-    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool is not TASK]
+    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool not in _OWN]
     return shown(tools)
 
 

@@ -237,3 +237,18 @@ async def test_a_prompt_that_is_too_long_loses_old_results_before_it_is_summed_u
     assert brain.refused >= 1 and brain.looked == 10
     assert not any(wants_summary(request) for request in mock.requests)
     assert all(no_orphans(request) for request in mock.requests)
+
+
+async def test_the_todo_list_survives_compaction_as_it_is_then(workplace: Workplace) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(options={"context_window": 10_000})
+    item = {"content": "Paint the door", "status": "pending"}
+    steps = [Reply("", [Call("TodoWrite", {"todos": [item]})], input_tokens=9_000), Reply("Done.")]
+
+    def brain(request: Asked) -> Reply:
+        return Reply(SUMMARY) if wants_summary(request) else steps.pop(0)
+
+    with InProcessModels(brain) as mock:
+        async with workplace.driver(mock) as native:
+            await workplace.turn(native)
+    after = mock.requests[-1]
+    assert SUMMARY in after.text and "- Paint the door" in after.text

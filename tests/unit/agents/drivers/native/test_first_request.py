@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.tools.files.edit_forms import for_model
-from bullpen.agents.tools.sent_schema import sent_schema
 from bullpen.agents.tools.toolbox import TOOLS, shown, toolbox
 from bullpen.protocol.names import LEAD
 from bullpen.testing.models import Reply
