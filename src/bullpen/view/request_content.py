@@ -33,7 +33,7 @@ def action(request: Request, *, cwd: str | None, changed: Any = None) -> list[Ce
     match subject.get("toolName"):
         case "Bash" if isinstance(given.get("command"), str):
             return _command(given)
-        case "Edit" | "Write" if isinstance(given.get("file_path"), str):
+        case "Edit" | "MultiEdit" | "Write" if isinstance(given.get("file_path"), str):
             return _change(given, cwd or "/")
         case guarded_rules.TOOL if isinstance(given.get("changes"), list):
             return _guarded(given)
@@ -77,12 +77,16 @@ def _guarded(given: dict[str, Any]) -> list[Cell]:
 
 
 def _change(given: dict[str, Any], cwd: str) -> list[Cell]:
-    """A call of Edit or Write as a diff against the current file."""
+    """A call that changes a file as a diff against the current file."""
     path = given["file_path"]
     before, note = _content(os.path.join(cwd, os.path.expanduser(path)))
     if "content" in given:
         after = _text(given["content"])
         head = f"{path} ({note or 'the whole file'})"
+    elif given.get("delete") is True:
+        after, head = "", f"{path} (delete the file)"
+    elif isinstance(given.get("edits"), list):
+        return _several_edits(path, given["edits"], before, note)
     else:
         old, new = _text(given.get("old_string", "")), _text(given.get("new_string", ""))
         every = given.get("replace_all") is True
@@ -94,6 +98,23 @@ def _change(given: dict[str, Any], cwd: str) -> list[Cell]:
             head = f"{path} ({note or 'the text to replace is not in it now'})"
             before, after = old, new
     return [Cell(head, "strong"), *_diff(before or "", after)]
+
+
+def _several_edits(path: str, edits: list[Any], before: str | None, note: str) -> list[Cell]:
+    """A call of MultiEdit: one diff, or each edit by itself if they would fail now."""
+    steps = [step for step in edits if isinstance(step, dict)]
+    texts = [
+        (_text(each.get("old_string", "")), _text(each.get("new_string", ""))) for each in steps
+    ]
+    after = before
+    for step, (old, new) in zip(steps, texts, strict=True):
+        if after is not None:
+            times = -1 if step.get("replace_all") is True else 1
+            after = after.replace(old, new, times) if old and old in after else None
+    if before is not None and after is not None:
+        return [Cell(f"{path} ({len(steps)} edits)", "strong"), *_diff(before, after)]
+    head = Cell(f"{path} ({note or 'a text to replace is not in it now'})", "strong")
+    return [head, *(cell for old, new in texts for cell in _diff(old, new))]
 
 
 def _diff(before: str, after: str) -> list[Cell]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,9 +15,15 @@ D_contra = TypeVar("D_contra", contravariant=True)
 
 
 class ToolInput(BaseModel):
-    """The input of a tool, with the field names that models know. Other fields are refused."""
+    """The input of a tool, with the field names that models know. Other fields are refused.
+
+    `sent_as` has shorter schemas for fields, by the names that models know. None is for a field
+    that is accepted, but that models are not told of.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,9 @@ class Tool(Generic[D_contra]):
     remedy. The second argument of `run` is the part of the desk that it needs: a `Tool[Identity]`
     also serves a desk with more parts. A `deferred` tool is shown to a model only after the model
     has searched for it, with those of its `group`; it can always be called.
+
+    A tool that `asks_itself` amounts to several calls: it is judged by its name, and its `run` asks
+    the gate about each of the calls and tells hooks about each.
     """
 
     name: str
@@ -38,3 +47,4 @@ class Tool(Generic[D_contra]):
     deferred: bool = False
     # The server that it belongs to, as its name begins.
     group: str | None = None
+    asks_itself: bool = False

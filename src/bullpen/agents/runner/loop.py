@@ -18,6 +18,7 @@ import anyio
 from bullpen.agents.contracts.driver import Driver, TurnFailed, TurnInput
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.mail.sorting import SortedMail
+from bullpen.agents.mail.todo_list import todo_text
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.duties import Duties
@@ -232,7 +233,9 @@ class Runner:
         except Unavailable:
             desk.not_given(entry.id for entry in entries)
             raise
-        parts = [briefing_text(snapshot, self._name), *desk.hooks.context(), *self._reasons]
+        todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
+        parts = [briefing_text(snapshot, self._name), *([todos] if todos else [])]
+        parts += [*desk.hooks.context(), *self._reasons]
         if mail is not None:
             parts.append(mail.text)
         self._reasons, self._reports_since = [], None

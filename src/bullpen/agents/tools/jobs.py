@@ -158,17 +158,17 @@ def _job(desk: Desk, job_id: str) -> Job:
 class BashOutputInput(ToolInput):
     """Input of BashOutput."""
 
-    bash_id: str = Field(description="Id of the background job")
+    bash_id: str = Field(description="Its id")
 
 
 class KillShellInput(ToolInput):
     """Input of KillShell."""
 
-    shell_id: str = Field(description="Id of the background job")
+    shell_id: str = Field(description="Its id")
 
 
 async def _output(given: BashOutputInput, desk: Desk) -> str:
-    """Show the new output of a background job since you last asked, and whether it still runs."""
+    """Show the new output of a background job, and whether it still runs."""
     job = _job(desk, given.bash_id)
     state = "is running" if job.ended is None else job.ended
     text, skipped = await to_thread.run_sync(_news, job)

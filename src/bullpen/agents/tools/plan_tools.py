@@ -22,9 +22,7 @@ class ExitPlanModeInput(ToolInput):
 
 
 async def _enter(given: EnterPlanModeInput, desk: Desk) -> str:
-    """Plan before you work: until a plan is approved, you can read but not change anything. Your
-    background jobs are killed.
-    """
+    """Plan first: until a plan is approved, you can only read. Background jobs are killed."""
     await desk.enter_plan_mode()
     # The mode is set first, so that no new job starts meanwhile.
     killed = await end_jobs(desk)

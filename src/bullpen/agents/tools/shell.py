@@ -32,18 +32,17 @@ class BashInput(ToolInput):
         TIMEOUT_MS,
         gt=0,
         le=TIMEOUT_MS_MAX,
-        description=f"Timeout in milliseconds; at most {TIMEOUT_MS_MAX}",
+        description=f"Milliseconds; default {TIMEOUT_MS}, at most {TIMEOUT_MS_MAX}",
     )
     description: str | None = Field(None, description="What it does, in 5 to 10 words")
     run_in_background: bool = Field(
-        False, description="Return at once; you get a note when it ends. No timeout"
+        False, description="Return at once, without a timeout; a note tells you when it ends"
     )
 
 
 async def _bash(given: BashInput, desk: Desk) -> str:
-    """Run a shell command in your working directory and return its output. Each call is a new
-    shell: cd and variables do not carry over. There is no terminal and no input. For long commands,
-    use run_in_background: you get a note when the command ends.
+    """Run a command in your working directory. Each call is a new shell: cd and variables do not
+    carry over. There is no terminal and no input.
     """
     if given.run_in_background:
         return await start_job(given.command, desk)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -41,37 +41,35 @@ class CheckInput(ToolInput):
     """One check of a task."""
 
     kind: CheckKind = Field(
-        description="command: must exit with 0; file: must exist and not be empty; "
-        "commit: must be on a branch; report: must be given"
+        description="command: must exit with 0; file: must not be empty; commit: must be on a "
+        "branch; report: must be given"
     )
-    run: str | None = Field(None, description="For command: the command line, for bash")
-    path: str | None = Field(None, description="For file: its path in the project, or a pattern")
-    ref: str | None = Field(
-        None, description="For commit: a branch or id; default: the report names the id"
-    )
-    name: str | None = Field(None, description="A name for the check")
+    run: str | None = Field(None, description="The command, for bash")
+    path: str | None = Field(None, description="The file's path, or a pattern")
+    ref: str | None = Field(None, description="The branch or id; default: the report names the id")
+    name: str | None = Field(None, description="Its name")
 
 
 _ABOUT = {"command": {"run"}, "file": {"path"}, "commit": {"ref"}, "report": set[str]()}
 """The field that says what a check of each kind looks at."""
 
 _TEXTS = {"subject", "description", "active_form", "metadata"}
-_CHECKS = "What proves that the task is done. Checks run before the task can be completed"
+_CHECKS = "What proves that it is done. They run when it is to be completed"
 
 
 class TaskCreateInput(_TaskInput):
     """Input of TaskCreate."""
 
     subject: str = Field(description="What to do, in a few words")
-    description: str = Field(description="What exactly to do, and when it counts as done")
+    description: str = Field(description="What exactly to do, and when it is done")
     active_form: str | None = Field(
         None, alias="activeForm", description="The subject as an activity, such as 'Running tests'"
     )
-    metadata: dict[str, Any] | None = Field(None, description="Other data to keep with the task")
+    metadata: dict[str, Any] | None = Field(None, description="Other data")
     add_blocked_by: list[str] = Field(
         default_factory=list,
         alias="addBlockedBy",
-        description="Ids of tasks that must be done before this one",
+        description="Ids of tasks to be done first",
     )
     checks: list[CheckInput] = Field(default_factory=list, description=_CHECKS)
 
@@ -79,7 +77,7 @@ class TaskCreateInput(_TaskInput):
 class TaskGetInput(_TaskInput):
     """Input of TaskGet."""
 
-    task_id: str = Field(alias="taskId", description="Id of the task")
+    task_id: str = Field(alias="taskId", description="Its id")
 
 
 class TaskListInput(ToolInput):
@@ -89,30 +87,33 @@ class TaskListInput(ToolInput):
 class TaskUpdateInput(_TaskInput):
     """Input of TaskUpdate."""
 
-    task_id: str = Field(alias="taskId", description="Id of the task")
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {
+        "checks": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "New checks, as for TaskCreate; only the lead may change them",
+        }
+    }
+
+    task_id: str = Field(alias="taskId", description="Its id")
     status: Literal["pending", "in_progress", "completed", "deleted"] | None = Field(
         None,
-        description="in_progress: claim it; completed: finish it; pending: give it back; "
-        "deleted: remove it",
+        description="in_progress claims it, pending gives it back",
     )
     subject: str | None = Field(None, description="New subject")
     description: str | None = Field(None, description="New description")
     active_form: str | None = Field(None, alias="activeForm", description="New active form")
-    metadata: dict[str, Any] | None = Field(
-        None, description="Keys to add or change; null removes a key"
-    )
+    metadata: dict[str, Any] | None = Field(None, description="Keys to change; null removes one")
     owner: str | None = Field(
-        None, description="Your own name claims the task; another name assigns it to that member"
+        None, description="Your own name claims it; another assigns it to that member"
     )
     add_blocks: list[str] = Field(
-        default_factory=list, alias="addBlocks", description="Ids of tasks that depend on this one"
+        default_factory=list, alias="addBlocks", description="Ids of tasks that depend on it"
     )
     add_blocked_by: list[str] = Field(
-        default_factory=list, alias="addBlockedBy", description="Ids of tasks this one depends on"
+        default_factory=list, alias="addBlockedBy", description="Ids of tasks it depends on"
     )
-    report: str | None = Field(
-        None, description="With status completed: what you did and what the result is"
-    )
+    report: str | None = Field(None, description="With completed: what you did, and the result")
     checks: list[CheckInput] | None = Field(
         None, description="Checks that replace the present ones; only the lead may change them"
     )
@@ -139,9 +140,7 @@ def _check(given: CheckInput) -> Check:
 
 
 async def _create(given: TaskCreateInput, desk: TeamDesk) -> str:
-    """Add a task to the team's shared task list. It is pending and has no owner until someone
-    claims it or it is assigned. Add checks if something can prove that it is done.
-    """
+    """Add a task to the team's list. It has no owner until someone claims it or it is assigned."""
     checks = await _stated(given.checks, desk)
     task = await desk.team.tasks.add(
         given.subject,
@@ -157,7 +156,7 @@ async def _create(given: TaskCreateInput, desk: TeamDesk) -> str:
 
 
 async def _get(given: TaskGetInput, desk: TeamDesk) -> str:
-    """Show one task in full: description, owner, dependencies, checks."""
+    """Show a task in full: description, owner, dependencies, checks."""
     task = await desk.team.tasks.get(_id(given.task_id))
     lines = [f"Task #{task.id}: {task.subject}", f"Status: {said_status(task)}"]
     if task.owner:
@@ -199,7 +198,7 @@ def _found(check: Check, attempt: int) -> str:
 
 
 async def _list(given: TaskListInput, desk: TeamDesk) -> str:
-    """List all tasks of the team by id, with status, owner and open dependencies."""
+    """List all tasks: status, owner, open dependencies."""
     listing = await desk.team.tasks.list()
     by_id = {task.id: task for task in listing.tasks}
     lines = [_row(task, by_id) for task in listing.tasks]
@@ -224,10 +223,8 @@ def _id(given: str) -> str:
 
 
 async def _update(given: TaskUpdateInput, desk: TeamDesk) -> str:
-    """Change a task: claim it (status in_progress), complete it, give it back (pending), delete it,
-    assign it to another member, change its texts, or add dependencies. Claim a task before you work
-    on it. Complete it only when it is really done: its checks run then, and it stays open if one
-    fails.
+    """Change a task. Claim it before you work on it. Complete it only when it is really done: its
+    checks run then, and it stays open if one fails.
     """
     steps = _steps(given, desk)
     if not steps:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 from pydantic import Field
 
@@ -51,14 +51,18 @@ class ProtocolMessage(ToolInput):
 
 
 class SendMessageInput(ToolInput):
-    """Input of SendMessage, in both forms that models know."""
+    """Input of SendMessage, in both forms that models know. They are told of the newer one."""
 
-    to: str | None = Field(
-        None, description="Name of the member to write to, or * for every other member"
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = dict.fromkeys(
+        ("type", "recipient", "content", "request_id", "approve")
     )
-    summary: str | None = Field(None, description="A summary in 5 to 10 words")
+
+    to: str | None = Field(None, description="Name of a member, or * for every other member")
+    summary: str | None = Field(None, description="5 to 10 words")
     message: str | ProtocolMessage | None = Field(
-        None, description="The text, or a protocol message such as a shutdown_request"
+        None,
+        description="The text, or a request to shut down with a reason, or the answer to a request "
+        "with its request_id, approve and a reason or feedback",
     )
     type: MessageType | None = Field(
         None, description="Older form: kind of message. Use with recipient and content"
@@ -138,12 +142,8 @@ async def send(given: SendMessageInput, desk: Identity) -> str:
 
 
 async def _send_and_report(given: SendMessageInput, desk: Desk) -> str:
-    """Write to a member of your team: {to, summary, message}. `to` is a member's name, or * for
-    every other member. Teammates see only what you send with this tool. `message` is text, {"type":
-    "shutdown_request", "reason"}, {"type": "shutdown_response", "request_id", "approve", "reason"},
-    {"type": "plan_approval_response", "request_id", "approve", "feedback"} or {"type":
-    "permission_response", "request_id", "approve", "feedback"}. The result confirms that the
-    message is stored, not that it was read.
+    """Write to your team. Teammates see only what you send with this tool. The result confirms that
+    it is stored, not that it was read.
     """
     text = await send(given, desk)
     letter = _Letter(given, desk.team.name)
@@ -288,22 +288,18 @@ class AgentInput(ToolInput):
     prompt: str = Field(description="What it should do. It does not see your conversation")
     model: str | None = Field(None, description="Its model; default: yours")
     driver: str | None = Field(None, description="Agent program to run")
-    backend: str | None = Field(None, description="Where it runs: in-process, subprocess or tmux")
+    backend: str | None = Field(None, description="in-process, subprocess or tmux")
     cwd: str | None = Field(None, description="Its working directory; default: yours")
     mode: str | None = Field(None, description="Its permission mode, such as plan")
     on: str | None = Field(
         None,
-        description="Labels of the host to run it on, such as os=linux,gpu, or any; default: "
-        "your host",
+        description="Labels of its host, such as os=linux,gpu, or any; default: yours",
     )
     workspace: WorkspaceKind | None = Field(
         None,
-        description="Where it works: worktree (its own git worktree and branch), clone or shared; "
-        "default: like yours",
+        description="worktree: its own git worktree and branch; default: like yours",
     )
-    skills: list[str] = Field(
-        default_factory=list, description="Its skills, for tasks that need them"
-    )
+    skills: list[str] = Field(default_factory=list, description="For tasks that need them")
 
 
 class SpawnTeammateInput(AgentInput):
@@ -355,7 +351,7 @@ class ScheduleWakeupInput(ToolInput):
     delay_seconds: float = Field(
         alias="delaySeconds", gt=0, le=86_400, description="Seconds until the turn"
     )
-    reason: str = Field(description="What you want to do then. That turn starts with this text")
+    reason: str = Field(description="What to do then. That turn starts with this text")
 
 
 def _colleagues(desk: Identity) -> Colleagues:
@@ -421,7 +417,7 @@ async def _stop(given: StopTeammateInput, desk: Identity) -> str:
 
 
 async def _status(given: TeamStatusInput, desk: Identity) -> str:
-    """Show each member of the team: its state, for how long, and its number of unread messages."""
+    """Show each member's state, for how long, and its number of unread messages."""
     seen = await desk.team.snapshot()
     lines = [f"Team {seen.team.name!r}, {len(seen.members)} members:"]
     lines += [_member(view, desk.agent, seen.taken_ms) for view in seen.members]
@@ -465,9 +461,7 @@ async def _finish(given: FinishInput, desk: Identity) -> str:
 
 
 async def _wake(given: ScheduleWakeupInput, desk: Runtime) -> str:
-    """Get another turn after a number of seconds, without waiting in this one. Mail always wakes
-    you.
-    """
+    """Get another turn later, without waiting in this one. Mail always wakes you."""
     desk.wake_later(given.delay_seconds, given.reason)
     return f"You get a turn in {given.delay_seconds:g} seconds. You can end this one now."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -12,16 +13,19 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
+from bullpen.agents.permissions.rule_language.rule import given_as, one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
+from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
+from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
@@ -29,6 +33,7 @@ from bullpen.protocol.policy import Mode
 
 TOOLS: tuple[Tool[Desk], ...] = (
     *FILE_TOOLS,
+    *EDIT_TOOLS,
     *SEARCH_TOOLS,
     *SHELL_TOOLS,
     *JOB_TOOLS,
@@ -37,6 +42,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
     TOOL_SEARCH,
+    TODO_WRITE,
 )
 """All tools, in the order in which models see them."""
 
@@ -78,13 +84,13 @@ def searchable(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
 def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
     """The tools that an agent does not have, by name, each with the reason."""
     found: dict[str, str] = {}
-    given = None if spec.tools is None else {one_name(tool_of(name)) for name in spec.tools}
+    given = None if spec.tools is None else {given_as(tool_of(name)) for name in spec.tools}
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
-        if why is None and given is not None and one_name(tool.name) not in given:
+        if why is None and given is not None and given_as(tool.name) not in given:
             why = "not in its list of tools"
-        if why is None and one_name(tool.name) in taken:
+        if why is None and taken & {one_name(tool.name), given_as(tool.name)}:
             why = "disallowed when it was spawned"
         if why is not None:
             found[tool.name] = why
@@ -123,16 +129,30 @@ def without_spares(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
 
 
 async def call(
-    tools: Sequence[Tool[Desk]], name: str, raw_input: Any, desk: Desk, *, use_id: str | None = None
+    tools: Sequence[Tool[Desk]],
+    name: str,
+    raw_input: Any,
+    desk: Desk,
+    *,
+    use_id: str | None = None,
+    place: Place | None = None,
 ) -> tuple[str, bool]:
-    """Call a tool as a driver does: report and record it, show hooks the result. See `answer`."""
+    """Call a tool as a driver does: report and record it, show hooks the result. See `answer`.
+
+    `place` is its place among calls that run beside it.
+    """
     desk.record("tool", name=name, input=raw_input)
     wanted = _wanted(name, raw_input, use_id)
     desk.doing(name, wanted.detail)
     try:
-        text, failed = await answer(tools, name, raw_input, desk, use_id=use_id, after=desk.called)
+        text, failed = await answer(
+            tools, name, raw_input, desk, use_id=use_id, after=desk.called, place=place
+        )
+        if place is not None:
+            await place.ready()
     finally:
-        desk.doing(None)
+        if place is None or place.last:
+            desk.doing(None)
     desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
     return text, failed
 
@@ -156,11 +176,12 @@ async def answer(
     *,
     use_id: str | None = None,
     after: AfterCall = _unchanged,
+    place: Place | None = None,
 ) -> tuple[str, bool]:
     """Call a tool with a model's input. Returns the text for the model, and if it is an error."""
     try:
         wanted = _wanted(name, raw_input, use_id)
-        text, failed = await _called(tools, wanted, raw_input, desk, after), False
+        text, failed = await _called(tools, wanted, raw_input, desk, after, place), False
     except BullpenError as error:
         text, failed = _said(error), True
     except Exception as error:
@@ -177,7 +198,12 @@ def _wanted(name: str, raw_input: Any, use_id: str | None) -> Call:
 
 
 async def _called(
-    tools: Sequence[Tool[P]], wanted: Call, raw_input: Any, desk: P, after: AfterCall
+    tools: Sequence[Tool[P]],
+    wanted: Call,
+    raw_input: Any,
+    desk: P,
+    after: AfterCall,
+    place: Place | None,
 ) -> str:
     tool = next((tool for tool in tools if tool.name == wanted.tool), None)
     if tool is None:
@@ -188,10 +214,14 @@ async def _called(
         wanted = replace(wanted, input=with_texts(wanted.input, desk.redacted))
     wanted = replace(wanted, kind=tool.kind)
     given = _validated(tool, raw_input)
-    permitted = await desk.permit(wanted)
+    judged = replace(wanted, kind="team") if tool.asks_itself else wanted
+    async with nullcontext() if place is None else place.judging:
+        permitted = await desk.permit(judged)
     if permitted != wanted.input:
         given = _validated(tool, permitted)
         wanted = replace(wanted, input=permitted)
+    if tool.asks_itself:
+        return await tool.run(given, desk)
     try:
         text = await tool.run(given, desk)
     except BullpenError as error:

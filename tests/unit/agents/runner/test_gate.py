@@ -10,6 +10,9 @@ import anyio
 import pytest
 
 from bullpen.agents.contracts.call import Call
+from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.driver import TurnInput
+from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
@@ -210,3 +213,33 @@ async def test_an_answer_for_another_input_does_not_count(crew: Crew, tmp_path: 
     await crew.team.mailbox.send("alice", answer.text(), sender=LEAD)
     await eventually(lambda: bool(alice.told("trouble")))
     assert not (tmp_path / "agents" / "mark").exists()
+
+
+async def test_each_file_of_a_patch_is_judged_on_its_own(crew: Crew, tmp_path: Path) -> None:
+    work = tmp_path / "agents"
+    inner = ["*** Begin Patch", "*** Add File: inner", "+x"]
+    patches = {
+        "denied": [*inner, "*** Add File: secret/key", "+x", "*** End Patch"],
+        "outside": [*inner, f"*** Add File: {tmp_path}/outer", "+x", "*** End Patch"],
+        "allowed": [*inner, "*** End Patch"],
+    }
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        said = []
+        for what, lines in patches.items():
+            text, failed = await call(
+                toolbox(desk), "apply_patch", {"input": "\n".join(lines)}, desk
+            )
+            said.append(f"{what} {failed}: {text}")
+        return "\n".join(said)
+
+    policy = asking(deny=["Edit(secret/**)"], deadline_s=0.3)
+    alice = await crew.hire("alice", turn, mode="acceptEdits", policy=policy, prompt="Go")
+    said = await last_words(crew, alice)
+    assert "denied True" in said and "Edit(secret/**)" in said
+    assert "outside True" in said and "not_answered" in said
+    assert "allowed False" in said
+    assert not (work / "secret").exists() and not (tmp_path / "outer").exists()
+    (request,) = (await crew.team.approvals.all()).values()
+    assert request.subject["toolName"] == "Write"
+    assert request.subject["input"]["file_path"] == f"{tmp_path}/outer"

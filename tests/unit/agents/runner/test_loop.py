@@ -16,6 +16,7 @@ from bullpen.agents.contracts.driver import TurnFailed, TurnInput
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.pace import Pace
+from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused, Unavailable, Unreadable
 from bullpen.protocol.agent import Failure
 from bullpen.protocol.clock import iso, now_ms
@@ -555,3 +556,23 @@ async def test_a_task_that_a_hook_wants_given_back_is_so_though_the_store_refuse
     await hooks.turn_over("", waiting=False)
     assert (await crew.team.tasks.get(task.id)).status == "pending"
     assert hooks._to_give_back == []
+
+
+async def test_a_turn_starts_with_the_agents_own_todo_list_while_something_is_open(
+    crew: Crew,
+) -> None:
+    lists = [[{"content": "Test it", "status": "pending"}], []]
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        text, failed = await call(toolbox(desk), "TodoWrite", {"todos": lists.pop(0)}, desk)
+        assert not failed, text
+        return "Noted."
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: len(alice.told("end")) == 1)
+    lists.insert(0, lists[0])
+    await crew.team.mailbox.send("alice", "Go on", sender=LEAD)
+    await eventually(lambda: len(alice.told("end")) == 2)
+    await crew.team.mailbox.send("alice", "Go on", sender=LEAD)
+    await eventually(lambda: len(alice.turns) == 3)
+    assert ["- Test it" in text for text in alice.turns] == [False, True, False]

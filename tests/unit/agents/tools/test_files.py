@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bullpen.agents.tools.files import file_tools
+from bullpen.agents.tools.files import file_content, file_tools
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench
@@ -194,7 +194,7 @@ async def test_an_edit_keeps_line_endings_and_foreign_bytes(ann: Bench) -> None:
 async def test_a_file_too_large_to_read_at_once_is_refused(
     ann: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_tools, "FILE_BYTES_MAX", 10)
+    monkeypatch.setattr(file_content, "FILE_BYTES_MAX", 10)
     (ann.cwd / "a.txt").write_text("x" * 11)
     assert "too large to read at once" in await ann.refused("Read", file_path="a.txt")
     (ann.cwd / "a.txt").write_text("x" * 10)

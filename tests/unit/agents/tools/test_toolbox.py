@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
-    *("SendMessage", "TeamStatus", "ScheduleWakeup"),
+    *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite"),
 }
-WORKING = {"Write", "Edit", "Bash", "EnterPlanMode"}
+WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "Bash", "EnterPlanMode"}
 SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}
 
 

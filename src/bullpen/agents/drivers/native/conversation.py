@@ -114,6 +114,12 @@ class History:
         self.tokens = 0
         self.unsaved = True
 
+    def shorten(self, messages: list[ModelMessage], freed: int) -> None:
+        """Replace the conversation by a shorter form of itself."""
+        self.messages = messages
+        self.tokens = max(self.tokens - freed, 0)
+        self.unsaved = True
+
     def settle(self, why: str) -> None:
         """Answer every open tool call: no API accepts a call without a result."""
         for call in self.open_calls():

@@ -27,8 +27,11 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, eff
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.mail.todo_list import todo_text
+from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
+from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
@@ -110,13 +113,15 @@ class Native:
         try:
             while True:
                 if self._history.tokens > compaction.COMPACT_AT * self._window:
-                    await self._compact(begun, desk, why=f"{self._history.tokens} tokens")
+                    why = f"{self._history.tokens} tokens"
+                    if not await self._shorten(desk, why=why):
+                        await self._compact(begun, desk, why=why)
                 response, answer = await self._ask_model(mail, begun, desk)
                 begun = given.text
                 said.add(response)
                 calls = answer.response.tool_calls
-                for call in calls:
-                    await self._run_tool(call, answer.wrong.get(call.tool_call_id), desk)
+                for batch in batches(calls, lambda call: self._only_reads(call, desk)):
+                    await self._run_tools(batch, answer.wrong, desk)
                     if desk.leaving is not None:
                         # It agreed to shut down: nothing else is asked of the model.
                         said.end()
@@ -191,6 +196,8 @@ class Native:
         ]
         if refused:
             repairs.insert(0, lambda: self._cut_back(desk, why=failed.words))
+        else:
+            repairs.insert(0, lambda: self._shorten(desk, why=failed.words))
         try:
             for repair in repairs:
                 if not self._history.messages or not await repair():
@@ -244,7 +251,7 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        tools = shown(self._tools(desk), self._shelf)
+        tools = for_model(shown(self._tools(desk), self._shelf), connection.choice.model)
         ask = replace(self._ask, tools=tools, words_only=words_only)
 
         async def attempt() -> ModelResponse:
@@ -280,14 +287,29 @@ class Native:
             )
         self._model_checked = True
 
-    async def _run_tool(self, call: ToolCallPart, wrong: str | None, desk: Desk) -> None:
+    def _only_reads(self, call: ToolCallPart, desk: Desk) -> bool:
+        return only_reads(call.tool_name, self._tools(desk))
+
+    async def _run_tools(
+        self, calls: Sequence[ToolCallPart], wrong: Mapping[str, str], desk: Desk
+    ) -> None:
+        async def run(call: ToolCallPart, place: Place | None) -> None:
+            await self._run_tool(call, wrong.get(call.tool_call_id), desk, place)
+
+        await run_batch(calls, run)
+
+    async def _run_tool(
+        self, call: ToolCallPart, wrong: str | None, desk: Desk, place: Place | None
+    ) -> None:
         if wrong is not None:
+            if place is not None:
+                await place.ready()
             self._history.answer(call, wrong, error=True)
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
         tools = [task if tool is TASK else tool for tool in self._shelf.callable(self._tools(desk))]
         text, failed = await call_tool(
-            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
+            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id, place=place
         )
         self._history.answer(call, text, error=failed)
 
@@ -318,9 +340,20 @@ class Native:
 
         return await start_work(given.description or given.prompt[:80], work, desk)
 
+    async def _shorten(self, desk: Desk, *, why: str) -> bool:
+        """Shorten old results of tools. Returns whether that freed enough."""
+        found = compaction.shortened(self._history.messages, self._history.tokens)
+        if found is None:
+            return False
+        self._history.shorten(*found)
+        desk.record("note", text=f"Shortened old results of tools ({why}): {found[1]} tokens less.")
+        await self._save(desk)
+        return True
+
     async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
         """Replace the conversation with a summary; drop what cannot be summarized."""
         before, dropped, summary = len(self._history.messages), False, ""
+        todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
         while self._history.messages:
             try:
                 asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
@@ -329,12 +362,12 @@ class Native:
                 summary = ""
             if summary:
                 self._history.replace(
-                    [], compaction.summed_up(summary, current=begun, dropped=dropped)
+                    [], compaction.summed_up(summary, current=begun, dropped=dropped, todos=todos)
                 )
                 break
             dropped = True
             kept = compaction.newer_half(self._history.messages)
-            owed = self._history.owed if kept else compaction.forgotten(current=begun)
+            owed = self._history.owed if kept else compaction.forgotten(current=begun, todos=todos)
             self._history.replace(kept, owed)
         lost = " Its older part was dropped." if dropped else ""
         desk.record(

@@ -33,6 +33,7 @@ from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.limiter import RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice
+from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import Failure, Usage
 
@@ -307,7 +308,7 @@ def _parameters(ask: Ask) -> ModelRequestParameters:
             ToolDefinition(
                 name=tool.name,
                 description=tool.description,
-                parameters_json_schema=tool.input.model_json_schema(),
+                parameters_json_schema=sent_schema(tool.input),
             )
             for tool in ask.tools
         ],

@@ -23,7 +23,9 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
+from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
@@ -118,17 +120,19 @@ class Subagent:
             last = number >= most or self._used >= TOKENS_MAX or full
             if last:
                 prompts.append(_ANSWER_NOW)
+            tools = for_model(self._shelf.shown(self._tools), self._choice.model)
             response = await self._send(
                 self._history.with_prompts(prompts),
                 connection,
-                replace(ask, tools=self._shelf.shown(self._tools), words_only=last),
+                replace(ask, tools=tools, words_only=last),
             )
             answer = self._history.commit(prompts, (), response)
             prompts.clear()
             if last or not answer.response.tool_calls:
                 return _bounded(response.text or "(The subagent gave no answer.)")
-            for call in answer.response.tool_calls:
-                await self._call(call, answer.wrong.get(call.tool_call_id))
+            calls = answer.response.tool_calls
+            for batch in batches(calls, lambda call: only_reads(call.tool_name, self._tools)):
+                await self._run_tools(batch, answer.wrong)
         raise AssertionError("unreachable")
 
     async def _send(
@@ -154,8 +158,16 @@ class Subagent:
         )
         return response
 
-    async def _call(self, call: ToolCallPart, wrong: str | None) -> None:
+    async def _run_tools(self, calls: Sequence[ToolCallPart], wrong: Mapping[str, str]) -> None:
+        async def run(call: ToolCallPart, place: Place | None) -> None:
+            await self._call(call, wrong.get(call.tool_call_id), place)
+
+        await run_batch(calls, run)
+
+    async def _call(self, call: ToolCallPart, wrong: str | None, place: Place | None) -> None:
         if wrong is not None:
+            if place is not None:
+                await place.ready()
             self._history.answer(call, wrong, error=True)
             return
         text, failed = await call_tool(
@@ -164,6 +176,7 @@ class Subagent:
             call.args_as_dict(),
             self._desk,
             use_id=call.tool_call_id,
+            place=place,
         )
         self._history.answer(call, text, error=failed)
 

@@ -12,6 +12,7 @@ from mcp.server.lowlevel import Server
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.tools.team_tools import TASK
+from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.tool_search import TOOL_SEARCH
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import toolbox, without_spares
@@ -19,11 +20,12 @@ from bullpen.agents.tools.toolbox import toolbox, without_spares
 SERVER_NAME = "bullpen"
 """The name of the server. Programs derive their names for its tools from it."""
 
+_OWN = (TASK, TODO_WRITE, TOOL_SEARCH)
+
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:
     """The team tools. The program has its own for everything else, often one named Task too."""
-    others = (TASK, TOOL_SEARCH)
-    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool not in others]
+    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool not in _OWN]
     return without_spares(tools)
 
 

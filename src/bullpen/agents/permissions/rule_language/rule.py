@@ -73,16 +73,24 @@ def tool_of(name: str) -> str:
 
 
 _SPAWNING = ("SpawnTeammate", "Task")
+_EDITING = ("Edit", "MultiEdit", "apply_patch")
 
 
 def names_of(tool: str) -> tuple[str, ...]:
     """All names of a tool. A rule or hook about one of them is about all."""
+    if tool == "MultiEdit":
+        return tool, "Edit"
     return _SPAWNING if tool in _SPAWNING else (tool,)
 
 
 def one_name(tool: str) -> str:
     """The first of a tool's names, to compare tools by."""
     return names_of(tool)[0]
+
+
+def given_as(tool: str) -> str:
+    """The name to look for in a list of tools: whoever may edit may do so in every form."""
+    return "Edit" if tool in _EDITING else one_name(tool)
 
 
 @lru_cache(maxsize=4096)
@@ -196,7 +204,7 @@ def listed(rule: Rule, tool: str) -> bool:
     """Whether this rule in a list of tools is about a tool, or a part of it."""
     if tool.startswith("mcp__"):
         return about(rule, tool, strict=False)
-    return one_name(rule.tool) == one_name(tool)
+    return given_as(rule.tool) == given_as(tool)
 
 
 def _about_server(rule: Rule, tool: str, *, strict: bool) -> bool:

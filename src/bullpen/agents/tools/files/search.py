@@ -36,35 +36,31 @@ class GlobInput(ToolInput):
     """Input of Glob."""
 
     pattern: str = Field(description="Such as **/*.py or src/**/*.{ts,tsx}")
-    path: str | None = Field(
-        None, description="Directory to search; default: your working directory"
-    )
+    path: str | None = Field(None, description="Directory; default: your working directory")
 
 
 class GrepInput(ToolInput):
     """Input of Grep."""
 
     pattern: str = Field(description="A regular expression")
-    path: str | None = Field(
-        None, description="File or directory to search; default: your working directory"
-    )
-    glob: str | None = Field(None, description="Search only files that match this, such as *.py")
+    path: str | None = Field(None, description="File or directory; default: as for Glob")
+    glob: str | None = Field(None, description="Only files that match this, such as *.py")
     output_mode: Literal["content", "files_with_matches", "count"] = Field(
-        "files_with_matches", description="Show matching lines, file names, or counts"
+        "files_with_matches", description="Default: files_with_matches"
     )
     ignore_case: bool = Field(False, alias="-i", description="Ignore case")
-    numbers: bool = Field(True, alias="-n", description="Show line numbers (with content)")
-    after: int | None = Field(None, alias="-A", ge=0, description="Lines to show after a match")
-    before: int | None = Field(None, alias="-B", ge=0, description="Lines to show before a match")
-    around: int | None = Field(
-        None, alias="-C", ge=0, description="Lines to show before and after a match"
+    numbers: bool = Field(True, alias="-n", description="Line numbers, with content; default: true")
+    after: int | None = Field(None, alias="-A", ge=0, description="Lines after a match")
+    before: int | None = Field(None, alias="-B", ge=0, description="Lines before a match")
+    around: int | None = Field(None, alias="-C", ge=0, description="Lines around a match")
+    head_limit: int = Field(
+        GREP_ROWS, ge=0, description=f"Most lines; default: {GREP_ROWS}; 0: all"
     )
-    head_limit: int = Field(GREP_ROWS, ge=0, description="Most lines or entries to show; 0 for all")
-    multiline: bool = Field(False, description="Let a match span lines; . also matches newlines")
+    multiline: bool = Field(False, description="Matches may span lines; . matches newlines")
 
 
 async def _glob(given: GlobInput, desk: Desk) -> str:
-    """Find files by a path pattern, newest first. ** matches any directories."""
+    """Find files by a path pattern, newest first."""
     start, pattern = _split(given.pattern)
     root = absolute(os.path.join(given.path or ".", start), desk.spec.cwd)
     stop = threading.Event()
@@ -131,9 +127,7 @@ def _glob_now(root: str, pattern: str, desk: Desk, stop: threading.Event) -> str
 
 
 async def _grep(given: GrepInput, desk: Desk) -> str:
-    """Search files for a regular expression. In a git repository, ignored files are skipped unless
-    you give their path.
-    """
+    """Search files. Those that git ignores are skipped unless you give their path."""
     path = absolute(given.path or ".", desk.spec.cwd)
     if not await to_thread.run_sync(os.path.exists, path):
         raise NotFound(f"There is no file or directory {path!r}.", remedy="Use Glob to find files.")

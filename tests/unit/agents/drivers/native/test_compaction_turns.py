@@ -192,3 +192,63 @@ async def test_a_model_that_never_sums_up_loses_the_history_but_not_the_turn(
             await workplace.turn(native, "Turn one.")
             assert await workplace.turn(native, "Turn two.") == "Second."
     assert "was dropped" in mock.requests[-1].text and "Turn two." in mock.requests[-1].text
+
+
+async def large(given: LookInput, desk: Desk) -> str:
+    return f"BEGIN {given.where} {'fog ' * 2_000} END {given.where}"
+
+
+async def test_old_results_are_shortened_before_anything_is_summed_up(
+    workplace: Workplace,
+) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(options={"context_window": 20_000})
+    looked = 0
+
+    def brain(request: Asked) -> Reply:
+        nonlocal looked
+        assert not wants_summary(request)
+        if looked == 10:
+            return Reply("All seen.")
+        looked += 1
+        return Reply("", [Call("Look", {"where": f"{looked}"})], input_tokens=request.tokens)
+
+    with InProcessModels(brain) as mock:
+        async with workplace.driver(mock, tools=tool_that(large)) as native:
+            assert await workplace.turn(native, "Look at ten places.") == "All seen."
+    assert all(no_orphans(request) for request in mock.requests)
+    assert max(request.tokens for request in mock.requests) < 20_000
+    results = [result.text for result in mock.requests[-1].results]
+    assert len(results) == 10
+    assert "left out" in results[0] and "BEGIN 1" in results[0] and "END 1" in results[0]
+    assert results[-1].count("fog") == 2_000, "the newest are whole"
+    assert "Look at ten places." in mock.requests[-1].text
+    # Each time, the API has to read the whole conversation anew.
+    notes = [row["text"] for row in workplace.recorded("note") if "Shortened" in row["text"]]
+    assert 1 <= len(notes) <= 3
+
+
+async def test_a_prompt_that_is_too_long_loses_old_results_before_it_is_summed_up(
+    workplace: Workplace,
+) -> None:
+    brain = TooLongAbove(12_000)
+    with InProcessModels(brain) as mock:
+        async with workplace.driver(mock, tools=tool_that(large)) as native:
+            assert await workplace.turn(native, "Look at ten places.") == "All seen."
+    assert brain.refused >= 1 and brain.looked == 10
+    assert not any(wants_summary(request) for request in mock.requests)
+    assert all(no_orphans(request) for request in mock.requests)
+
+
+async def test_the_todo_list_survives_compaction_as_it_is_then(workplace: Workplace) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(options={"context_window": 10_000})
+    item = {"content": "Paint the door", "status": "pending"}
+    steps = [Reply("", [Call("TodoWrite", {"todos": [item]})], input_tokens=9_000), Reply("Done.")]
+
+    def brain(request: Asked) -> Reply:
+        return Reply(SUMMARY) if wants_summary(request) else steps.pop(0)
+
+    with InProcessModels(brain) as mock:
+        async with workplace.driver(mock) as native:
+            await workplace.turn(native)
+    after = mock.requests[-1]
+    assert SUMMARY in after.text and "- Paint the door" in after.text

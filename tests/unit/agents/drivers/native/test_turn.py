@@ -14,6 +14,7 @@ from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.drivers.native.conversation import CANCELLED, FILE
 from bullpen.agents.drivers.native.driver import Native
 from bullpen.errors import Refused
+from bullpen.team.requests.mode_rules import Kind
 from bullpen.testing.driver_stage import CANCEL_COUNTS, counting_s, until
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
@@ -29,9 +30,9 @@ class LookInput(ToolInput):
     where: str
 
 
-def tool_that(run: Any) -> Any:
+def tool_that(run: Any, *, kind: Kind = "read") -> Any:
     """A toolbox with one tool, `Look`, that does this."""
-    return lambda desk: [Tool("Look", "Look somewhere.", LookInput, "read", run)]
+    return lambda desk: [Tool("Look", "Look somewhere.", LookInput, kind, run)]
 
 
 async def see(given: LookInput, desk: Desk) -> str:
@@ -63,7 +64,7 @@ async def test_tools_run_in_order_and_their_answers_are_in_the_next_request(
 
     steps = [looks("north", "south", "nowhere", saying="I look."), Reply("Fog.")]
     with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock, tools=tool_that(slow_first)) as native:
+        async with workplace.driver(mock, tools=tool_that(slow_first, kind="run")) as native:
             assert await workplace.turn(native) == "Fog."
     first, second = mock.requests
     assert order == ["north", "south", "nowhere"]
@@ -102,7 +103,7 @@ async def test_an_agent_that_agreed_to_end_asks_its_model_nothing_more(
 
     steps = [looks("north", "south", saying="I agree.")]
     with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock, tools=tool_that(leave)) as native:
+        async with workplace.driver(mock, tools=tool_that(leave, kind="team")) as native:
             await workplace.send("One more thing.")
             assert await workplace.turn(native) == "I agree."
     assert (len(mock.requests), seen) == (1, ["north"])

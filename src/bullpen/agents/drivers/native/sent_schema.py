@@ -1,0 +1,49 @@
+"""The schema of a tool's input as a model is sent it. Pure.
+
+Every request pays for the schemas, so they have only what tells a model how to call the tool. The
+input is still validated by its whole type, whose errors say what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bullpen.agents.contracts.tool import ToolInput
+
+_KEPT = ("type", "enum", "const", "items", "properties", "required", "anyOf", "description")
+_NOTHING = {"type": "null"}
+
+
+def sent_schema(given: type[ToolInput]) -> dict[str, Any]:
+    """The schema without titles, defaults, limits, `null` and the fields models are not told of."""
+    whole = given.model_json_schema()
+    sent = _trimmed(whole, whole.get("$defs", {}))
+    # Docstrings of inputs are for readers of the code.
+    sent.pop("description", None)
+    told: dict[str, Any] = {}
+    for name, schema in sent.get("properties", {}).items():
+        if name not in given.sent_as:
+            told[name] = schema
+        elif (other := given.sent_as[name]) is not None:
+            told[name] = dict(other)
+    return {**sent, "properties": told}
+
+
+def _trimmed(schema: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        inner = dict(named[str(schema["$ref"]).removeprefix("#/$defs/")])
+        # What the field says about it is more exact than what the type says.
+        inner.pop("description", None)
+        schema = {**inner, **{key: value for key, value in schema.items() if key != "$ref"}}
+    sent = {key: value for key, value in schema.items() if key in _KEPT}
+    if "properties" in sent:
+        sent["properties"] = {
+            name: _trimmed(field, named) for name, field in sent["properties"].items()
+        }
+    if "items" in sent:
+        sent["items"] = _trimmed(sent["items"], named)
+    if "anyOf" in sent:
+        some = [_trimmed(one, named) for one in sent.pop("anyOf") if one != _NOTHING]
+        sent = {**some[0], **sent} if len(some) == 1 else {"anyOf": some, **sent}
+    return sent
