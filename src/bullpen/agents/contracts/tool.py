@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -21,16 +22,39 @@ class ToolInput(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """An image or a PDF in a tool's result. A model that cannot see it reads `instead`."""
+
+    name: str
+    media_type: str
+    data: bytes = field(repr=False)
+    instead: str
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The text for the model, and what it is shown besides."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Tool(Generic[D_contra]):
     """A tool. The model sees its name, description and input schema; `run` does the work.
 
-    `run` returns the text for the model. A BullpenError becomes an error for the model, with its
-    remedy. The second argument of `run` is the part of the desk that it needs: a `Tool[Identity]`
-    also serves a desk with more parts.
+    `run` returns the text for the model, or a ToolResult. A BullpenError becomes an error for the
+    model, with its remedy. The second argument of `run` is the part of the desk that it needs: a
+    `Tool[Identity]` also serves a desk with more parts.
     """
 
     name: str
     description: str
     input: type[ToolInput]
     kind: Kind
-    run: Callable[[Any, D_contra], Awaitable[str]]
+    run: Callable[[Any, D_contra], Awaitable[str | ToolResult]]

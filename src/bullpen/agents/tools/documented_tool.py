@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
 from bullpen.team.requests.mode_rules import Kind
 
 D = TypeVar("D")
 
 
 def documented(
-    name: str, given: type[ToolInput], kind: Kind, run: Callable[[Any, D], Awaitable[str]]
+    name: str,
+    given: type[ToolInput],
+    kind: Kind,
+    run: Callable[[Any, D], Awaitable[str | ToolResult]],
 ) -> Tool[D]:
     """A tool that is described by the docstring of `run`."""
     if not run.__doc__:

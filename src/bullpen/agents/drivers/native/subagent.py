@@ -16,8 +16,8 @@ import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.drivers.native import compaction
+from bullpen.agents.contracts.tool import Attachment, Tool
+from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
@@ -122,7 +122,7 @@ class Subagent:
             if last or not answer.response.tool_calls:
                 return _bounded(response.text or "(The subagent gave no answer.)")
             for call in answer.response.tool_calls:
-                await self._call(call, answer.wrong.get(call.tool_call_id))
+                await self._call(call, answer.wrong.get(call.tool_call_id), connection)
         raise AssertionError("unreachable")
 
     async def _send(
@@ -148,18 +148,23 @@ class Subagent:
         )
         return response
 
-    async def _call(self, call: ToolCallPart, wrong: str | None) -> None:
+    async def _call(
+        self, call: ToolCallPart, wrong: str | None, connection: ModelConnection
+    ) -> None:
         if wrong is not None:
             self._history.answer(call, wrong, error=True)
             return
+        files: list[Attachment] = []
         text, failed = await call_tool(
             self._tools,
             call.tool_name,
             call.args_as_dict(),
             self._desk,
             use_id=call.tool_call_id,
+            attach=files.append,
         )
-        self._history.answer(call, text, error=failed)
+        text, seen = attachments.seen_part(text, files, connection.sees)
+        self._history.answer(call, text, error=failed, attachments=seen)
 
 
 def _bounded(text: str) -> str:

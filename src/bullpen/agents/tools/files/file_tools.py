@@ -15,9 +15,11 @@ from weakref import WeakKeyDictionary
 from anyio import to_thread
 from pydantic import Field
 
-from bullpen.agents.contracts.desk import TeamDesk
-from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.contracts.desk import Desk, TeamDesk
+from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.files.media import shown_file
+from bullpen.agents.tools.files.media_type import media_type_of
 from bullpen.agents.tools.files.safe_open import absolute, folder_of, open_in, real_path
 from bullpen.agents.tools.files.search_worker import cut, lines_of
 from bullpen.agents.tools.files.text_or_binary import kind_of_binary
@@ -47,6 +49,7 @@ class ReadInput(ToolInput):
     file_path: FilePath
     offset: int | None = Field(None, ge=0, description="First line to show, counted from 1")
     limit: int | None = Field(None, ge=1, description="Number of lines to show")
+    pages: str | None = Field(None, description="Pages of a PDF to show, such as 1-5")
 
 
 class WriteInput(ToolInput):
@@ -156,25 +159,36 @@ def _missing(path: str, desk: TeamDesk) -> NotFound:
     )
 
 
-async def _read(given: ReadInput, desk: TeamDesk) -> str:
-    """Read a text file, with line numbers. Shows 2000 lines unless you set a limit."""
+async def _read(given: ReadInput, desk: Desk) -> str | ToolResult:
+    """Read a text file, with line numbers, or see an image or a PDF. Shows 2000 lines unless you
+    set a limit.
+    """
     # Abandoned when cancelled: a file system that hangs must not block the agent.
-    return await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
+    path, found = await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
+    if media_type_of(found.raw) is not None:
+        return await shown_file(path, found.raw, given.pages, desk)
+    return await to_thread.run_sync(_text_of, path, found, given)
 
 
-def _read_now(given: ReadInput, desk: TeamDesk) -> str:
+def _read_now(given: ReadInput, desk: Desk) -> tuple[str, _Found]:
     path = absolute(given.file_path, desk.spec.cwd)
     real = real_path(given.file_path, desk.spec.cwd)
     found = _find(real)
     if found is None:
         raise _missing(path, desk)
     kind = kind_of_binary(found.raw)
-    if kind is not None:
+    if kind is not None and media_type_of(found.raw) is None:
         raise Invalid(
             f"{path!r} is not a text file: it is {kind}, {len(found.raw)} bytes.",
             remedy="Use Bash with a program for this kind of file.",
         )
     _known(desk)[found.path] = found.digest
+    return path, found
+
+
+def _text_of(path: str, found: _Found, given: ReadInput) -> str:
+    if given.pages is not None:
+        raise Invalid(f"{path!r} is not a PDF.", remedy="Leave out pages.")
     text = found.raw.decode("utf-8", "replace").removeprefix("\ufeff")
     shown = _numbered(path, text, given.offset or 1, given.limit or LINES_MAX)
     if text.encode("utf-8") not in found.raw:
@@ -393,7 +407,7 @@ def _around(text: str, position: int, new: str) -> str:
     return "\n".join(f"{first + i + 1:6d}\t{cut(line)}" for i, line in enumerate(lines[first:last]))
 
 
-FILE_TOOLS: tuple[Tool[TeamDesk], ...] = (
+FILE_TOOLS: tuple[Tool[Desk], ...] = (
     documented("Read", ReadInput, "read", _read),
     documented("Write", WriteInput, "write", _write),
     documented("Edit", EditInput, "write", _edit),
