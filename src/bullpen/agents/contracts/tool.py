@@ -50,7 +50,8 @@ class Tool(Generic[D_contra]):
 
     `run` returns the text for the model, or a ToolResult. A BullpenError becomes an error for the
     model, with its remedy. The second argument of `run` is the part of the desk that it needs: a
-    `Tool[Identity]` also serves a desk with more parts.
+    `Tool[Identity]` also serves a desk with more parts. A `deferred` tool is shown to a model only
+    after the model has searched for it, with those of its `group`; it can always be called.
     """
 
     name: str
@@ -58,3 +59,6 @@ class Tool(Generic[D_contra]):
     input: type[ToolInput]
     kind: Kind
     run: Callable[[Any, D_contra], Awaitable[str | ToolResult]]
+    deferred: bool = False
+    # The server that it belongs to, as its name begins.
+    group: str | None = None
