@@ -25,7 +25,13 @@ from bullpen.team.requests.mode_rules import (
     plan_approver_of,
 )
 
-_MAIN_FIELDS = {"Bash": "command", "Glob": "pattern", "Grep": "path"}
+_MAIN_FIELDS = {
+    "Bash": "command",
+    "Glob": "pattern",
+    "Grep": "path",
+    "WebFetch": "url",
+    "WebSearch": "query",
+}
 _MCP = "mcp__"
 _AT_SPAWN = "its spawn"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.machines import ON
-from bullpen.agents.mail.message_frame import one_line
+from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol import changes, payloads
 from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD, task_order

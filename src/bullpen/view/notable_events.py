@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from bullpen.agents.mail.message_frame import one_line
+from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.agent import REFUSALS
 from bullpen.protocol.changes import Change, Event, PutMember, PutRequest, PutTask
 from bullpen.protocol.task import Task

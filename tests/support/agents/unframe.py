@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import re
 
-from bullpen.agents.mail.message_frame import _OPENER, _is_reserved, notice_of_provenance
+from bullpen.agents.mail.message_frame import notice_of_provenance
+from bullpen.agents.tools.outside_text.harmless import _OPENER, _is_reserved
 
 _OPENING = re.compile(
     r'<teammate-message teammate_id="(?P<sender>[^"<>\n]+)"(?: color="[^"<>\n]+")?'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bullpen.agents.mail.message_frame import one_line
+from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.app.app import App
 from bullpen.protocol.changes import PutTask
 from bullpen.view.sentences import happened

@@ -14,6 +14,8 @@ _DETAIL_FIELDS = (
     "command",
     "file_path",
     "pattern",
+    "url",
+    "query",
     "subject",
     "summary",
     "taskId",

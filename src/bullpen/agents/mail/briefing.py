@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bullpen.agents.mail.message_frame import one_line
+from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.clock import iso
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.permissions.protected_files import names_it, protected
-from bullpen.agents.permissions.rule_language import paths
+from bullpen.agents.permissions.rule_language import paths, web_address
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
@@ -24,7 +24,7 @@ _SHOWN_CHARS_MAX = 60
 
 _PRIVATE = "only the team tools may change the files of a team"
 _ASKED = {
-    "read": "reading files outside the project",
+    "read": "reaching the web",
     "write": "changing files",
     "run": "running commands",
     "team": "using this tool",
@@ -64,9 +64,7 @@ def decide(call: Call, rights: Rights) -> Ruling:
         return Ruling("deny", f"{ruling.why}, and the mode dontAsk never asks", ruling.rule)
     case = _Case.of(call, rights)
     files = _Files(rights, moved=case.line is not None and match.moves(case.line))
-    offered = suggestions(
-        case.call, case.rights, case.places, case.line, files=files, allows=_would_allow
-    )
+    offered = suggestions(call, rights, case.places, case.line, files=files, allows=_would_allow)
     return replace(ruling, suggestions=offered)
 
 
@@ -78,9 +76,8 @@ def hidden(path: str, rights: Rights) -> bool:
         if rule.tool not in ("Read", "Glob", "Grep"):
             continue
         # Rules of other tools without a specifier are about the tool, not about files.
-        if rule.specifier is None and rule.tool == "Read":
-            return True
-        if rule.specifier is not None and paths.forbids(rule.specifier, found, bases):
+        whole = rule.specifier is None and rule.tool == "Read"
+        if whole or (rule.specifier and paths.forbids(rule.specifier, found, bases)):
             return True
     return False
 
@@ -107,10 +104,12 @@ class _Case:
 
     @property
     def inside(self) -> bool:
+        if self.places is None:
+            return self.call.tool not in web_address.WEB_TOOLS
         roots = _roots(self.rights)
         if self.kind == "read":
             roots = (*roots, *self.rights.readable)
-        return self.places is None or all(paths.lies_in(each, roots) for each in self.places)
+        return all(paths.lies_in(each, roots) for each in self.places)
 
 
 def _command(call: Call) -> str:
@@ -189,9 +188,12 @@ def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
     for rule in rules:
         if not about(rule, case.call.tool, strict=True):
             continue
-        if rule.specifier is None or rule.broken is not None or case.places is None:
+        if rule.specifier is None or rule.broken is not None:
             return rule
-        if any(paths.forbids(rule.specifier, each, bases) for each in case.places):
+        if case.places is None:
+            if web_address.forbids(rule.specifier, case.call.input.get("url")):
+                return rule
+        elif any(paths.forbids(rule.specifier, each, bases) for each in case.places):
             return rule
     return None
 
@@ -352,6 +354,8 @@ def _permits(rule: Rule, case: _Case) -> bool:
             return False
     if rule.specifier is None:
         return True
+    if case.call.tool == "WebFetch":
+        return web_address.permits(rule.specifier, case.call.input.get("url"))
     bases = _bases(case.rights)
     return bool(places) and all(paths.permits(rule.specifier, each, bases) for each in places)
 
@@ -463,7 +467,7 @@ def _by_mode(case: _Case) -> Ruling:
         if guarded and any(protected(each, _roots(case.rights)) for each in case.places or ()):
             return Ruling("ask", "the file is guarded: other programs run or obey it")
         return Ruling("allow", f"the mode {mode} allows it")
-    if not inside:
+    if not inside and case.places is not None:
         sure = all(each.sure for each in case.places or ())
         where = "the file is outside the project" if sure else "the real path is unknown"
         return Ruling(effect, where)

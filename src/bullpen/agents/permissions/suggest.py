@@ -19,6 +19,7 @@ from bullpen.agents.permissions.rule_language.paths import (
     real_path,
 )
 from bullpen.agents.permissions.rule_language.rule import rule_of
+from bullpen.agents.permissions.rule_language.web_address import rule_for
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.harmless.judge import Files
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, prefix
@@ -64,7 +65,10 @@ def suggestions(
         found = _for_line(call, rights, line, files)
     elif places:
         found = _for_file(call, rights, places)
-    elif call.tool.startswith("mcp__"):
+    elif call.tool == "WebFetch":
+        host = rule_for(call.input.get("url"))
+        found = [] if host is None else [_rules([{"toolName": call.tool, "ruleContent": host}])]
+    elif call.tool.startswith("mcp__") or call.tool == "WebSearch":
         found = [_rules([{"toolName": call.tool}])]
     else:
         found = []

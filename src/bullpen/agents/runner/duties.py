@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import anyio
 
-from bullpen.agents.mail.message_frame import harmless
 from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.task import Task

@@ -23,6 +23,7 @@ from bullpen.agents.hooks.commands import HookVerdict
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.permissions.decide import decide, rights_of
 from bullpen.agents.permissions.policy_file import answer_of
+from bullpen.agents.permissions.rule_language.web_address import WEB_TOOLS
 from bullpen.agents.runner.shared_tree import SharedTree
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.files.safe_open import keep, look_up
@@ -118,7 +119,8 @@ class Gate:
 
     async def _not_relayed(self, call: Call, ruling: Ruling, rights: Rights) -> Ruling:
         """Ask first if another member was denied exactly this call."""
-        if ruling.effect != "allow" or call.kind not in ("write", "run"):
+        minor = call.kind not in ("write", "run") and call.tool not in WEB_TOOLS
+        if ruling.effect != "allow" or minor:
             return ruling
         requests = (await self._team.approvals.all()).values()
         no = request_rules.denied_before(requests, digest=call.digest, by=self._agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
 from bullpen.team.requests.mode_rules import Kind
 
 D = TypeVar("D")
@@ -15,7 +15,7 @@ def documented(
     name: str,
     given: type[ToolInput],
     kind: Kind,
-    run: Callable[[Any, D], Awaitable[str]],
+    run: Callable[[Any, D], Awaitable[str | ToolResult]],
     *,
     deferred: bool = False,
 ) -> Tool[D]:

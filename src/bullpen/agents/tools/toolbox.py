@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
-from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
 from bullpen.agents.permissions.rule_language.rule import given_as, one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
@@ -52,6 +52,9 @@ _NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate", "Task"}
 _RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
+
+Attach = Callable[[Attachment], None]
+"""Takes an attachment of a result. Drivers that cannot show any have none; then text stands in."""
 
 
 def check_tools(names: Iterable[str]) -> None:
@@ -136,6 +139,7 @@ async def call(
     *,
     use_id: str | None = None,
     place: Place | None = None,
+    attach: Attach | None = None,
 ) -> tuple[str, bool]:
     """Call a tool as a driver does: report and record it, show hooks the result. See `answer`.
 
@@ -146,7 +150,14 @@ async def call(
     desk.doing(name, wanted.detail)
     try:
         text, failed = await answer(
-            tools, name, raw_input, desk, use_id=use_id, after=desk.called, place=place
+            tools,
+            name,
+            raw_input,
+            desk,
+            use_id=use_id,
+            after=desk.called,
+            place=place,
+            attach=attach,
         )
         if place is not None:
             await place.ready()
@@ -177,11 +188,12 @@ async def answer(
     use_id: str | None = None,
     after: AfterCall = _unchanged,
     place: Place | None = None,
+    attach: Attach | None = None,
 ) -> tuple[str, bool]:
     """Call a tool with a model's input. Returns the text for the model, and if it is an error."""
     try:
         wanted = _wanted(name, raw_input, use_id)
-        text, failed = await _called(tools, wanted, raw_input, desk, after, place), False
+        text, failed = await _called(tools, wanted, raw_input, desk, after, place, attach), False
     except BullpenError as error:
         text, failed = _said(error), True
     except Exception as error:
@@ -204,6 +216,7 @@ async def _called(
     desk: P,
     after: AfterCall,
     place: Place | None,
+    attach: Attach | None,
 ) -> str:
     tool = next((tool for tool in tools if tool.name == wanted.tool), None)
     if tool is None:
@@ -221,14 +234,25 @@ async def _called(
         given = _validated(tool, permitted)
         wanted = replace(wanted, input=permitted)
     if tool.asks_itself:
-        return await tool.run(given, desk)
+        return _with_attachments(await tool.run(given, desk), desk, attach)
     try:
-        text = await tool.run(given, desk)
+        text = _with_attachments(await tool.run(given, desk), desk, attach)
     except BullpenError as error:
         # Hooks that look at results also see those of failed calls.
         await after(wanted, _said(error), failed=True)
         raise
     return await after(wanted, text, failed=False)
+
+
+def _with_attachments(result: str | ToolResult, desk: P, attach: Attach | None) -> str:
+    """The text of a result, with the words that stand for attachments that cannot be shown."""
+    if isinstance(result, str):
+        return result
+    if attach is None:
+        return "\n".join([result.text, *(each.instead for each in result.attachments)])
+    for each in result.attachments:
+        attach(replace(each, instead=desk.redacted(each.instead)))
+    return result.text
 
 
 def check_input(name: str, raw_input: Any) -> None:

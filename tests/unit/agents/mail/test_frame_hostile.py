@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bullpen.agents.mail.message_frame import frame, frames, harmless
+from bullpen.agents.mail.message_frame import frame, frames
+from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.protocol.message import Message
 from bullpen.protocol.team import Member
 from support.agents.unframe import unframe

@@ -124,11 +124,11 @@ def test_a_stored_rule_that_cannot_be_read_is_taken_strictly(rule: str, project:
 
 
 def test_a_specifier_that_only_others_know_is_taken_strictly(project: Path) -> None:
-    call = Call("WebFetch", {"url": "https://example.com"}, "run")
-    rule = "WebFetch(domain:example.com)"
+    call = Call("Skill", {"skill": "sing"}, "run")
+    rule = "Skill(sing)"
     assert decide(call, rights(project, allow=(rule,))).effect == "deny"
     assert decide(call, rights(project, "bypassPermissions", deny=(rule,))).effect == "deny"
-    assert decide(call, rights(project, allow=("WebFetch",))).effect == "allow"
+    assert decide(call, rights(project, allow=("Skill",))).effect == "allow"
 
 
 def test_a_prefix_is_one_of_whole_words(project: Path) -> None:

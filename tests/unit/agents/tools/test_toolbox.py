@@ -122,7 +122,7 @@ async def test_bad_input_is_an_error_that_says_what_would_be_right(ann: Bench) -
     text = await ann.refused("Read", path="x", limit="many")
     assert "file_path: Field required" in text
     assert "path: Extra inputs are not permitted" in text
-    assert "{file_path, offset?, limit?}" in text
+    assert "{file_path, offset?, limit?, pages?}" in text
     assert "-i?" in await ann.refused("Grep")
     wrong: tuple[Any, ...] = (None, [], "x")
     for raw in wrong:
@@ -158,7 +158,7 @@ def test_models_find_the_fields_they_know() -> None:
         for tool in TOOLS
         if tool.input.model_fields
     }
-    assert fields["Read"] == {"file_path", "offset", "limit"}
+    assert fields["Read"] == {"file_path", "offset", "limit", "pages"}
     assert fields["Write"] == {"file_path", "content"}
     assert fields["Edit"] == {"file_path", "old_string", "new_string", "replace_all"}
     assert fields["Bash"] == {"command", "timeout", "description", "run_in_background"}

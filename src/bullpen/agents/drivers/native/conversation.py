@@ -20,7 +20,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from bullpen.agents.contracts.tool import Attachment
 from bullpen.agents.drivers.conversation_file import write_whole
+from bullpen.agents.drivers.native import attachments as files
 from bullpen.agents.drivers.native.normalize import (
     INTERRUPTED,
     NO_OUTPUT,
@@ -99,12 +101,36 @@ class History:
         self.unsaved = True
         return answer
 
-    def answer(self, call: ToolCallPart, text: str, *, error: bool) -> None:
-        """Add the result of a tool call."""
+    def answer(
+        self,
+        call: ToolCallPart,
+        text: str,
+        *,
+        error: bool,
+        attachments: Sequence[Attachment] = (),
+    ) -> None:
+        """Add the result of a tool call, with what the model is shown."""
         outcome: Literal["failed", "success"] = "failed" if error else "success"
         text = readable(text) if text.strip() else NO_OUTPUT
-        result = ToolReturnPart(call.tool_name, text, call.tool_call_id, outcome=outcome)
+        content = files.result_content(text, attachments)
+        result = ToolReturnPart(call.tool_name, content, call.tool_call_id, outcome=outcome)
         self.owed.append(result)
+        self.unsaved = True
+        if attachments:
+            self._change(files.pruned)
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether the next request would have an image or a PDF."""
+        return bool(files.attachments_in(self.with_prompts([])))
+
+    def drop_attachments(self, why: str) -> None:
+        """Put words in place of all images and PDFs."""
+        self._change(lambda messages: files.dropped(messages, why))
+
+    def _change(self, change: Callable[[Sequence[ModelMessage]], list[ModelMessage]]) -> None:
+        *self.messages, last = change(self.with_prompts([]))
+        self.owed = list(last.parts) if isinstance(last, ModelRequest) else []
         self.unsaved = True
 
     def replace(self, messages: list[ModelMessage], owed: list[ModelRequestPart]) -> None:
@@ -146,7 +172,7 @@ def load(folder: Path) -> tuple[History, str | None]:
     except OSError as error:
         raise _cannot("read", path, error) from error
     try:
-        history = _parse(json.loads(raw))
+        history = _parse(json.loads(raw), folder)
     except (ValueError, KeyError, TypeError) as error:
         return History(), _move_aside(path, error)
     history.settle(INTERRUPTED)
@@ -156,34 +182,36 @@ def load(folder: Path) -> tuple[History, str | None]:
 def save(folder: Path, history: History, redacted: Callable[[str], str]) -> None:
     """Write the history atomically and without the secrets that the model may have written."""
     path = folder / FILE
+    owed = [ModelRequest(parts=history.owed)] if history.owed else []
     try:
-        write_whole(path, _dump(history, redacted))
+        kept = files.kept_in_files(folder, [*history.messages, *owed])
+        write_whole(path, _dump(history, kept, redacted))
+        files.forget_others(folder, kept)
     except OSError as error:
         raise _cannot("write", path, error) from error
     history.unsaved = False
 
 
-def _dump(history: History, redacted: Callable[[str], str]) -> bytes:
-    owed = [ModelRequest(parts=history.owed)] if history.owed else []
+def _dump(history: History, told: list[ModelMessage], redacted: Callable[[str], str]) -> bytes:
     # The library serializes the messages; they are large, so they are not parsed again.
-    messages = ModelMessagesTypeAdapter.dump_json([*history.messages, *owed])
+    messages = ModelMessagesTypeAdapter.dump_json(told)
     text = messages.decode("utf-8")
     if redacted(text) != text:
         # Redact values, not the JSON text, where a secret could match by accident.
         messages = json.dumps(with_texts(json.loads(text), redacted)).encode()
     kept = {"format": FORMAT, "ids": list(history.ids), "tokens": history.tokens}
     loaded = {"loaded": history.loaded} if history.loaded else {}
-    head = json.dumps({**kept, **loaded, "owed": bool(owed)})
+    head = json.dumps({**kept, **loaded, "owed": bool(history.owed)})
     return head[:-1].encode() + b', "messages": ' + messages + b"}\n"
 
 
-def _parse(kept: Any) -> History:
+def _parse(kept: Any, folder: Path) -> History:
     if kept["format"] != FORMAT:
         raise ValueError(f"its format is {kept['format']!r}, not {FORMAT}")
     messages = ModelMessagesTypeAdapter.validate_python(kept["messages"])
     if bool(kept["owed"]) is not (bool(messages) and isinstance(messages[-1], ModelRequest)):
         raise ValueError("the owed parts are not a request")
-    messages = normalized_history(messages)
+    messages = normalized_history(files.read_again(folder, messages))
     owed: list[ModelRequestPart] = []
     if messages and isinstance(last := messages[-1], ModelRequest):
         owed = list(last.parts)

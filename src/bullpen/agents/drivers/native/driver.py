@@ -17,8 +17,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from bullpen.agents.contracts.desk import Desk, Mail
 from bullpen.agents.contracts.driver import EVERYTHING, TurnFailed, TurnInput, TurnResult
-from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.drivers.native import compaction
+from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
+from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native import conversation as histories
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
@@ -65,6 +65,8 @@ class Native:
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
         self._model_checked = False
+        # Whether the API refused what was shown to the model.
+        self._blind = False
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
         self._ask = Ask(system="", tools=())
@@ -171,6 +173,11 @@ class Native:
             response = await self._send(self._history.with_prompts(prompts), desk, ids=ids)
         except RequestFailed as failed:
             response = await self._send_repaired(failed, prompts, ids, begun, desk)
+        except TurnFailed as failed:
+            if failed.failure == "server" and self._history.has_attachments:
+                # Some servers fail on images instead of refusing them; the next turn has none.
+                self._history.drop_attachments(attachments.FAILED)
+            raise
         answer = self._history.commit(prompts, ids, response)
         await self._save(desk)
         if ids:
@@ -191,6 +198,7 @@ class Native:
         neither is proved to help, the conversation stays as it was: it may not be the cause.
         """
         before, refused = self._history.copy(), failed.kind == "rejected"
+        was_blind = self._blind
         repairs: list[Callable[[], Awaitable[bool]]] = [
             lambda: self._compact(begun, desk, why=failed.words)
         ]
@@ -198,6 +206,8 @@ class Native:
             repairs.insert(0, lambda: self._cut_back(desk, why=failed.words))
         else:
             repairs.insert(0, lambda: self._shorten(desk, why=failed.words))
+        if refused and self._history.has_attachments:
+            repairs.insert(0, lambda: self._close_eyes(desk, why=failed.words))
         try:
             for repair in repairs:
                 if not self._history.messages or not await repair():
@@ -209,9 +219,11 @@ class Native:
         except BaseException:
             if refused:
                 self._history.restore(before)
+                self._blind = was_blind
             raise
         if refused:
             self._history.restore(before)
+            self._blind = was_blind
         if failed.kind == "too_long":
             raise TurnFailed(
                 f"The prompt is too long even without history: {failed.words}",
@@ -228,6 +240,16 @@ class Native:
             partial=failed.partial,
             failure=failed.kind,
         ) from failed
+
+    async def _close_eyes(self, desk: Desk, *, why: str) -> bool:
+        """Send words in place of images and PDFs, which not every API accepts, from now on."""
+        self._history.drop_attachments(attachments.UNSEEN)
+        self._blind = True
+        desk.record(
+            "trouble",
+            text=f"The API refused the conversation ({why}). Removed images and PDFs from it.",
+        )
+        return True
 
     async def _cut_back(self, desk: Desk, *, why: str) -> bool:
         """Go back to the last request that the API accepted. Returns whether there is one."""
@@ -308,12 +330,24 @@ class Native:
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
         tools = [task if tool is TASK else tool for tool in self._shelf.callable(self._tools(desk))]
+        files: list[Attachment] = []
         text, failed = await call_tool(
-            tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id, place=place
+            tools,
+            call.tool_name,
+            call.args_as_dict(),
+            desk,
+            use_id=call.tool_call_id,
+            place=place,
+            attach=files.append,
         )
-        self._history.answer(call, text, error=failed)
+        text, seen = attachments.seen_part(text, files, self._sees)
+        self._history.answer(call, text, error=failed, attachments=seen)
 
-    async def _task(self, given: TaskInput, desk: Desk) -> str:
+    def _sees(self, media_type: str) -> bool:
+        known = self._connection is not None and self._connection.sees(media_type)
+        return known and not self._blind
+
+    async def _task(self, given: TaskInput, desk: Desk) -> str | ToolResult:
         """Start a teammate, or run a subagent on this driver's model."""
         if given.name:
             return await TASK.run(given, desk)
@@ -354,6 +388,7 @@ class Native:
         """Replace the conversation with a summary; drop what cannot be summarized."""
         before, dropped, summary = len(self._history.messages), False, ""
         todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
+        self._history.drop_attachments(attachments.OLD)
         while self._history.messages:
             try:
                 asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])

@@ -30,6 +30,7 @@ from pydantic_ai.usage import RequestUsage
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.drivers.native.attachments import sent_size
 from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.limiter import RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice
@@ -113,6 +114,18 @@ class ModelConnection:
         """How many tokens a request may have."""
         return self._model.context_window or CONTEXT_WINDOW
 
+    def sees(self, media_type: str) -> bool:
+        """Whether the model can see files of this type, as far as that is known."""
+        profile = self._model.profile
+        if media_type.startswith("image/"):
+            return bool(profile.get("supports_image_input", True))
+        supported = profile.get("supported_document_media_types")
+        return (
+            bool(profile.get("supports_document_input", True))
+            and bool(profile.get("openai_chat_supports_document_input", True))
+            and (supported is None or media_type in supported)
+        )
+
     async def request(
         self, messages: Sequence[ModelMessage], ask: Ask, *, used: Used
     ) -> ModelResponse:
@@ -151,15 +164,17 @@ class ModelConnection:
         finally:
             if sent and self._http.sent_bytes and self._http.status < 400:
                 calls = [] if said is None else [call.tool_name for call in said.tool_calls]
-                used(self._usage(said), calls=calls)
+                used(self._usage(said, messages), calls=calls)
 
-    def _usage(self, said: ModelResponse | None) -> Usage:
+    def _usage(self, said: ModelResponse | None, messages: Sequence[ModelMessage]) -> Usage:
         """The usage of a request, as far as the API said it, and an estimate of the rest."""
         told = RequestUsage() if said is None else said.usage
         if said is not None and _stop_reason(said) and told.input_tokens:
             return usage_of(said)
+        files, tokens = sent_size(messages)
+        sent = _tokens(max(self._http.sent_bytes - files, 0)) + tokens
         guess = RequestUsage(
-            input_tokens=told.input_tokens or _tokens(self._http.sent_bytes),
+            input_tokens=told.input_tokens or sent,
             output_tokens=max(told.output_tokens, 0 if said is None else _tokens_said(said)),
             cache_read_tokens=told.cache_read_tokens,
             cache_write_tokens=told.cache_write_tokens,

@@ -16,8 +16,8 @@ import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.drivers.native import compaction
+from bullpen.agents.contracts.tool import Attachment, Tool
+from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
@@ -132,7 +132,7 @@ class Subagent:
                 return _bounded(response.text or "(The subagent gave no answer.)")
             calls = answer.response.tool_calls
             for batch in batches(calls, lambda call: only_reads(call.tool_name, self._tools)):
-                await self._run_tools(batch, answer.wrong)
+                await self._run_tools(batch, answer.wrong, connection)
         raise AssertionError("unreachable")
 
     async def _send(
@@ -158,18 +158,30 @@ class Subagent:
         )
         return response
 
-    async def _run_tools(self, calls: Sequence[ToolCallPart], wrong: Mapping[str, str]) -> None:
+    async def _run_tools(
+        self,
+        calls: Sequence[ToolCallPart],
+        wrong: Mapping[str, str],
+        connection: ModelConnection,
+    ) -> None:
         async def run(call: ToolCallPart, place: Place | None) -> None:
-            await self._call(call, wrong.get(call.tool_call_id), place)
+            await self._call(call, wrong.get(call.tool_call_id), connection, place)
 
         await run_batch(calls, run)
 
-    async def _call(self, call: ToolCallPart, wrong: str | None, place: Place | None) -> None:
+    async def _call(
+        self,
+        call: ToolCallPart,
+        wrong: str | None,
+        connection: ModelConnection,
+        place: Place | None,
+    ) -> None:
         if wrong is not None:
             if place is not None:
                 await place.ready()
             self._history.answer(call, wrong, error=True)
             return
+        files: list[Attachment] = []
         text, failed = await call_tool(
             self._shelf.callable(self._tools),
             call.tool_name,
@@ -177,8 +189,10 @@ class Subagent:
             self._desk,
             use_id=call.tool_call_id,
             place=place,
+            attach=files.append,
         )
-        self._history.answer(call, text, error=failed)
+        text, seen = attachments.seen_part(text, files, connection.sees)
+        self._history.answer(call, text, error=failed, attachments=seen)
 
 
 def _bounded(text: str) -> str:

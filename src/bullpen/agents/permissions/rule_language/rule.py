@@ -1,7 +1,8 @@
 """The rule language of permissions, as in Claude Code's settings.
 
 A rule is `Tool`, `Tool(specifier)`, `mcp__server` or `mcp__server__tool`. The meaning of a
-specifier depends on the tool: the words of a command for Bash, a path pattern for file tools.
+specifier depends on the tool: the words of a command for Bash, a path pattern for file tools, the
+host for WebFetch.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from bullpen.agents.permissions.rule_language.paths import is_pattern
+from bullpen.agents.permissions.rule_language.web_address import domain_of
 from bullpen.errors import Invalid
 
 OTHER_TOOLS = frozenset(
     """
     Agent AskUserQuestion LS MultiEdit NotebookEdit NotebookRead Skill SlashCommand Task TodoWrite
-    WebFetch WebSearch
     """.split()  # noqa: SIM905 - one name a line would fill the page
 )
 """Tools of Claude Code that Bullpen does not have; settings and other drivers may name them."""
@@ -141,6 +142,10 @@ def _with_specifier(text: str, tool: str, specifier: str) -> Rule:
         if not is_pattern(specifier):
             return Rule(text, tool, broken="it is not a path pattern")
         return Rule(text, tool, specifier)
+    if tool == "WebFetch":
+        if domain_of(specifier) is None:
+            return Rule(text, tool, broken="it is not domain:NAME")
+        return Rule(text, tool, specifier)
     if tool in OTHER_TOOLS:
         # Kept for programs that know its meaning. Bullpen knows only the tool.
         return Rule(text, tool, specifier)
@@ -169,8 +174,8 @@ def check_rules(rules: Iterable[str], known_tools: Iterable[str]) -> None:
     if wrong:
         raise Invalid(
             f"Invalid rules: {'; '.join(wrong)}.",
-            remedy="Write rules like Bash(git log:*), Edit(/src/**), Read(~/notes/**), WebFetch"
-            " or mcp__server__tool.",
+            remedy="Write rules like Bash(git log:*), Edit(/src/**), Read(~/notes/**),"
+            " WebFetch(domain:example.org) or mcp__server__tool.",
         )
 
 

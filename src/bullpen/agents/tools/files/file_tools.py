@@ -7,8 +7,8 @@ from typing import Annotated
 from anyio import to_thread
 from pydantic import Field
 
-from bullpen.agents.contracts.desk import TeamDesk
-from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.contracts.desk import Desk, TeamDesk
+from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.tools.files.file_content import (
     FoundFile,
@@ -20,6 +20,8 @@ from bullpen.agents.tools.files.file_content import (
     refuse_unread,
     replace,
 )
+from bullpen.agents.tools.files.media import shown_file
+from bullpen.agents.tools.files.media_type import media_type_of
 from bullpen.agents.tools.files.safe_open import absolute, real_path
 from bullpen.agents.tools.files.search_worker import cut
 from bullpen.agents.tools.files.text_or_binary import kind_of_binary
@@ -38,6 +40,7 @@ class ReadInput(ToolInput):
     file_path: FilePath
     offset: int | None = Field(None, ge=0, description="First line, from 1")
     limit: int | None = Field(None, ge=1, description="Number of lines")
+    pages: str | None = Field(None, description="Pages of a PDF, such as 1-5")
 
 
 class WriteInput(ToolInput):
@@ -47,25 +50,36 @@ class WriteInput(ToolInput):
     content: str = Field(description="The whole new content")
 
 
-async def _read(given: ReadInput, desk: TeamDesk) -> str:
-    """Read a text file, with line numbers; 2000 lines unless you set a limit."""
+async def _read(given: ReadInput, desk: Desk) -> str | ToolResult:
+    """Read a text file, with line numbers, 2000 lines unless you set a limit; or see an image or a
+    PDF.
+    """
     # Abandoned when cancelled: a file system that hangs must not block the agent.
-    return await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
+    path, found = await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
+    if media_type_of(found.raw) is not None:
+        return await shown_file(path, found.raw, given.pages, desk)
+    return await to_thread.run_sync(_text_of, path, found, given)
 
 
-def _read_now(given: ReadInput, desk: TeamDesk) -> str:
+def _read_now(given: ReadInput, desk: Desk) -> tuple[str, FoundFile]:
     path = absolute(given.file_path, desk.spec.cwd)
     real = real_path(given.file_path, desk.spec.cwd)
     found = find(real)
     if found is None:
         raise missing(path, desk)
     kind = kind_of_binary(found.raw)
-    if kind is not None:
+    if kind is not None and media_type_of(found.raw) is None:
         raise Invalid(
             f"{path!r} is not a text file: it is {kind}, {len(found.raw)} bytes.",
             remedy="Use Bash with a program for this kind of file.",
         )
     known(desk)[found.path] = found.digest
+    return path, found
+
+
+def _text_of(path: str, found: FoundFile, given: ReadInput) -> str:
+    if given.pages is not None:
+        raise Invalid(f"{path!r} is not a PDF.", remedy="Leave out pages.")
     text = found.raw.decode("utf-8", "replace").removeprefix("\ufeff")
     shown = _numbered(path, text, given.offset or 1, given.limit or LINES_MAX)
     if text.encode("utf-8") not in found.raw:
@@ -127,7 +141,7 @@ def _refuse_marks(path: str, found: FoundFile, content: str, desk: TeamDesk) -> 
         )
 
 
-FILE_TOOLS: tuple[Tool[TeamDesk], ...] = (
+FILE_TOOLS: tuple[Tool[Desk], ...] = (
     documented("Read", ReadInput, "read", _read),
     documented("Write", WriteInput, "write", _write),
 )

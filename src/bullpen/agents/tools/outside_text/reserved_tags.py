@@ -1,6 +1,6 @@
 """The tags that mean something to Bullpen, to a model or to a program that drives one. Only data.
 
-Names are written as `message_frame` compares them: in small letters, without separators.
+Names are written as `harmless` compares them: in small letters, without separators.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ MARKED = (
     "teammatemessage",
     "teamdigest",
     "systemreminder",
+    "outsidecontent",
     "functioncall",
     "functionresult",
     "antml",

@@ -1,0 +1,1 @@
+"""Text that others wrote, as a model may read it."""
