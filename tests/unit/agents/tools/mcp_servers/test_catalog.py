@@ -37,7 +37,7 @@ def schema_of(**properties: Any) -> dict[str, Any]:
 def test_odd_names_become_names_that_every_api_accepts() -> None:
     found = made(tool("files.read"), tool("käse holen"), tool("x" * 150))
     assert list(found.tools)[:2] == ["mcp__hub__files_read", "mcp__hub__k_se_holen"]
-    assert [each.own_name for each in found.tools.values()][0] == "files.read"
+    assert next(each.own_name for each in found.tools.values()) == "files.read"
     assert all(len(name) <= 64 for name in found.tools)
     assert model_name("hub", "x" * 150) != model_name("hub", "x" * 151)
 
