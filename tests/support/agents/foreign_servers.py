@@ -78,13 +78,15 @@ def listing(tools: Sequence[types.Tool], answer: Answer = say_done) -> Server[An
     return Server("listing", on_list_tools=on_list, on_call_tool=on_call)
 
 
-def connected(name: str, server: Any, **limits: float) -> ServerConnection:
+def connected(
+    name: str, server: Any, *, start_s: float = 30.0, call_s: float = 30.0
+) -> ServerConnection:
     """A connection to a server in this process."""
 
     def open_client(connection: ServerConnection) -> AbstractAsyncContextManager[Client]:
         return client_of(server() if callable(server) else server, connection)
 
-    return ServerConnection(name, open_client, **limits)
+    return ServerConnection(name, open_client, start_s=start_s, call_s=call_s)
 
 
 def servers(desk: Desk, *connections: ServerConnection) -> McpServers:

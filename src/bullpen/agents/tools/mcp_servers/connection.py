@@ -15,12 +15,6 @@ from pydantic import BaseModel, ValidationError
 
 from bullpen.errors import BullpenError, Unavailable
 
-START_S = 30.0
-"""How long a server may take to start and to list its tools."""
-
-CALL_S = 120.0
-"""How long a call may take."""
-
 RESTARTS_MAX = 3
 """How often a server that ended is started again for one agent."""
 
@@ -43,8 +37,8 @@ class ServerConnection:
         open_client: OpenClient,
         *,
         last_words: Callable[[], str] = lambda: "",
-        start_s: float = START_S,
-        call_s: float = CALL_S,
+        start_s: float,
+        call_s: float,
     ) -> None:
         """`last_words` returns what the server printed last, to explain a failure."""
         self.name = name

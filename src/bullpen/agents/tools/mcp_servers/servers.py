@@ -41,6 +41,13 @@ from bullpen.agents.tools.mcp_servers.stdio_transport import (
 )
 from bullpen.errors import BullpenError, Refused
 from bullpen.protocol import json_text
+from bullpen.store.private_folder import make_private
+
+START_S = 30.0
+"""How long a server may take to start and to list its tools."""
+
+CALL_S = 120.0
+"""How long a call may take."""
 
 SHOWN_CHARS_MAX = 4_000
 """Servers whose tools together are shorter than this are shown at once; others are searched."""
@@ -124,7 +131,13 @@ class McpServers:
             len(tool.name) + len(tool.description) + len(json_text.dumps_line(tool.schema))
             for _, tool in found
         )
-        deferred = size > SHOWN_CHARS_MAX
+        deferred = size > START_S = 30.0
+"""How long a server may take to start and to list its tools."""
+
+CALL_S = 120.0
+"""How long a call may take."""
+
+SHOWN_CHARS_MAX
         tools = [self._tool(server, tool, deferred=deferred) for server, tool in found]
         for server in self._servers:
             tools += self._text_tools(server)
@@ -216,7 +229,11 @@ class McpServers:
                 text=f"MCP tools changed since the last start: {short(', '.join(changed), 1_000)}.",
             )
         if before != {**before, **now}:
-            path.write_bytes(json_text.dumps({**before, **now}))
+            try:
+                make_private(path.parent)
+                path.write_bytes(json_text.dumps({**before, **now}))
+            except OSError as error:
+                self._desk.record("trouble", text=f"Cannot write {path}: {error.strerror}.")
 
 
 def _read_pins(path: Path) -> dict[str, str]:
@@ -243,7 +260,11 @@ def _connection(definition: ServerDefinition, desk: Desk, clean: Clean) -> Serve
             yield client
 
     return ServerConnection(
-        definition.name, open_client, last_words=lambda: desk.redacted(clean(words.text))
+        definition.name,
+        open_client,
+        last_words=lambda: desk.redacted(clean(words.text)),
+        start_s=START_S,
+        call_s=CALL_S,
     )
 
 

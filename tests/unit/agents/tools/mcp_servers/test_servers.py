@@ -108,7 +108,7 @@ async def test_a_server_that_fails_is_told_and_the_others_work(workplace: Workpl
         await anyio.sleep_forever()
         yield None
 
-    bad, slow = connected("bad", none), ServerConnection("slow", never, start_s=0.05)
+    bad, slow = connected("bad", none), ServerConnection("slow", never, start_s=0.05, call_s=1.0)
     async with running(workplace, bad, slow, connected("sky", friendly())) as made:
         assert "mcp__sky__forecast" in names(made.tools)
         assert sorted(made.failed) == [
