@@ -131,13 +131,7 @@ class McpServers:
             len(tool.name) + len(tool.description) + len(json_text.dumps_line(tool.schema))
             for _, tool in found
         )
-        deferred = size > START_S = 30.0
-"""How long a server may take to start and to list its tools."""
-
-CALL_S = 120.0
-"""How long a call may take."""
-
-SHOWN_CHARS_MAX
+        deferred = size > SHOWN_CHARS_MAX
         tools = [self._tool(server, tool, deferred=deferred) for server, tool in found]
         for server in self._servers:
             tools += self._text_tools(server)
