@@ -11,7 +11,7 @@ from typing import Any
 from bullpen.agents.config.trust_scope import ProjectFile
 from bullpen.agents.system.environment import variables_in
 from bullpen.agents.system.project_files import read_limited, unreadable, up_to_git_root
-from bullpen.agents.tools.mcp_servers.definition import definition_of
+from bullpen.agents.tools.mcp_servers.definition import OURS, definition_of
 from bullpen.errors import Invalid
 from bullpen.protocol import json_text
 from bullpen.protocol.agent import AgentSpec
@@ -124,7 +124,8 @@ def _add(known: KnownServers, path: Path, folder: Path | None) -> None:
         raise unreadable(path, "it has no object mcpServers")
     digest = hashlib.sha256(data).hexdigest()
     for name, raw in servers.items():
-        if name in known.servers:
+        # Native agents have the tools of our own server anyway.
+        if name in known.servers or name == OURS:
             continue
         known.servers[name] = raw
         known.paths[name] = path

@@ -74,6 +74,12 @@ async def test_servers_of_a_project_need_trust_as_they_are(places: Places) -> No
         await places.spec()
 
 
+async def test_our_own_server_in_a_projects_file_is_nothing_to_trust(places: Places) -> None:
+    """`bullpen mcp install` puts it there, for other programs."""
+    places.define(places.project / ".mcp.json", bullpen={"command": "bullpen", "args": ["mcp"]})
+    assert (await places.spec()).mcp_servers == {"hub": HUB}
+
+
 async def test_the_nearest_definition_of_a_name_wins(places: Places) -> None:
     places.define(places.project / ".mcp.json", hub=SKY)
     trust(places.home, places.project)
@@ -83,9 +89,9 @@ async def test_the_nearest_definition_of_a_name_wins(places: Places) -> None:
 
 
 async def test_a_role_has_the_servers_that_it_lists(places: Places) -> None:
-    trusted = {"mcp_servers": {"sky": SKY}}
     places.role("mcpServers: [sky]")
-    assert (await places.spec(role="expert", **trusted)).mcp_servers == {"sky": SKY}
+    made = await places.spec(role="expert", mcp_servers={"sky": SKY})
+    assert made.mcp_servers == {"sky": SKY}
     places.role("mcpServers: []")
     assert (await places.spec(role="expert")).mcp_servers is None
     places.role("mcpServers: hub, gone")

@@ -18,14 +18,15 @@ from bullpen.errors import Invalid
 
 NAME_CHARS_MAX = 32
 
+OURS = "bullpen"
+"""The name of our own server, which `bullpen mcp install` adds to other programs' files."""
+
 _NAME = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _FIELDS = {
     "stdio": {"type", "command", "args", "env"},
     "http": {"type", "url", "headers"},
 }
 _TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http"}
-# The name of our own server in the programs that Bullpen drives.
-_RESERVED = "bullpen"
 _AUTH_HEADERS = {"authorization", "proxy-authorization", "cookie"}
 
 
@@ -75,7 +76,7 @@ def _faults(name: str, raw: Any) -> Any:
             "a name has letters, digits, - and single _ inside, and at most"
             f" {NAME_CHARS_MAX} characters"
         )
-    if name == _RESERVED:
+    if name == OURS:
         yield "this name is Bullpen's own"
     if not isinstance(raw, dict):
         yield "it is not an object"

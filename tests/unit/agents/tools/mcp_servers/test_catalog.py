@@ -134,7 +134,8 @@ def test_input_is_checked_with_the_schema() -> None:
         "count": 1,
         "extra": True,
     }
-    for wrong in ({}, {"count": 0}, {"count": "1"}, {"count": 1, "kind": "c"}, [], None):
+    wrongs: list[Any] = [{}, {"count": 0}, {"count": "1"}, {"count": 1, "kind": "c"}, [], None]
+    for wrong in wrongs:
         with pytest.raises(Invalid, match="mcp__hub__x"):
             given.model_validate(wrong)
 
