@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.config.trust_scope import ProjectFile
 from bullpen.agents.system.environment import variables_in
 from bullpen.agents.system.project_files import read_limited, unreadable, up_to_git_root
-from bullpen.agents.tools.mcp_servers.definition import OURS, definition_of
-from bullpen.errors import Invalid
+from bullpen.agents.tools.mcp_servers.definition import OURS, ServerDefinition, definition_of
+from bullpen.errors import Invalid, NotFound
 from bullpen.protocol import json_text
 from bullpen.protocol.agent import AgentSpec
 
@@ -91,6 +92,20 @@ def with_servers(
     files = [file for name, file in known.files.items() if name in chosen and name not in first]
     env = list(dict.fromkeys([*spec.env, *sorted(variables_in(chosen))]))
     return spec.evolve(mcp_servers=chosen or None, env=env), list(dict.fromkeys(files))
+
+
+def known_server(name: str, cwd: Path, *, home: Path) -> ServerDefinition:
+    """The server of this name for a directory. Raises NotFound, Refused if it is not trusted."""
+    known = read_servers(cwd, home=home)
+    if name not in known.servers:
+        raise NotFound(
+            f"There is no MCP server {name!r} for {cwd}.",
+            remedy=f"Known are: {', '.join(known.servers) or 'none'}. Define it in {PROJECT_FILE}"
+            f" or {home / HOME_FILE}.",
+        )
+    if name in known.files:
+        refuse_untrusted([known.files[name]], home, cwd, otherwise="define it in your own file")
+    return definition_of(name, known.servers[name])
 
 
 def role_servers(value: Any) -> dict[str, Any]:

@@ -5,26 +5,33 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx2
 import pytest
 
 from bullpen.agents.drivers.native.server_tools import ServerTools, open_servers
 from bullpen.agents.tools.mcp_servers import servers
+from bullpen.agents.tools.mcp_servers.definition import definition_of
+from bullpen.agents.tools.mcp_servers.login import log_in
+from bullpen.agents.tools.mcp_servers.oauth import TokenFile
 from bullpen.agents.tools.toolbox import answer
+from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.policy import Policy, Sandbox
-from support.agents import weather_program
+from support.agents import oauth_program, weather_program
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench
 
 PROGRAM = str(Path(weather_program.__file__))
+OAUTH = str(Path(oauth_program.__file__))
 DEADLINE_S = 60.0
 
 
@@ -140,12 +147,12 @@ async def test_a_program_runs_in_the_sandbox_of_its_agent(ann: Bench, tmp_path: 
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[str]:
+async def serving(path: str = PROGRAM, *words: str) -> AsyncIterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = await anyio.open_process(
-        [sys.executable, PROGRAM, "http", str(port)],
+        [sys.executable, path, *(word.format(port) for word in words or ("http", "{}"))],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -159,7 +166,8 @@ async def serving() -> AsyncIterator[str]:
                     await anyio.sleep(0.05)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            process.kill()
         with anyio.CancelScope(shield=True):
             await process.wait()
 
@@ -175,6 +183,52 @@ async def test_a_server_over_http_is_called_with_its_headers(ann: Bench) -> None
             assert "key-of-the-user-77" in (await call(made, ann, "header"))[0]
             text, failed = await call(made, ann, "crash")
             assert failed
+
+
+async def follow(url: str) -> None:
+    """Do what a browser does with the address."""
+    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        assert "logged in" in (await browser.get(url)).text
+
+
+async def test_a_person_logs_in_once_and_agents_renew_the_tokens(
+    ann: Bench, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    ann.desk.env = {**ann.desk.env, "BULLPEN_HOME": str(home)}
+    async with serving(OAUTH, "{}", "3") as url:
+        closed = {"type": "http", "url": url}
+        async with running(ann, sky=closed) as made:
+            assert "bullpen mcp login sky" in made.failed[0], made.failed
+        tokens = TokenFile(home, url)
+        with anyio.fail_after(DEADLINE_S):
+            definition = definition_of("sky", closed)
+            assert await log_in(definition, home=home, env={}, show=follow)
+        assert stat.S_IMODE(tokens.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(tokens.path.parent.stat().st_mode) == 0o700
+        async with running(ann, sky=closed) as made:
+            assert not made.failed, made.failed
+            first = tokens.path.read_bytes()
+            assert "only for those" in (await call(made, ann, "whisper"))[0]
+            # Longer than the tokens last.
+            await anyio.sleep(4)
+            assert "only for those" in (await call(made, ann, "whisper"))[0]
+            assert tokens.path.read_bytes() != first
+        await anyio.sleep(4)
+        async with running(ann, sky=closed) as made:
+            assert not made.failed, "expired tokens are renewed after a restart too"
+
+
+async def test_a_login_that_is_not_needed_or_not_possible_is_said(tmp_path: Path) -> None:
+    async with serving() as url:
+        definition = definition_of("sky", {"url": url})
+        with anyio.fail_after(DEADLINE_S):
+            assert not await log_in(definition, home=tmp_path, env={}, show=follow)
+    with pytest.raises(Refused, match="is a program"):
+        await log_in(definition_of("sky", program("stdio")), home=tmp_path, env={}, show=follow)
+    gone = definition_of("sky", {"url": "http://127.0.0.1:9/mcp"})
+    with pytest.raises(Unavailable, match="Cannot log in"):
+        await log_in(gone, home=tmp_path, env={}, show=follow)
 
 
 async def test_a_server_that_is_not_there_is_said(ann: Bench) -> None:

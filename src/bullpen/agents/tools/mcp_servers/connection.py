@@ -40,7 +40,7 @@ class ServerConnection:
         start_s: float,
         call_s: float,
     ) -> None:
-        """`last_words` returns what the server printed last, to explain a failure."""
+        """`last_words` returns what explains a failure: what the server said last."""
         self.name = name
         self.restarts = 0
         # The server said that its list of tools changed.
@@ -160,7 +160,7 @@ class ServerConnection:
             self._why = str(error)
         except Exception as error:
             # The SDK raises what its libraries raise, in groups.
-            self._why = _words(error)
+            self._why = first_words(error)
         finally:
             self._client = None
             ready.set()
@@ -184,7 +184,7 @@ class ServerConnection:
 
     def _unavailable(self, what: str, why: str) -> Unavailable:
         said = self._last_words()
-        parts = [part.rstrip(".")[:_WORDS_MAX] for part in (why, said and f"it printed: {said}")]
+        parts = [part.rstrip(".")[:_WORDS_MAX] for part in (why, said)]
         words = "; ".join(part for part in parts if part)
         return Unavailable(
             f"The MCP server {self.name!r} {what}{f': {words}' if words else ''}.",
@@ -192,7 +192,8 @@ class ServerConnection:
         )
 
 
-def _words(error: BaseException) -> str:
+def first_words(error: BaseException) -> str:
+    """What failed first, on one short line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"[:_WORDS_MAX]

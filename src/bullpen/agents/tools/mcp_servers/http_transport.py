@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -20,22 +20,26 @@ _SILENCE_S = 300.0
 
 @asynccontextmanager
 async def http_transport(
-    server: ServerDefinition, auth: httpx2.Auth | None = None
+    server: ServerDefinition,
+    auth: httpx2.Auth | None = None,
+    *,
+    status: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[TransportStreams]:
-    """Connect to a server and yield the streams to it."""
+    """Connect to a server and yield the streams to it. `status` is told that of each answer."""
+
+    async def look(response: httpx2.Response) -> None:
+        status(response.status_code)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _Bounded(response.stream)
+
     client = httpx2.AsyncClient(
         headers=dict(server.headers),
         timeout=httpx2.Timeout(_CONNECT_S, read=_SILENCE_S),
         auth=auth,
-        event_hooks={"response": [_bounded]},
+        event_hooks={"response": [look]},
     )
     async with client, streamable_http_client(server.url, http_client=client) as streams:
         yield streams
-
-
-async def _bounded(response: httpx2.Response) -> None:
-    if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Bounded(response.stream)
 
 
 class _Bounded(httpx2.AsyncByteStream):

@@ -31,6 +31,7 @@ from bullpen.agents.tools.mcp_servers.catalog import (
 from bullpen.agents.tools.mcp_servers.connection import ServerConnection
 from bullpen.agents.tools.mcp_servers.definition import ServerDefinition, definition_of
 from bullpen.agents.tools.mcp_servers.http_transport import http_transport
+from bullpen.agents.tools.mcp_servers.oauth import TokenFile, stored_auth
 from bullpen.agents.tools.mcp_servers.results import framed, tool_text
 from bullpen.agents.tools.mcp_servers.schemas import Clean, ServerInput, input_type, short
 from bullpen.agents.tools.mcp_servers.server_texts import TEXT_TOOLS, TextTool
@@ -256,7 +257,7 @@ def _connection(definition: ServerDefinition, desk: Desk, clean: Clean) -> Serve
     return ServerConnection(
         definition.name,
         open_client,
-        last_words=lambda: desk.redacted(clean(words.text)),
+        last_words=lambda: desk.redacted(clean(words.text(definition.name))),
         start_s=START_S,
         call_s=CALL_S,
     )
@@ -281,5 +282,10 @@ async def _transport(
         async with stdio_transport(given.command, desk, env, words) as streams:
             yield streams
     else:
-        async with http_transport(given) as streams:
+        home = desk.env.get("BULLPEN_HOME")
+        own = {name.lower() for name in given.headers}
+        auth = None
+        if home and "authorization" not in own:
+            auth = stored_auth(given.url, TokenFile(Path(home), given.url))
+        async with http_transport(given, auth, status=words.answered) as streams:
             yield streams

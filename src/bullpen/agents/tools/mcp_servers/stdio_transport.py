@@ -38,19 +38,26 @@ def server_environment(env: Mapping[str, str], own: Mapping[str, str]) -> dict[s
 
 
 class LastWords:
-    """What a server printed to standard error last, for the reason why it failed."""
+    """What a server said last, for the reason why it failed."""
 
     def __init__(self) -> None:
         self._kept = b""
+        self._status = 0
 
     def add(self, chunk: bytes) -> None:
         """Keep the end of it."""
         self._kept = (self._kept + chunk)[-4 * _TROUBLE_CHARS :]
 
-    @property
-    def text(self) -> str:
-        """The last characters."""
-        return self._kept.decode("utf-8", "replace").strip()[-_TROUBLE_CHARS:]
+    def answered(self, status: int) -> None:
+        """Note the status of an HTTP answer."""
+        self._status = status
+
+    def text(self, name: str) -> str:
+        """The last characters of standard error, or what a refusal over HTTP means."""
+        if self._status in (401, 403):
+            return f"it wants a login (HTTP {self._status}): bullpen mcp login {name}"
+        printed = self._kept.decode("utf-8", "replace").strip()[-_TROUBLE_CHARS:]
+        return printed and f"it printed: {printed}"
 
 
 @asynccontextmanager
