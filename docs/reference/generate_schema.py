@@ -22,6 +22,7 @@ TABLES = {
     "[unattended]": "UnattendedTable",
     "[retention]": "RetentionTable",
     "[[notify]]": "NotifyTable",
+    "[mcp_servers]": "McpServerTable",
     "[[member]]": "MemberTable",
     "[member.rules]": "RulesTable",
     "[[task]]": "TaskTable",

@@ -114,6 +114,8 @@ class AgentSpec(Wire):
     hooks: dict[str, Any] | None = None
     # Its skills, for tasks that need them.
     skills: list[str] | None = None
+    # Its MCP servers by name, in the format of Claude Code; variables are written as ${NAME}.
+    mcp_servers: dict[str, Any] | None = None
     # The workspace. Without one it works in `cwd` as it is.
     workspace: Workspace | None = None
     # Whether the runner claims ready tasks for it when it is idle.

@@ -348,6 +348,7 @@ class TeamStart:
             workspace=self._workspace(member),
             skills=member.skills,
             tools=member.tools,
+            mcp_servers=file.mcp_servers,
         )
 
     def _workspace(self, member: MemberTable) -> WorkspaceRequest | None:

@@ -14,7 +14,7 @@ PEOPLE_ONLY = frozenset(
         *("team create", "team resume", "team delete", "team move", "team mirror"),
         *("task give-up", "task retry", "merge run"),
         *("workspace save", "workspace restore", "workspace remove"),
-        *("mcp install", "mcp uninstall", "mcp token", "mcp tokens", "mcp revoke"),
+        *("mcp install", "mcp uninstall", "mcp token", "mcp tokens", "mcp revoke", "mcp login"),
         *("server start", "server prepare", "server stop", "server status", "server check"),
         *("server config", "server backup", "server restore"),
         *("auth tenant add", "auth tenant list", "auth tenant remove", "auth init", "auth mint"),

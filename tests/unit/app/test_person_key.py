@@ -12,6 +12,7 @@ from bullpen.agents.system.environment import check_names, environment, for_comm
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.app.person_key import show_key
 from bullpen.errors import Invalid, Refused
+from bullpen.protocol.agent import AgentSpec
 
 
 def test_the_first_to_act_makes_it_for_its_user_alone(tmp_path: Path) -> None:
@@ -40,7 +41,8 @@ def test_a_key_that_cannot_be_read_is_no_proof(tmp_path: Path) -> None:
 
 def test_no_agent_gets_it() -> None:
     env = {PERSON_KEY: "k", "PATH": "/bin"}
-    assert PERSON_KEY not in for_commands(env, [PERSON_KEY])
+    asked = AgentSpec.new(driver="native", backend="in-process", cwd="/", env_asked=[PERSON_KEY])
+    assert PERSON_KEY not in for_commands(env, asked)
     made = environment(
         [PERSON_KEY, "PATH"], env, home="/h", team="t", agent="a", nonce="n", store={}
     )

@@ -17,13 +17,14 @@ from typing import Any
 
 import yaml
 
+from bullpen.agents.config.mcp_config import role_servers
 from bullpen.agents.config.settings import KNOWN_TOOLS, joined_hooks, with_source
 from bullpen.agents.drivers.registry import capabilities_of
 from bullpen.agents.drivers.unsupported import unkept
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.permissions.rule_language.redundant import covered_by
-from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
+from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, is_server_tool, rule_of
 from bullpen.agents.system.project_files import (
     BYTES_MAX,
     read_limited,
@@ -95,7 +96,13 @@ class Definition:
         """Whether it runs commands or allows things, so that it needs trust."""
         mode = next((mode for mode in MODES if mode == self.fields.get("permissionMode")), None)
         widens = mode is not None and wider_mode(mode, DEFAULT_MODE)
-        return widens or bool(self.fields.get("hooks"))
+        return widens or bool(self.fields.get("hooks")) or self._defines_servers
+
+    @property
+    def _defines_servers(self) -> bool:
+        """Whether it defines MCP servers itself, which run commands."""
+        told = self.fields.get("mcpServers")
+        return any(isinstance(each, dict) for each in (told if isinstance(told, list) else [told]))
 
     def redacted(self, redact: Callable[[str], str]) -> Definition:
         """The definition without secrets in the texts that models read."""
@@ -158,7 +165,8 @@ def role_file(path: Path) -> Definition:
     definition = read(path)
     if definition.governs:
         raise Refused(
-            f"{path} sets hooks or a permissionMode, which a role file named by its path may not.",
+            f"{path} sets hooks, a permissionMode or MCP servers, which a role file named by its"
+            " path may not.",
             reason="role_governs",
             remedy="Put it into .bullpen/agents and name the role, or set the mode elsewhere.",
         )
@@ -220,7 +228,7 @@ def _unkept(made: Mapping[str, Any], spec: AgentSpec) -> list[str]:
     """The fields of a definition that the driver of a spec cannot honour, with the reasons."""
     if not is_foreign(spec.driver):
         return []
-    names = ("tools", "disallowed_tools", "hooks", "options")
+    names = ("tools", "disallowed_tools", "hooks", "mcp_servers", "options")
     alone = AgentSpec.new(
         driver=spec.driver,
         backend=spec.backend,
@@ -300,7 +308,8 @@ def _parts(name: str) -> list[str]:
 def _why_not(name: str, *, to_deny: bool = False) -> str | None:
     rule = rule_of(name)
     elsewhere = rule.tool in _NOT_HERE or rule.tool.startswith("mcp__")
-    if rule.tool not in KNOWN_TOOLS and not (to_deny and elsewhere):
+    known = rule.tool in KNOWN_TOOLS or is_server_tool(name)
+    if not known and not (to_deny and elsewhere):
         return f"there is no tool {name!r} here"
     return None if rule.broken is None else f"{name}: {rule.broken}"
 
@@ -328,6 +337,13 @@ def _hooks(value: Any, spec: AgentSpec) -> dict[str, Any]:
     except Invalid as error:
         raise _No(error.message.rstrip(".")) from None
     return {"hooks": value} if value else {}
+
+
+def _servers(value: Any, spec: AgentSpec) -> dict[str, Any]:
+    try:
+        return {"mcp_servers": role_servers(value)}
+    except Invalid as error:
+        raise _No(error.message.rstrip(".")) from None
 
 
 def _turns(value: Any, spec: AgentSpec) -> dict[str, Any]:
@@ -361,6 +377,7 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "model": _model,
     "permissionMode": _mode,
     "hooks": _hooks,
+    "mcpServers": _servers,
     "maxTurns": _turns,
     "effort": _effort,
     "initialPrompt": _prompt,
@@ -368,7 +385,6 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
 }
 _NOT_YET = {
     "skills": "Bullpen does not load skills",
-    "mcpServers": "Bullpen does not connect agents to MCP servers",
     "memory": "Bullpen has no memory across agents",
     "isolation": "a definition cannot set the workspace; set it at spawn",
 }

@@ -18,6 +18,7 @@ from bullpen.agents.config.definitions import (
     role_file,
 )
 from bullpen.agents.config.inherit import under
+from bullpen.agents.config.mcp_config import KnownServers, read_servers, with_servers
 from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
@@ -73,6 +74,8 @@ class SpawnRequest:
     skills: Sequence[str] = ()
     # Only these tools, besides the team tools.
     tools: Sequence[str] | None = None
+    # MCP servers by name, besides those that files define.
+    mcp_servers: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,9 @@ def _by_files(
         check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
         stated = frozenset(policy.model_fields_set)
     found = files.settings(spec.cwd, project=request.project_settings)
+    known = KnownServers()
+    if spec.driver == "native":
+        known = read_servers(Path(spec.cwd), home=files.home, project=request.project_settings)
     of_project, definition = found.of_project, None
     if role is not None:
         # Only a person may name a file: an agent may not read every file.
@@ -179,7 +185,9 @@ def _by_files(
         spec = apply(definition, spec)
         if definition.governs and definition.folder != user.resolve():
             of_project.append((definition.path, definition.folder, definition.digest))
-    refuse_untrusted(of_project, files.home, Path(spec.cwd))
+    above = None if parent is None else parent[1].spec
+    spec, defining = with_servers(spec, known, stated=request.mcp_servers, above=above)
+    refuse_untrusted([*of_project, *defining], files.home, Path(spec.cwd))
     spec = _with_obeyed_files(spec, files.home)
     spec = found.applied(spec, stated=stated, child=parent is not None)
     if definition is not None:

@@ -35,6 +35,7 @@ def check_taken(spec: AgentSpec, parent: tuple[str, AgentFacts], *, name: str) -
             ("plan rule", spec.policy.plan_rule in (None, above.policy.plan_rule)),
             ("policy file", spec.policy.answers in (None, above.policy.answers)),
             ("setup", tree is None or tree.setup in setups),
+            ("MCP servers", (spec.mcp_servers or {}).items() <= (above.mcp_servers or {}).items()),
             ("sandbox", spec.policy.sandbox is not None or above.policy.sandbox is None),
         )
         if not fits

@@ -43,6 +43,8 @@ def unkept(spec: AgentSpec, can: Capabilities) -> list[Unkept]:
         found += _running(spec)
     if is_foreign(spec.driver) and spec.options.get("effort") is not None:
         found.append(("effort", "only the driver native can set it"))
+    if is_foreign(spec.driver) and spec.mcp_servers:
+        found.append(("mcpServers", "only the driver native connects to them"))
     return found
 
 

@@ -252,7 +252,7 @@ class AgentHooks:
 
     def _environment(self) -> dict[str, str]:
         desk = self._desk
-        env = for_commands(desk.env, desk.spec.env_asked)
+        env = for_commands(desk.env, desk.spec)
         return {**env, "BULLPEN_TEAM": desk.team.name, "BULLPEN_AGENT": desk.agent}
 
     def _session(self) -> str:

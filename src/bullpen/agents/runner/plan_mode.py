@@ -86,7 +86,7 @@ class PlanMode:
         verdict = PlanVerdict(True, "This agent's plans are approved automatically.")
         if not auto:
             spec = self._desk.spec
-            env = for_commands(self._desk.env, spec.env_asked)
+            env = for_commands(self._desk.env, spec)
             verdict = await ask_rule(rule or "", plan, cwd=spec.cwd, env=env)
         await self._team.approvals.answer(
             request.id,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bullpen.agents.contracts.backend import NONCE, PERSON_KEY
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import Invalid
+from bullpen.protocol.agent import AgentSpec
 
 COMMON = (
     "PATH",
@@ -102,18 +105,45 @@ _NO_HIDDEN_REPOSITORY = {
 }
 
 
-def for_commands(env: Mapping[str, str], asked: Iterable[str]) -> dict[str, str]:
-    """The environment of an agent's commands: everything the agent has except model keys.
+def for_commands(env: Mapping[str, str], spec: AgentSpec) -> dict[str, str]:
+    """The environment of an agent's commands: all it has but for keys of models and servers.
 
     A key that was asked for by name is kept.
     """
-    kept = frozenset(asked)
-    given = {
-        name: value
-        for name, value in without_person_key(env).items()
-        if name not in MODEL_KEYS or name in kept
-    }
+    hidden = {*MODEL_KEYS, *(variables_in(spec.mcp_servers) - {*COMMON, *OURS})}
+    hidden -= set(spec.env_asked)
+    given = {k: v for k, v in without_person_key(env).items() if k not in hidden}
     return given if "GIT_CONFIG_COUNT" in given else {**given, **_NO_HIDDEN_REPOSITORY}
+
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def variables_in(value: Any) -> set[str]:
+    """The names of the variables in the texts of a JSON value: `${NAME}` or `${NAME:-default}`."""
+    if isinstance(value, str):
+        return {found[1] for found in _VARIABLE.finditer(value)}
+    if isinstance(value, dict):
+        return {name for each in value.values() for name in variables_in(each)}
+    if isinstance(value, list):
+        return {name for each in value for name in variables_in(each)}
+    return set()
+
+
+def with_variables(text: str, env: Mapping[str, str]) -> str:
+    """The text with the values of its variables. Raises Invalid if one is not set."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] in env:
+            return env[found[1]]
+        if found[2] is None:
+            raise Invalid(
+                f"The variable {found[1]} is not set.",
+                remedy=f"Set it, or write ${{{found[1]}:-default}}.",
+            )
+        return found[2]
+
+    return _VARIABLE.sub(value, text)
 
 
 def without_person_key(env: Mapping[str, str]) -> dict[str, str]:

@@ -226,18 +226,24 @@ class Command:
 
 @asynccontextmanager
 async def started(
-    argv: Sequence[str], desk: Workplace, take: Take, *, ours: bool = False
+    argv: Sequence[str],
+    desk: Workplace,
+    *takes: Take,
+    ours: bool = False,
+    stdin: int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Command]:
     """Start a command, in a sandbox if the policy says so.
 
-    If the context exits with an error or is cancelled, the process group is killed. A program that
-    is `ours` is not sandboxed: it reads only where the agent may read. Raises Unavailable.
+    `takes` gets the output, as in `running`. If the context exits with an error or is cancelled,
+    the process group is killed. A program that is `ours` is not sandboxed: it reads only where the
+    agent may read. `env` replaces the environment of the agent's commands. Raises Unavailable.
     """
     spec = desk.spec
-    env = for_commands(desk.env, spec.env_asked)
+    env = for_commands(desk.env, spec) if env is None else env
     wanted = None if ours else spec.policy.sandbox
     if wanted is None:
-        async with running(argv, cwd=spec.cwd, env=env, takes=[take]) as command:
+        async with running(argv, cwd=spec.cwd, env=env, takes=takes, stdin=stdin) as command:
             yield command
         return
     hosts = HostList.of(wanted)
@@ -245,9 +251,18 @@ async def started(
         network = None
         if hosts:
             network = await stack.enter_async_context(SandboxNetwork(hosts, env))
-        words, inner = await to_thread.run_sync(_sandboxed, argv, env, spec, wanted, network)
+        home = desk.env.get("BULLPEN_HOME")
+        words, inner = await to_thread.run_sync(_sandboxed, argv, env, spec, wanted, network, home)
         command = await stack.enter_async_context(
-            running(words, cwd=spec.cwd, env=inner, takes=[take], closed=True, network=network)
+            running(
+                words,
+                cwd=spec.cwd,
+                env=inner,
+                takes=takes,
+                stdin=stdin,
+                closed=True,
+                network=network,
+            )
         )
         yield command
 
@@ -258,9 +273,9 @@ def _sandboxed(
     spec: AgentSpec,
     wanted: Sandbox,
     network: SandboxNetwork | None,
+    home: str | None,
 ) -> tuple[Sequence[str], dict[str, str]]:
     """The command that runs another in a sandbox, and its environment."""
-    home = env.get("BULLPEN_HOME")
     words = sandboxed_command(
         argv,
         cwd=spec.cwd,

@@ -13,7 +13,15 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
-from bullpen.agents.permissions.rule_language.rule import given_as, one_name, tool_of
+from bullpen.agents.permissions.rule_language.rule import (
+    about,
+    given_as,
+    is_server_tool,
+    listed,
+    one_name,
+    rule_of,
+    tool_of,
+)
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
@@ -60,7 +68,7 @@ Attach = Callable[[Attachment], None]
 def check_tools(names: Iterable[str]) -> None:
     """Refuse names of tools that do not exist. Raises Invalid."""
     known = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if tool_of(name) not in known]
+    unknown = [name for name in names if tool_of(name) not in known and not is_server_tool(name)]
     if unknown:
         raise Invalid(
             f"Unknown tools: {', '.join(map(repr, unknown))}.",
@@ -76,6 +84,34 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
         spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
     )
     return searchable([tool for tool in TOOLS if tool.name not in lacks])
+
+
+def with_server_tools(
+    tools: Sequence[Tool[Desk]],
+    more: Sequence[Tool[Desk]],
+    spec: AgentSpec,
+    *,
+    mode: Mode,
+    is_lead: bool,
+) -> list[Tool[Desk]]:
+    """The tools with those of MCP servers that the spec and the mode allow."""
+    more = [
+        tool
+        for tool in more
+        if _given(tool.name, spec)
+        and _why_not(tool, mode, is_lead=is_lead, may_spawn=False) is None
+    ]
+    if not more:
+        return list(tools)
+    search = [] if one_name(TOOL_SEARCH.name) in (spec.disallowed_tools or ()) else [TOOL_SEARCH]
+    return searchable([*(tool for tool in tools if tool is not TOOL_SEARCH), *more, *search])
+
+
+def _given(name: str, spec: AgentSpec) -> bool:
+    """Whether a spec gives an agent this tool of a server."""
+    if spec.tools is not None and not any(listed(rule_of(each), name) for each in spec.tools):
+        return False
+    return not any(about(rule_of(each), name, strict=True) for each in spec.disallowed_tools or ())
 
 
 def searchable(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:

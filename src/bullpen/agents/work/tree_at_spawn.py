@@ -99,7 +99,7 @@ async def made_ready(
                 await team.agents.beat(processes.starting_beat(name, agent, detail, clock()))
 
     given = {each: environ[each] for each in spec.env if each in environ}
-    commands = for_commands(given, spec.env_asked)
+    commands = for_commands(given, spec)
     make = partial(prepare, tree, team=team.name, agent=name, owner=owner, environ=commands)
     try:
         with one_error(), anyio.fail_after(seconds_for(spec)):

@@ -194,6 +194,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "mcp uninstall": CommandEntry(
         "screens.mcp_install:uninstall", "Remove Bullpen from a program's MCP configuration"
     ),
+    "mcp login": CommandEntry("screens.mcp_login:login", "Log in to an MCP server that agents use"),
     "mcp token": CommandEntry("screens.mcp:token", "Create a token for a member and print it once"),
     "mcp tokens": CommandEntry("screens.mcp:tokens", "List the members that have a token"),
     "mcp revoke": CommandEntry("screens.mcp:revoke", "Revoke the token of a member"),

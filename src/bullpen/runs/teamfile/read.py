@@ -54,6 +54,8 @@ class TeamFile:
     unattended: UnattendedTable
     retention: RetentionTable
     notify: tuple[NotifyTable, ...]
+    # By name, as they are stored with an agent.
+    mcp_servers: Mapping[str, Any]
     # None if the team has no goal: then tasks are assigned by code.
     lead: MemberTable | None
     teammates: tuple[MemberTable, ...]
@@ -141,6 +143,7 @@ def read_team_file(path: Path) -> TeamFile:
         unattended=file.unattended,
         retention=file.retention,
         notify=tuple(file.notify),
+        mcp_servers={name: each.stated for name, each in file.mcp_servers.items()},
         lead=None if file.team.goal is None else lead,
         teammates=tuple(_each_alone(file.member)),
         tasks=tuple(file.task),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -19,6 +19,7 @@ from pydantic import (
 
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
+from bullpen.agents.tools.mcp_servers.definition import definition_of
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import SETUP_S, DirtyStart, WorkspaceKind
 from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
@@ -323,6 +324,21 @@ class NotifyTable(FileTable):
     timeout_s: float = Field(default=30.0, gt=0)
 
 
+class McpServerTable(FileTable):
+    """`[mcp_servers.NAME]`: an MCP server that native members can use."""
+
+    command: str | None = None
+    args: list[str] = Field(default_factory=list)
+    env: dict[str, str] = Field(default_factory=dict)
+    url: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return the definition as it is stored with an agent."""
+        return self.model_dump(exclude_unset=True)
+
+
 class File(FileTable):
     """A whole team file."""
 
@@ -334,6 +350,18 @@ class File(FileTable):
     unattended: UnattendedTable = UnattendedTable()
     retention: RetentionTable = RetentionTable()
     notify: list[NotifyTable] = Field(default_factory=list)
+    mcp_servers: dict[str, McpServerTable] = Field(default_factory=dict)
+
+    @field_validator("mcp_servers")
+    @classmethod
+    def _can_be_used(cls, servers: dict[str, McpServerTable]) -> dict[str, McpServerTable]:
+        for name, table in servers.items():
+            try:
+                definition_of(name, table.stated)
+            except Invalid as error:
+                raise ValueError(error.message.rstrip(".")) from None
+        return servers
+
     member: list[MemberTable] = Field(default_factory=list)
     task: list[TaskTable] = Field(default_factory=list)
     backlog: list[BacklogTable] = Field(default_factory=list)

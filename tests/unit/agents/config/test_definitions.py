@@ -70,7 +70,7 @@ initialPrompt: Begin with the newest change.
 background: true
 skills:
 hooks: {}
-mcpServers: []
+mcpServers: [github]
 """
 
 
@@ -89,6 +89,7 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
         mode="plan",
         turns_max=7,
         options={"effort": "high", "context_window": 9},
+        mcp_servers={"github": None},
     )
 
 
@@ -96,7 +97,8 @@ REFUSED = {
     "tools: 'Bash(git log, Read'": r"tools: Bash\(git log: its parentheses do not match",
     "tools: 'Bsh(git:*)'": r"tools: there is no tool 'Bsh\(git:\*\)' here",
     "tools: WebFetch": "tools: there is no tool 'WebFetch' here",
-    "tools: [Read, Reed, mcp__x__y]": r"tools: there is no tool 'Reed' here; tools: .*mcp__x__y",
+    "tools: [Read, Reed, mcp__x__y]": r"tools: there is no tool 'Reed' here\.",
+    "tools: 'mcp__x__y(z)'": r"tools: there is no tool 'mcp__x__y\(z\)' here",
     "tools: 7": "tools: it is not a list",
     "disallowedTools: Bsh": "disallowedTools: there is no tool 'Bsh'",
     "disallowedTools: 'Bash()'": r"disallowedTools: Bash\(\): there is nothing between",
@@ -109,7 +111,8 @@ REFUSED = {
     "background: maybe": "background: it is neither",
     "initialPrompt: [x]": "initialPrompt: it is not text",
     "skills: [review]": "skills: Bullpen does not load skills",
-    "mcpServers: [github]": "mcpServers: Bullpen does not connect",
+    "mcpServers: [7]": "mcpServers: It is not a list of names",
+    "mcpServers: [{a: {url: 7}}]": "mcpServers: The MCP server 'a' cannot be used: it needs a text",
     "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is not a list",
     "hooks: [guard]": "hooks: it is not a mapping of events",
     "memory: project": "memory: Bullpen has no memory",

@@ -30,6 +30,7 @@ ABOVE = AgentSpec.new(
     hooks=HOOKS,
     env_asked=["TOKEN"],
     options={"command": ["bin/agent", "--acp"]},
+    mcp_servers={"hub": {"command": "hub"}},
 )
 PARENT = "alice", AgentFacts.new(spec=ABOVE.raw, nonce="n", since_ms=1)
 
@@ -39,6 +40,7 @@ PARENT = "alice", AgentFacts.new(spec=ABOVE.raw, nonce="n", since_ms=1)
     [
         {},
         {"script": None, "env_asked": []},
+        {"mcp_servers": None},
         {"options": {"command": ["/srv/bin/agent", "--acp"], "on": {"room": "2"}}},
         {"driver": "scripted", "options": {}},
     ],
@@ -62,6 +64,8 @@ def test_what_the_parent_has_it_passes_on(changes: dict[str, Any]) -> None:
         {"policy": POLICY.evolve(deny=[]).raw},
         {"policy": POLICY.evolve(sandbox=None).raw},
         {"hooks": None},
+        {"mcp_servers": {"hub": {"command": "evil"}}},
+        {"mcp_servers": {"other": {"command": "hub"}}},
         {"cwd": "/"},
         {
             "workspace": {

@@ -82,8 +82,10 @@ class TestEnvironment:
     def test_keys_of_programs_are_kept_from_our_commands(self) -> None:
         assert set(environment.MODEL_KEYS) == KEYS
         env = {**dict.fromkeys(KEYS, "a-secret-value"), "CODEX_HOME": "/codex"}
-        assert KEYS.isdisjoint(environment.for_commands(env, ()))
-        assert environment.for_commands(env, ["CODEX_API_KEY"])["CODEX_API_KEY"]
+        spec = AgentSpec.new(driver="native", backend="in-process", cwd="/")
+        asked = spec.evolve(env_asked=["CODEX_API_KEY"])
+        assert KEYS.isdisjoint(environment.for_commands(env, spec))
+        assert environment.for_commands(env, asked)["CODEX_API_KEY"]
 
     @pytest.mark.parametrize("name", sorted(KEYS))
     def test_keys_of_programs_are_taken_out_of_what_is_kept(self, name: str) -> None:

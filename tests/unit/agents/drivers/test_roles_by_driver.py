@@ -42,7 +42,7 @@ REFUSED = {
     "disallowedTools: 'Read(~/.ssh/**)'": r"disallowedTools: .*enforced: Read\(~/\.ssh/\*\*\)",
     GUARD.format("Read|Edit"): r"hooks: .*PreToolUse for Read\|Edit",
     "skills: [review]": "skills: Bullpen does not load skills",
-    "mcpServers: [github]": "mcpServers: Bullpen does not connect",
+    "mcpServers: [github]": "mcpServers: .*only the driver native connects to them",
     "memory: project": "memory: Bullpen has no memory",
     "isolation: worktree": "isolation: a definition cannot set the workspace",
     "temperature: 0.3": "temperature: there is no such field",

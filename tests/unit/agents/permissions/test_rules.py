@@ -59,6 +59,7 @@ def allows(project: Path, rule: str, command: str) -> bool:
         "Edit(/src/**)",
         "Write(docs)",
         "Glob(//tmp/**)",
+        "mcp__*",
         "mcp__github",
         "mcp__github__search_issues",
         "mcp__github__*",
@@ -94,7 +95,7 @@ def test_rules_as_in_the_settings_of_claude_code_are_taken(rule: str) -> None:
         ("(x)", "name of a tool"),
         ("SendMessage(bob)", "SendMessage takes no specifier"),
         ("mcp__", "MCP rules"),
-        ("mcp__*", "MCP rules"),
+        ("mcp__*__x", "MCP rules"),
         ("mcp__a__get_*", "MCP rules"),
         ("mcp__a__b(c)", "MCP rules"),
         ("*", "name of a tool"),
@@ -373,6 +374,9 @@ def test_rules_for_mcp_servers_and_their_tools(project: Path) -> None:
         assert effect("mcp__a__b", deny=(rule,), mode="bypassPermissions") == "deny"
         assert effect("mcp__ab__b", allow=(rule,)) == "deny"
         assert effect("mcp__ab__b", deny=(rule,), mode="bypassPermissions") == "allow"
+    assert effect("mcp__a__b", allow=("mcp__*",)) == "allow"
+    assert effect("mcp__a__b", deny=("mcp__*",), mode="bypassPermissions") == "deny"
+    assert effect("Bash", deny=("mcp__*",), mode="bypassPermissions") == "allow"
     assert effect("mcp__a__bc", allow=("mcp__a__b",)) == "deny"
     assert effect("mcp__a__b__c", allow=("mcp__a__b",)) == "deny"
     assert effect("mcp__a__b__c", deny=("mcp__a__b",), mode="bypassPermissions") == "deny"

@@ -249,6 +249,17 @@ def test_a_wrong_file_is_refused_with_the_place_of_the_mistake(
     assert refused.value.remedy
 
 
+def test_servers_are_kept_as_the_file_states_them(tmp_path: Path) -> None:
+    hub = '[mcp_servers.hub]\ncommand = "hub"\nargs = ["-v"]\nenv = {HUB_KEY = "${HUB_KEY}"}\n'
+    made = read(tmp_path, f'[team]\nname = "a"\ngoal = "Go."\n{hub}')
+    assert made.mcp_servers == {
+        "hub": {"command": "hub", "args": ["-v"], "env": {"HUB_KEY": "${HUB_KEY}"}}
+    }
+    for wrong in ('[mcp_servers.a__b]\ncommand = "x"\n', hub.replace("${HUB_KEY}", "bare-7")):
+        with pytest.raises(Invalid, match="The MCP server"):
+            read(tmp_path, f'[team]\nname = "a"\ngoal = "Go."\n{wrong}')
+
+
 def test_a_file_that_is_not_there_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         read_team_file(tmp_path / "TEAM.toml")
@@ -265,6 +276,7 @@ SECTIONS: dict[str, type[tables.FileTable]] = {
     "`[unattended]`": tables.UnattendedTable,
     "`[retention]`": tables.RetentionTable,
     "`[[notify]]`": tables.NotifyTable,
+    "`[mcp_servers]`": tables.McpServerTable,
     "`[[member]]`": tables.MemberTable,
     "`[member.rules]`": tables.RulesTable,
     "`[[task]]`": tables.TaskTable,

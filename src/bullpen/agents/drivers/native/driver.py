@@ -26,6 +26,7 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
+from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.mail.todo_list import todo_text
 from bullpen.agents.tools.files.edit_forms import for_model
@@ -35,7 +36,7 @@ from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_ba
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
-from bullpen.agents.tools.toolbox import shown, toolbox
+from bullpen.agents.tools.toolbox import shown, toolbox, with_server_tools
 from bullpen.errors import BullpenError, Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
@@ -55,12 +56,15 @@ class Native:
         *,
         limits: Path | None = None,
         tools: Callable[[Desk], list[Tool[Desk]]] = toolbox,
+        open_servers: OpenServers = open_servers,
         waits: Waits = Waits(),  # noqa: B008 - frozen
     ) -> None:
         self._spec = spec
         self._env = env
         self._limits = limits
         self._tools = tools
+        self._open_servers = open_servers
+        self._servers: ServerTools | None = None
         self._waits = waits
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
@@ -78,6 +82,7 @@ class Native:
         choice = choose(self._spec.model, env)
         effort = effort_of(self._spec.options.get("effort"))
         self._tools(desk)
+        self._servers = await self._open_servers(self._spec, desk)
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         self._shelf = ToolShelf(self._history.loaded)
         if damage is not None:
@@ -92,6 +97,8 @@ class Native:
             system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
         )
         _record_files(files, desk)
+        if self._servers is not None and self._servers.failed:
+            system = "\n".join([system, "", *self._servers.failed])
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
         self._limiter = Limiter(limits, choice.key, api=f"the API at {choice.host}")
@@ -155,7 +162,10 @@ class Native:
             desk.record("trouble", text=str(error))
 
     async def aclose(self) -> None:
-        """Close the connections to the model."""
+        """Close the connections to the model and to servers."""
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            await servers.aclose()
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.aclose()
@@ -273,7 +283,7 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        tools = for_model(shown(self._tools(desk), self._shelf), connection.choice.model)
+        tools = for_model(shown(self._all_tools(desk), self._shelf), connection.choice.model)
         ask = replace(self._ask, tools=tools, words_only=words_only)
 
         async def attempt() -> ModelResponse:
@@ -309,6 +319,12 @@ class Native:
             )
         self._model_checked = True
 
+    def _all_tools(self, desk: Desk) -> list[Tool[Desk]]:
+        more = [] if self._servers is None else self._servers.tools
+        return with_server_tools(
+            self._tools(desk), more, self._spec, mode=desk.mode, is_lead=desk.is_lead
+        )
+
     def _only_reads(self, call: ToolCallPart, desk: Desk) -> bool:
         return only_reads(call.tool_name, self._tools(desk))
 
@@ -329,7 +345,9 @@ class Native:
             self._history.answer(call, wrong, error=True)
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
-        tools = [task if tool is TASK else tool for tool in self._shelf.callable(self._tools(desk))]
+        tools = [
+            task if tool is TASK else tool for tool in self._shelf.callable(self._all_tools(desk))
+        ]
         files: list[Attachment] = []
         text, failed = await call_tool(
             tools,
@@ -359,6 +377,7 @@ class Native:
             limits=self._limits or _limits_in(env, desk),
             window=self._window,
             base=self._ask,
+            server_tools=[] if self._servers is None else self._servers.tools,
             waits=self._waits,
         )
         if not given.run_in_background:

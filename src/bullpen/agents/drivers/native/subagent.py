@@ -28,7 +28,7 @@ from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
-from bullpen.agents.tools.toolbox import lacking, toolbox
+from bullpen.agents.tools.toolbox import lacking, toolbox, with_server_tools
 from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
@@ -43,14 +43,18 @@ ANSWER_CHARS_MAX = 20_000
 _ANSWER_NOW = "You have reached your limit. Call no tools. Answer now with what you have found."
 
 
-def subagent_tools(desk: Desk, spec: AgentSpec) -> list[Tool[Desk]]:
+def subagent_tools(
+    desk: Desk, spec: AgentSpec, server_tools: Sequence[Tool[Desk]] = ()
+) -> list[Tool[Desk]]:
     """Its agent's tools that its type has too. None of them speaks to the team or spawns.
 
     Raises Refused: no_tools.
     """
     lacks = lacking(spec, mode=spec.start_mode, is_lead=False, may_spawn=False)
-    tools = [tool for tool in toolbox(desk) if tool.kind != "team" and tool.name not in lacks]
-    if any(tool.deferred for tool in tools):
+    own = [tool for tool in toolbox(desk) if tool.kind != "team" and tool.name not in lacks]
+    more = with_server_tools([], server_tools, desk.spec, mode=desk.mode, is_lead=desk.is_lead)
+    tools = with_server_tools(own, more, spec, mode=spec.start_mode, is_lead=False)
+    if TOOL_SEARCH not in tools and any(tool.deferred for tool in tools):
         tools.append(TOOL_SEARCH)
     if not tools:
         raise Refused(
@@ -73,13 +77,14 @@ class Subagent:
         limits: Path,
         window: int,
         base: Ask,
+        server_tools: Sequence[Tool[Desk]] = (),
         waits: Waits,
     ) -> None:
         self._spec = spec
         self._desk = desk
         self._env = env
         self._window = window
-        self._tools = subagent_tools(desk, spec)
+        self._tools = subagent_tools(desk, spec, server_tools)
         self._base = base
         self._waits = waits
         self._choice = choose(spec.model, env)

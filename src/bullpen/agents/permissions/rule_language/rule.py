@@ -1,7 +1,7 @@
 """The rule language of permissions, as in Claude Code's settings.
 
-A rule is `Tool`, `Tool(specifier)`, `mcp__server` or `mcp__server__tool`. The meaning of a
-specifier depends on the tool: the words of a command for Bash, a path pattern for file tools, the
+A rule is `Tool`, `Tool(specifier)`, `mcp__*`, `mcp__server` or `mcp__server__tool`. The meaning of
+a specifier depends on the tool: the words of a command for Bash, a path pattern for file tools, the
 host for WebFetch.
 """
 
@@ -29,6 +29,9 @@ READ_TOOLS = frozenset(["Read", "Glob", "Grep", "LS", "NotebookRead"])
 WRITE_TOOLS = frozenset(["Edit", "Write", "MultiEdit", "NotebookEdit"])
 PATH_TOOLS = READ_TOOLS | WRITE_TOOLS
 """Tools whose specifier is a path pattern."""
+
+EVERY_SERVER = "mcp__*"
+"""The rule about all tools of all MCP servers."""
 
 _SERVER_TOOL = re.compile(r"mcp__[A-Za-z0-9.-]+(?:_[A-Za-z0-9.-]+)*(?:__(?:\*|[A-Za-z0-9_.-]+))?")
 _LEADING_NAME = re.compile(r"\s*([A-Za-z0-9_.-]*)")
@@ -77,6 +80,11 @@ _SPAWNING = ("SpawnTeammate", "Task")
 _EDITING = ("Edit", "MultiEdit", "apply_patch")
 
 
+def is_server_tool(name: str) -> bool:
+    """Whether a text names tools of MCP servers: one, those of a server, or all."""
+    return name.startswith("mcp__") and rule_of(name).broken is None
+
+
 def names_of(tool: str) -> tuple[str, ...]:
     """All names of a tool. A rule or hook about one of them is about all."""
     if tool == "MultiEdit":
@@ -102,6 +110,8 @@ def rule_of(text: str) -> Rule:
     tool = found.group(1) if found is not None else ""
     if not stripped:
         return Rule(text, "", broken="it is empty")
+    if stripped == EVERY_SERVER:
+        return Rule(text, EVERY_SERVER)
     if stripped.startswith("mcp__"):
         if _SERVER_TOOL.fullmatch(stripped) is None:
             return Rule(text, tool, broken="MCP rules are mcp__SERVER or mcp__SERVER__TOOL")
@@ -215,6 +225,8 @@ def listed(rule: Rule, tool: str) -> bool:
 def _about_server(rule: Rule, tool: str, *, strict: bool) -> bool:
     if not rule.tool.startswith("mcp__"):
         return False
+    if rule.tool == EVERY_SERVER:
+        return True
     if rule.broken is not None:
         return tool.startswith(rule.tool.rstrip("*"))
     whole_server = rule.text.strip().endswith("__*") or rule.tool.count("__") == 1

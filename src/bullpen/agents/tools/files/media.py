@@ -144,7 +144,7 @@ async def _worked(asked: dict[str, Any], raw: bytes, place: Workplace) -> dict[s
     with tempfile.TemporaryFile() as file:
         file.write(raw)
         file.seek(0)
-        env = for_commands(place.env, place.spec.env_asked)
+        env = for_commands(place.env, place.spec)
         takes = [printed.extend, said.extend]
         async with running(argv, cwd=place.spec.cwd, env=env, takes=takes, stdin=file) as worker:
             with anyio.move_on_after(_WORK_S):

@@ -1,0 +1,1 @@
+"""The tools of MCP servers, for native agents. Everything that a server says is untrusted."""
