@@ -25,6 +25,7 @@ from bullpen.runs.teamfile.tables import (
     GuardedTable,
     MemberTable,
     MergeTable,
+    ModelTable,
     NotifyTable,
     RetentionTable,
     TaskTable,
@@ -53,6 +54,7 @@ class TeamFile:
     guarded: GuardedTable
     unattended: UnattendedTable
     retention: RetentionTable
+    models: Mapping[str, ModelTable]
     notify: tuple[NotifyTable, ...]
     # None if the team has no goal: then tasks are assigned by code.
     lead: MemberTable | None
@@ -140,6 +142,7 @@ def read_team_file(path: Path) -> TeamFile:
         guarded=file.guarded,
         unattended=file.unattended,
         retention=file.retention,
+        models=file.models,
         notify=tuple(file.notify),
         lead=None if file.team.goal is None else lead,
         teammates=tuple(_each_alone(file.member)),

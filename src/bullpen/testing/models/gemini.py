@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,14 +11,15 @@ from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Resu
 from bullpen.testing.models.wire import pieces, speaker
 
 METHODS = ("generateContent", "streamGenerateContent", "countTokens")
-_PREFIX = "/v1beta/models/"
+# The Gemini API, and Vertex with a key or with a project.
+_PATH = re.compile(r"/v1beta1?/(?:projects/.+/|publishers/.+/)?models/([^/:]+):([A-Za-z]+)")
 _STOPS = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
 def split(path: str) -> tuple[str, str] | None:
     """Return the model and the method of a path; None if it is not a path of this API."""
-    model, _, method = path.removeprefix(_PREFIX).partition(":")
-    return (model, method) if path.startswith(_PREFIX) and method in METHODS else None
+    found = _PATH.fullmatch(path)
+    return (found[1], found[2]) if found and found[2] in METHODS else None
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:

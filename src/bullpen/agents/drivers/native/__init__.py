@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bullpen.agents.drivers.native.provider.options import SMALL_MODEL
+from bullpen.agents.system.vendors.model_providers import provider_of
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 if TYPE_CHECKING:
     from bullpen.agents.drivers.native.driver import Native
 
-_EXTRA = {"anthropic", "genai_prices", "openai", "pydantic_ai"}
+_EXTRA = {"genai_prices", "pydantic_ai"}
 
 
 def make(spec: AgentSpec, env: Mapping[str, str], *, limits: Path | None = None) -> Native:
-    """Create a native driver. Raises Unavailable if the model library is not installed.
+    """Create a native driver. Raises Unavailable if its model's library is not installed.
 
     `limits` is the folder in which all agents of this machine share their rate limits; by default
     it is in the home that the environment names.
@@ -32,4 +34,8 @@ def make(spec: AgentSpec, env: Mapping[str, str], *, limits: Path | None = None)
             f"The driver 'native' needs the package {missing}, which is not installed.",
             remedy="Run: pip install 'bullpen[native]'",
         ) from error
+    for model in (spec.model, spec.options.get(SMALL_MODEL)):
+        provider = provider_of(model)
+        if provider is not None:
+            provider.check_installed()
     return Native(spec, env, limits=limits)

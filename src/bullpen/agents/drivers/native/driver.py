@@ -24,22 +24,25 @@ from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
-from bullpen.agents.drivers.native.model_choice import choose, same_model
+from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.normalize import Answer
+from bullpen.agents.drivers.native.provider.checks import AnswerChecks
+from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOptions
+from bullpen.agents.drivers.native.provider.small import SmallModel
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
-from bullpen.errors import BullpenError, Invalid, Unavailable
+from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 _CUT_OFF = "(The answer was cut off at its maximum length.)"
 
 
 class Native:
-    """Bullpen's own agent, on an Anthropic or OpenAI model."""
+    """Bullpen's own agent, on a model of any provider."""
 
     name = "native"
     capabilities = EVERYTHING
@@ -59,7 +62,8 @@ class Native:
         self._tools = tools
         self._waits = waits
         self._history = History()
-        self._model_checked = False
+        self._checks = AnswerChecks(strict=bool(spec.options.get(STRICT_MODEL)))
+        self._small: SmallModel | None = None
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
         self._ask = Ask(system="", tools=())
@@ -86,13 +90,19 @@ class Native:
         _record_files(files, desk)
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
-        self._limiter = Limiter(limits, choice.key, api=f"the API at {choice.host}")
-        self._connection = ModelConnection(choice, self._waits)
-        self._window = _window(self._spec, self._connection)
+        self._limiter = Limiter(limits, choice.credential, api=f"the API at {choice.host}")
+        options = ModelOptions.of(self._spec.options)
+        self._connection = ModelConnection(choice, self._waits, options)
         await self._connection.open()
+        self._window = self._connection.context_window
         desk.record(
-            "note", text=f"The model is {choice}, with a context window of {self._window} tokens."
+            "note",
+            text=f"The model is {choice}, with a context window of {self._window} tokens"
+            f" ({self._connection.window_from}).",
         )
+        if effort is not None and not self._connection.keeps_effort:
+            desk.record("note", text=f"{choice} is not known to have an effort; it may ignore it.")
+        self._small = await SmallModel.opened(self._spec, env, limits, self._waits, desk)
 
     def remembers(self, message_id: str) -> bool:
         """Whether a message is in the history."""
@@ -147,6 +157,9 @@ class Native:
     async def aclose(self) -> None:
         """Close the connections to the model."""
         connection, self._connection = self._connection, None
+        small, self._small = self._small, None
+        if small is not None:
+            await small.aclose()
         if connection is not None:
             await connection.aclose()
 
@@ -250,7 +263,9 @@ class Native:
 
         response = await self._limiter.run(attempt, waiting=desk.waiting)
         # Cached tokens count here too: they fill the context window.
-        desk.filled(response.usage.input_tokens, window=self._window)
+        desk.filled(
+            response.usage.input_tokens, window=self._window, model=connection.answered(response)
+        )
         desk.record(
             "request",
             model=response.model_name,
@@ -259,22 +274,10 @@ class Native:
             summary=words_only,
             seconds=round(time.monotonic() - begun, 3),
         )
-        self._check_model(connection.choice.model, response.model_name)
+        self._checks.look(connection, messages, ask, response, desk)
         if response.text and not words_only:
             desk.record("text", text=response.text)
         return response
-
-    def _check_model(self, asked: str, told: str | None) -> None:
-        if self._model_checked or not told:
-            return
-        if not same_model(asked, told):
-            raise TurnFailed(
-                f"The agent asked for the model {asked}, but the API answered with {told}.",
-                remedy=f"Ask for {told}, or check the base URL.",
-                for_good=True,
-                failure="model",
-            )
-        self._model_checked = True
 
     async def _run_tool(self, call: ToolCallPart, wrong: str | None, desk: Desk) -> None:
         if wrong is not None:
@@ -319,8 +322,7 @@ class Native:
         before, dropped, summary = len(self._history.messages), False, ""
         while self._history.messages:
             try:
-                asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
-                summary = (await self._send(asked, desk, words_only=True)).text or ""
+                summary = await self._summary(desk)
             except RequestFailed:
                 summary = ""
             if summary:
@@ -339,6 +341,15 @@ class Native:
         )
         await self._save(desk)
         return True
+
+    async def _summary(self, desk: Desk) -> str:
+        """A summary of the conversation, by the small model if there is one and it can."""
+        asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
+        if self._small is not None:
+            ask = replace(self._ask, tools=shown(self._tools(desk)), words_only=True)
+            if found := await self._small.text(asked, ask, desk, tokens=self._history.tokens):
+                return found
+        return (await self._send(asked, desk, words_only=True)).text or ""
 
     async def _save(self, desk: Desk) -> None:
         await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)
@@ -392,15 +403,3 @@ def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
     if home := env.get("HOME"):
         return Path(home) / ".bullpen" / "limits"
     return desk.folder.parent / "limits"
-
-
-def _window(spec: AgentSpec, connection: ModelConnection) -> int:
-    asked = spec.options.get("context_window")
-    if asked is None:
-        return connection.context_window
-    if not isinstance(asked, int) or asked <= 0:
-        raise Invalid(
-            f"The context window {asked!r} is not a number of tokens.",
-            remedy="Give a whole number.",
-        )
-    return asked

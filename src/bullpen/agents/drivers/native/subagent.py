@@ -23,6 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
@@ -78,7 +79,9 @@ class Subagent:
         self._base = base
         self._waits = waits
         self._choice = choose(spec.model, env)
-        self._limiter = Limiter(limits, self._choice.key, api=f"the API at {self._choice.host}")
+        self._limiter = Limiter(
+            limits, self._choice.credential, api=f"the API at {self._choice.host}"
+        )
         self._history = History()
         self._used = 0
 
@@ -93,7 +96,8 @@ class Subagent:
         system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
         ask = replace(self._base, system=system, tools=self._tools)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
-        connection = ModelConnection(self._choice, self._waits)
+        options = ModelOptions.of({**self._spec.options, "context_window": self._window})
+        connection = ModelConnection(self._choice, self._waits, options)
         await connection.open()
         try:
             return await self._answer(prompt, connection, ask)
