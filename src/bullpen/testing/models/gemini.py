@@ -12,7 +12,9 @@ from bullpen.testing.models.wire import pieces, speaker
 
 METHODS = ("generateContent", "streamGenerateContent", "countTokens")
 # The Gemini API, and Vertex with a key or with a project.
-_PATH = re.compile(r"/v1beta1?/(?:projects/.+/|publishers/.+/)?models/([^/:]+):([A-Za-z]+)")
+_PATH = re.compile(r"/v1(?:beta1?)?/(?:projects/.+/|publishers/.+/)?models/([^/:]+):([A-Za-z]+)")
+# Each library has its own.
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 _STOPS = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
@@ -31,7 +33,7 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the offered tools, with their input schemas."""
     return {
-        declared["name"]: declared.get("parametersJsonSchema") or declared.get("parameters") or {}
+        declared["name"]: next((declared[key] for key in _SCHEMAS if declared.get(key)), {})
         for tool in body.get("tools") or []
         for declared in tool.get("functionDeclarations") or []
     }

@@ -50,6 +50,13 @@ _TOKENS = (
 )
 
 
+_OUTPUTS = ("output_tokens", "completion_tokens", "candidatesTokenCount", "outputTokens")
+
+
+def _usage_key(request: ModelRequest) -> str:
+    return "usageMetadata" if request.api == "gemini" else "usage"
+
+
 # The addresses of servers that need no key.
 _LOCAL = ("LITELLM_BASE_URL", "OLLAMA_BASE_URL", "VLLM_BASE_URL", "LLAMACPP_BASE_URL")
 
@@ -111,7 +118,9 @@ class MockModels:
             "OPENAI_BASE_URL": self.openai_url,
             "GEMINI_API_KEY": "mock-google-key",
             "GOOGLE_GEMINI_BASE_URL": self.url,
-            "AWS_BEARER_TOKEN_BEDROCK": "mock-amazon-key",
+            # Not a bearer token: the library sends that only over TLS.
+            "AWS_ACCESS_KEY_ID": "mock-amazon-key",
+            "AWS_SECRET_ACCESS_KEY": "mock-amazon-secret",
             "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": self.url,
             "AWS_REGION": "eu-central-1",
             "AZURE_OPENAI_API_KEY": "mock-azure-key",
@@ -209,6 +218,8 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    # Whether the stream under way is binary.
+    _framed = False
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""
@@ -253,17 +264,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
         number = next(self.server.mock.numbers)
         answer = wire.whole(request, reply, number)
-        usage = answer["usageMetadata" if request.api == "gemini" else "usage"]
+        usage = answer[_usage_key(request)]
         self.server.mock.bill(request, usage)
         if not request.stream:
             self._json(200, answer)
             return
-        self._open_stream(bedrock.STREAM if wire is bedrock else "text/event-stream")
+        self._open_stream(request)
         for name, data in wire.events(request, reply, number):
-            if wire is bedrock:
-                self._chunk(bedrock.frame(name, data))
-            else:
-                self._event(name, data)
+            self._event(name, data)
         self.wfile.write(b"0\r\n\r\n")
 
     def _fail(self, request: ModelRequest, fault: Fault, wire: ModuleType) -> None:
@@ -287,13 +295,13 @@ class _Handler(BaseHTTPRequestHandler):
         number = next(self.server.mock.numbers)
         events = list(wire.events(request, reply, number))
         after = max(len(events) * 2 // 3, 1) if fault.after is None else fault.after
-        usage = wire.whole(request, reply, number)["usage"]
+        usage = wire.whole(request, reply, number)[_usage_key(request)]
         if not any(tells_usage(data) for _, data in events[:after]):
             said = tokens_of("".join(spoken(data) for _, data in events[:after]))
-            outputs = {"output_tokens": said, "completion_tokens": said}
+            outputs = dict.fromkeys(_OUTPUTS, said)
             usage = {**usage, **{key: outputs[key] for key in outputs if key in usage}}
         self.server.mock.bill(request, usage)
-        self._open_stream()
+        self._open_stream(request)
         for name, data in events[:after]:
             self._event(name, data)
         match fault.how:
@@ -333,13 +341,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _open_stream(self, kind: str = "text/event-stream") -> None:
+    def _open_stream(self, request: ModelRequest) -> None:
+        self._framed = request.api == "bedrock"
         self.send_response(200)
-        self.send_header("content-type", kind)
+        self.send_header("content-type", bedrock.STREAM if self._framed else "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
     def _event(self, name: str, data: Any) -> None:
+        if self._framed:
+            self._chunk(bedrock.frame(name, data))
+            return
         text = data if isinstance(data, str) else json.dumps(data)
         head = f"event: {name}\n" if name else ""
         self._chunk(f"{head}data: {text}\n\n".encode())
