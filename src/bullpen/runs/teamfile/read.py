@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,15 @@ class TeamFile:
     def members(self) -> tuple[MemberTable, ...]:
         """Return all members, the lead first if there is one."""
         return self.teammates if self.lead is None else (self.lead, *self.teammates)
+
+    def strict_about_models(self) -> TeamFile:
+        """Return the file with members that stop if another model's name answers."""
+        stricter = {"strict_model": True}
+        return replace(
+            self,
+            lead=None if self.lead is None else self.lead.model_copy(update=stricter),
+            teammates=tuple(each.model_copy(update=stricter) for each in self.teammates),
+        )
 
     def where(self, member: MemberTable) -> str:
         """Return how errors name a member's table."""
