@@ -50,9 +50,10 @@ class ModelProvider:
 
     def check_installed(self) -> None:
         """Refuse a provider whose library is not installed. Raises Unavailable."""
-        if any(not _installed(name) for name in ("pydantic_ai", self.library)):
+        missing = [name for name in ("pydantic_ai", self.library) if not _installed(name)]
+        if missing:
             raise Unavailable(
-                f"Models of {self.title} need a library that is not installed.",
+                f"Models of {self.title} need the package {missing[0]}, which is not installed.",
                 remedy=f"Run: pip install 'bullpen[{self.extra}]'",
             )
 
