@@ -33,6 +33,8 @@ class Presence(Wire):
     usage: OrAbsent[Usage | None] = None
     # How much of its model's context window the last request used, from 0 to 1.
     context: float | None = None
+    # The name with which its model's API answers, if it is not the one that was asked for.
+    model: str | None = None
 
     def alive(self, now_ms: int) -> bool:
         """Return whether the last heartbeat is recent enough to be believed."""

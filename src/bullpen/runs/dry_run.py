@@ -11,14 +11,11 @@ from pathlib import Path
 from anyio import to_thread
 
 from bullpen.agents.config.definitions import MODELS
-from bullpen.agents.drivers.native.model_choice import (
-    ANTHROPIC_KEY,
-    OPENAI_KEY,
-    ModelChoice,
-    choose,
-)
+from bullpen.agents.drivers.native.model_choice import ModelChoice, choose
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.drivers.registry import check_spec
 from bullpen.agents.drivers.scripted.script import load
+from bullpen.agents.system.vendors.model_providers import PROVIDERS
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError
@@ -29,6 +26,8 @@ from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
 from bullpen.runs.teamfile.tables import MemberTable
 from bullpen.runs.teamfile.team_records import merge_settings
 from bullpen.runs.up import StartRequest, TeamStart
+
+_ANY_KEY = {name: "-" for each in PROVIDERS.values() for name in (*each.keys, each.url_variable)}
 
 
 async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
@@ -46,7 +45,7 @@ async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
         request.file,
         checks.items,
         models={name: spec.model for name, spec in checks.specs.items()},
-        price=_Prices().of,
+        price=_Prices(request).of,
         problems=checks.problems,
     )
 
@@ -114,7 +113,8 @@ class _Checks:
 class _Prices:
     """Prices of models. A lookup takes long, and tasks are alike, so they are cached."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: StartRequest) -> None:
+        self._tables = request.file.models
         self._known: dict[tuple[str, Usage], float | None] = {}
 
     def of(self, member: MemberTable, model: str | None) -> Price:
@@ -124,7 +124,7 @@ class _Prices:
             return _unknown
         try:
             # A price needs no key.
-            choice = choose(MODELS.get(asked or "", asked), {ANTHROPIC_KEY: "-", OPENAI_KEY: "-"})
+            choice = choose(MODELS.get(asked or "", asked), _ANY_KEY)
         except BullpenError:
             return _unknown
         return partial(self._priced, choice)
@@ -133,10 +133,13 @@ class _Prices:
         key = (str(choice), used)
         if key not in self._known:
             try:
-                from bullpen.agents.drivers.native.prices import price
+                from bullpen.agents.drivers.native.provider.prices import price
             except ImportError:
                 return None
-            self._known[key] = price(choice, used)
+            tables = (self._tables.get(name) for name in (str(choice), choice.model))
+            table = next((each for each in tables if each is not None), None)
+            told = {} if table is None else table.model_dump(exclude_none=True)
+            self._known[key] = price(choice, used, options=ModelOptions.of(told))
         return self._known[key]
 
 

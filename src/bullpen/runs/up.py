@@ -349,6 +349,12 @@ class TeamStart:
             skills=member.skills,
             tools=member.tools,
             mcp_servers=file.mcp_servers,
+            models={
+                name: table.model_dump(exclude_none=True) for name, table in file.models.items()
+            },
+            small_model=member.small_model,
+            effort=member.effort,
+            strict_model=member.strict_model,
         )
 
     def _workspace(self, member: MemberTable) -> WorkspaceRequest | None:

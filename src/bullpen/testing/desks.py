@@ -43,6 +43,8 @@ class RecordingDesk:
     waiting_now: list[str] = field(default_factory=list)
     records: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
+    # For each usage, the model that answered if it was another.
+    models: list[str | None] = field(default_factory=list)
     contexts: list[tuple[int, int]] = field(default_factory=list)
     peers: list[tuple[str, str]] = field(default_factory=list)
     timers: list[tuple[float, str]] = field(default_factory=list)
@@ -140,10 +142,11 @@ class RecordingDesk:
     def record(self, kind: str, **data: Any) -> None:
         self.records.append((kind, data))
 
-    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
+    def used(self, usage: Usage, *, calls: Sequence[str] = (), model: str | None = None) -> None:
         self.usages.append(usage)
+        self.models.append(model)
 
-    def filled(self, tokens: int, *, window: int) -> None:
+    def filled(self, tokens: int, *, window: int, model: str | None = None) -> None:
         self.contexts.append((tokens, window))
 
     def wrote(self, to: str, summary: str) -> None:

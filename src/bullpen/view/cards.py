@@ -159,7 +159,12 @@ def member_card(
         tasks=tasks,
         actions=() if seen is None else seen.actions,
         driver=None if agent is None else agent.spec.driver,
-        model=member.model if agent is None else agent.spec.model,
+        # The model that answers may have another name than the one that was asked for.
+        model=seen.model
+        if seen is not None
+        else member.model
+        if agent is None
+        else agent.spec.model,
         backend=None if agent is None else agent.spec.backend,
         host=None if place is None else place.host,
         unread=unread,

@@ -12,9 +12,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.agents.tools.mcp_servers.connection import ServerConnection
 from bullpen.agents.tools.mcp_servers.servers import McpServers, client_of
+from bullpen.agents.tools.outside_text.harmless import harmless
 
 OBJECT: dict[str, Any] = {"type": "object"}
 

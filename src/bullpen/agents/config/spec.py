@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,17 @@ from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_setti
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.native.provider.options import (
+    SMALL_MODEL,
+    SMALL_MODEL_OPTIONS,
+    STRICT_MODEL,
+    ModelOptions,
+)
 from bullpen.agents.drivers.registry import reads_unasked
 from bullpen.agents.permissions.rule_language.rule import check_rules
 from bullpen.agents.system import environment
 from bullpen.agents.system.secrets import Redactor
+from bullpen.agents.system.vendors.model_providers import SMALL_MODEL as BY_ENVIRONMENT
 from bullpen.agents.system.vendors.obeyed_files import APPROVED_FILES, obeyed_files
 from bullpen.agents.system.vendors.programs import COMMAND
 from bullpen.agents.tools.toolbox import check_tools
@@ -76,6 +83,14 @@ class SpawnRequest:
     tools: Sequence[str] | None = None
     # MCP servers by name, besides those that files define.
     mcp_servers: Mapping[str, Any] | None = None
+    # What is set for its model, and for models by their names: window, longest answer, prices.
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The model that writes its summaries; by default its own.
+    small_model: str | None = None
+    effort: str | None = None
+    # End it if the API answers with another model's name.
+    strict_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,7 @@ async def resolve(
     check_tools(spec.tools or ())
     # Everything is decided now: later changes of the files have no effect.
     spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent))
-    spec = spec.evolve(model=_model(spec, files, parent))
+    spec = _with_model(spec, request, files, parent)
     if request.workspace is None:
         return spec
     return await to_thread.run_sync(
@@ -225,11 +240,44 @@ def _with_obeyed_files(spec: AgentSpec, home: Path) -> AgentSpec:
     return spec.evolve(options={**spec.options, APPROVED_FILES: approved})
 
 
-def _model(spec: AgentSpec, files: SpawnFiles, parent: tuple[str, AgentFacts] | None) -> str | None:
+def _with_model(
+    spec: AgentSpec,
+    request: SpawnRequest,
+    files: SpawnFiles,
+    parent: tuple[str, AgentFacts] | None,
+) -> AgentSpec:
+    """The spec with its models, what is known of them, and the variables of their providers."""
     model = spec.model
     if model is None and parent is not None and parent[1].spec.driver == spec.driver:
         model = parent[1].spec.model
-    return str(choose(model, files.environ)) if spec.driver == "native" else model
+    small = request.small_model
+    options: dict[str, Any] = ModelOptions.of(request.model_options).stated
+    if request.strict_model:
+        options[STRICT_MODEL] = True
+    if request.effort is not None:
+        options["effort"] = request.effort
+    if spec.driver == "native":
+        small = small or files.environ.get(BY_ENVIRONMENT)
+        written, model = model, str(choose(model, files.environ))
+        options = {**_of_model(request.models, written, model), **options}
+        if small is not None:
+            written, small = small, str(choose(small, files.environ))
+            if known := _of_model(request.models, written, small):
+                options[SMALL_MODEL_OPTIONS] = known
+    if small is not None:
+        options[SMALL_MODEL] = small
+    env = dict.fromkeys([*spec.env, *environment.names_of_models(model, small)])
+    return spec.evolve(model=model, env=list(env), options={**spec.options, **options})
+
+
+def _of_model(
+    models: Mapping[str, Mapping[str, Any]], written: str | None, model: str
+) -> dict[str, Any]:
+    """What is set for a model: by the name as it was written, or with or without its provider."""
+    for name in (written, model, model.partition(":")[2]):
+        if name is not None and name in models:
+            return ModelOptions.of(models[name]).stated
+    return {}
 
 
 def unattended(spec: AgentSpec, *, plans: bool = True) -> AgentSpec:

@@ -171,14 +171,18 @@ class Reporting(Protocol):
     def record(self, kind: str, **data: Any) -> None:
         """Add a line to the transcript. A later crash does not lose it."""
 
-    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
+    def used(self, usage: Usage, *, calls: Sequence[str] = (), model: str | None = None) -> None:
         """Report the usage of one model request, and which tools its answer calls.
 
-        The tools tell work on a task from coordination. Report before the next `may_spend`.
+        The tools tell work on a task from coordination. `model` is the model that answered, if it
+        is not the agent's own. Report before the next `may_spend`.
         """
 
-    def filled(self, tokens: int, *, window: int) -> None:
-        """Report how many tokens of the model's context window the last request took."""
+    def filled(self, tokens: int, *, window: int, model: str | None = None) -> None:
+        """Report how many tokens of the model's context window the last request took.
+
+        `model` is the name with which the API answered, if it is not the one that was asked for.
+        """
 
     def wrote(self, to: str, summary: str) -> None:
         """Report that it wrote to a member whose answer it may wait for.

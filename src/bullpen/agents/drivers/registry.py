@@ -9,6 +9,11 @@ from pathlib import Path
 from bullpen.agents.contracts.driver import EVERYTHING, Capabilities, Driver
 from bullpen.agents.drivers import native
 from bullpen.agents.drivers.native import model_choice as native_choice
+from bullpen.agents.drivers.native.provider.options import (
+    SMALL_MODEL,
+    SMALL_MODEL_OPTIONS,
+    ModelOptions,
+)
 from bullpen.agents.drivers.scripted.driver import Scripted
 from bullpen.agents.drivers.unsupported import unkept
 from bullpen.agents.system.vendors import programs
@@ -94,7 +99,7 @@ def check_spec(
         if programs.COMMAND in spec.options:
             programs.command_of(spec)
         if spec.driver == "native":
-            native.check_installed()
+            native.check_installed(spec)
         else:
             make_driver(spec, {}, limits=Path())
     if spec.policy.sandbox is not None:
@@ -146,6 +151,10 @@ def _refuse_budget(
             remedy="Give a budget in tokens, turns or seconds, or choose the driver native.",
         )
     if in_money and spec.driver == "native":
-        from bullpen.agents.drivers.native.model import check_price
+        from bullpen.agents.drivers.native.provider import prices
 
-        check_price(native_choice.choose(spec.model, environ))
+        own = native_choice.choose(spec.model, environ)
+        prices.check_price(own, ModelOptions.of(spec.options))
+        if isinstance(named := spec.options.get(SMALL_MODEL), str):
+            known = ModelOptions.of(spec.options.get(SMALL_MODEL_OPTIONS) or {})
+            prices.check_price(native_choice.choose(named, environ), known)

@@ -12,7 +12,7 @@ from bullpen.agents.system.vendors.programs import PROGRAMS, check_libraries, fo
 from bullpen.errors import Unavailable
 
 _OURS = {
-    "native": "Bullpen's own agent, on an Anthropic or OpenAI model",
+    "native": "Bullpen's own agent, on a model of any provider",
     "scripted": "a script, for tests and demos",
 }
 

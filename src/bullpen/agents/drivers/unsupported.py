@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from bullpen.agents.contracts.driver import Capabilities
+from bullpen.agents.drivers.native.provider.options import NAMES, SMALL_MODEL, STRICT_MODEL
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.rule import READ_TOOLS, about, rule_of
 from bullpen.agents.system.vendors.programs import is_foreign
@@ -30,6 +31,8 @@ _GIT_READING = frozenset(
     """.split()  # noqa: SIM905 - one name a line would fill the page
 )
 
+_OF_MODELS = ("effort", STRICT_MODEL, SMALL_MODEL, *NAMES)
+
 Unkept = tuple[str, str]
 """A field, by its name in agent definitions, and why it cannot be enforced."""
 
@@ -41,10 +44,11 @@ def unkept(spec: AgentSpec, can: Capabilities) -> list[Unkept]:
         found += _reading(spec)
     if not can.asks_to_run:
         found += _running(spec)
-    if is_foreign(spec.driver) and spec.options.get("effort") is not None:
-        found.append(("effort", "only the driver native can set it"))
-    if is_foreign(spec.driver) and spec.mcp_servers:
-        found.append(("mcpServers", "only the driver native connects to them"))
+    if is_foreign(spec.driver):
+        asked = [name for name in _OF_MODELS if spec.options.get(name) is not None]
+        found += [(name, "only the driver native can set it") for name in asked]
+        if spec.mcp_servers:
+            found.append(("mcpServers", "only the driver native connects to them"))
     return found
 
 

@@ -54,6 +54,8 @@ class Activity:
     actions: list[str] = field(default_factory=list)
     # How full its model's context window was at the last request, from 0 to 1.
     context: float | None = None
+    # The name with which its model's API answers, if it is not the one that was asked for.
+    model: str | None = None
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     def show(self) -> None:
@@ -310,11 +312,12 @@ class RunnerDesk:
     def record(self, kind: str, **data: Any) -> None:
         self._transcript.record(kind, **self._redactor.value(data))
 
-    def used(self, usage: Usage, *, calls: Sequence[str] = ()) -> None:
-        self.spending.used(usage, calls)
+    def used(self, usage: Usage, *, calls: Sequence[str] = (), model: str | None = None) -> None:
+        self.spending.used(usage, calls, model)
         self.activity.show()
 
-    def filled(self, tokens: int, *, window: int) -> None:
+    def filled(self, tokens: int, *, window: int, model: str | None = None) -> None:
+        self.activity.model = model
         if window > 0 and tokens >= 0:
             self.activity.context = round(min(tokens / window, 1.0), 4)
             self.activity.show()

@@ -73,6 +73,7 @@ class Heartbeat:
             actions=activity.actions or None,
             usage=self._desk.spending.total.raw,
             context=activity.context,
+            model=activity.model,
         )
         try:
             await self._desk.team.agents.beat(presence)

@@ -78,8 +78,8 @@ class Spending:
         self._task = turn.task
         return turn
 
-    def used(self, usage: Usage, calls: Sequence[str]) -> None:
-        """Report the usage of one request, and which tools its answer calls.
+    def used(self, usage: Usage, calls: Sequence[str], model: str | None = None) -> None:
+        """Report the usage of one request, which tools its answer calls, and another model's name.
 
         It is charged to the task that was in progress when the request was made. Without one, or if
         the answer only coordinates, it is coordination.
@@ -88,7 +88,7 @@ class Spending:
         task = COORDINATION if coordinates or self._task is None else self._task
         self._number += 1
         amounts = {name: getattr(usage, name) for name in Usage.model_fields}
-        report = Spent.new(**amounts, task=task, model=self._model)
+        report = Spent.new(**amounts, task=task, model=model or self._model)
         self._record("usage", **report.raw, number=self._number)
         self._reports[self._number] = report
 

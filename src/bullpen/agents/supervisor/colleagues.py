@@ -8,6 +8,12 @@ from bullpen.agents.config.definitions import MODELS
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
+from bullpen.agents.drivers.native.provider.options import (
+    NAMES,
+    SMALL_MODEL,
+    SMALL_MODEL_OPTIONS,
+    STRICT_MODEL,
+)
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
@@ -18,7 +24,7 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
-_INHERITED = ("context_window",)
+_INHERITED = (SMALL_MODEL_OPTIONS, STRICT_MODEL)
 
 
 class TeamColleagues:
@@ -96,9 +102,12 @@ async def teammate(
         respawn=wanted.on is not None and bool(above.options.get(RESPAWN)),
         workspace=inherited(above, wanted.workspace, team=team, agent=wanted.name),
         skills=wanted.skills,
+        small_model=above.options.get(SMALL_MODEL) if same_driver else None,
     )
     spec = await resolve(request, files, parent)
-    options = {key: above.options[key] for key in _INHERITED if key in above.options}
+    # What is set for its model says nothing about another one.
+    keys = (*_INHERITED, *(NAMES if spec.model == above.model else ())) if same_driver else ()
+    options = {key: above.options[key] for key in keys if key in above.options}
     return spec.evolve(options={**options, **spec.options})
 
 

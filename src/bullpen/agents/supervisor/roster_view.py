@@ -138,7 +138,7 @@ class RosterView:
             detail=detail,
             driver=None if spec is None else spec.driver,
             backend=None if spec is None else spec.backend,
-            model=member.model if spec is None else spec.model,
+            model=(current and current.model) or (member.model if spec is None else spec.model),
             tool=current.tool if current is not None and state == "working" else None,
             actions=tuple(current.actions or ()) if current is not None else (),
             tasks=view.tasks,

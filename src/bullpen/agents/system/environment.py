@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bullpen.agents.contracts.backend import NONCE, PERSON_KEY
+from bullpen.agents.system.vendors.model_providers import PROVIDERS, provider_of
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
@@ -54,15 +55,19 @@ MODELS = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
 )
-"""Variables that the native agent needs to reach its model."""
+"""Variables that every native agent gets to reach its model. Others depend on its provider."""
+
+_OF_PROVIDERS = tuple(name for each in PROVIDERS.values() for name in each.variables)
+_CREDENTIALS = tuple(name for each in PROVIDERS.values() for name in each.credentials)
 
 OF_PROGRAMS = tuple(dict.fromkeys(name for each in PROGRAMS.values() for name in each.env))
 """Variables that other vendors' programs need for their models and their own files."""
 
 MODEL_KEYS = tuple(
     name
-    for name in dict.fromkeys([*MODELS, *OF_PROGRAMS])
-    if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN", "_GITHUB_TOKEN"))
+    for name in dict.fromkeys([*MODELS, *OF_PROGRAMS, *_CREDENTIALS])
+    if name in _CREDENTIALS
+    or name.endswith(("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN", "_GITHUB_TOKEN"))
 )
 """Variables that an agent's commands do not get: they do not talk to the model."""
 
@@ -77,6 +82,12 @@ def _of_driver(driver: str) -> tuple[str, ...]:
 def names_for(driver: str, wanted: Iterable[str]) -> list[str]:
     """All names of an agent's variables, with those that were asked for."""
     return list(dict.fromkeys([*COMMON, *OURS, *_of_driver(driver), *wanted]))
+
+
+def names_of_models(*models: str | None) -> list[str]:
+    """The variables of the providers of these models, which are named by their prefixes."""
+    found = [provider_of(model) for model in models]
+    return [name for each in found if each is not None for name in each.variables]
 
 
 def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
@@ -153,7 +164,7 @@ def without_person_key(env: Mapping[str, str]) -> dict[str, str]:
 
 def beyond_ours(env: Mapping[str, str]) -> list[str]:
     """The variables of a launch that were asked for by name."""
-    ours = {*COMMON, *OURS, *MODELS, *OF_PROGRAMS}
+    ours = {*COMMON, *OURS, *MODELS, *_OF_PROVIDERS, *OF_PROGRAMS}
     return [name for name in env if name not in ours and not name.startswith("BULLPEN_")]
 
 

@@ -48,6 +48,9 @@ _SHAPES = (
     _shape(("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     _shape(("xapp-",), r"xapp-[A-Za-z0-9-]{20,}"),
     _shape(("AKIA", "ASIA"), r"A(?:KI|SI)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    # Keys of Amazon Bedrock, for long and for short.
+    _shape(("ABSK",), r"ABSK[A-Za-z0-9+/=]{40,}"),
+    _shape(("bedrock-api-key-",), r"bedrock-api-key-[A-Za-z0-9+/=_-]{40,}"),
     _shape(("AIza",), rf"AIza{_CHAR}{{30,}}"),
     _shape(("npm_",), r"npm_[A-Za-z0-9]{30,}"),
     _shape(("pypi-",), rf"pypi-AgE{_CHAR}{{30,}}"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from bullpen.agents.drivers.native.model_choice import ANTHROPIC_KEY, OPENAI_KEY
 from bullpen.agents.drivers.survey import Surveyed, survey
+from bullpen.agents.system.vendors.model_providers import PROVIDERS
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import BullpenError
 from bullpen.runs.teamfile.project import Project, look_at
@@ -34,6 +35,8 @@ class Prerequisites:
     # The names of the API keys that are set. Nobody has tried them.
     keys: tuple[str, ...]
     drivers: tuple[Surveyed, ...]
+    # The prefixes of providers whose keys are set, which have no default model.
+    others: tuple[str, ...] = ()
 
     @property
     def usable(self) -> tuple[Surveyed, ...]:
@@ -62,7 +65,8 @@ class Prerequisites:
             return None
         steps = [found.missing] if found.missing else []
         if driver == "native" and not self.keys:
-            steps.append(f"Set {' or '.join(_KEYS)}.")
+            named = "".join(f", or name a model: {prefix}:MODEL" for prefix in self.others[:1])
+            steps.append(f"Set {' or '.join(_KEYS)}{named}.")
         elif driver in PROGRAMS and found.path is None:
             # `missing` may say it already.
             steps.append(f"Install it: {PROGRAMS[driver].install}")
@@ -85,6 +89,11 @@ def look_around(folder: Path, environ: Mapping[str, str]) -> Prerequisites:
         None if project.no_repository is not None else _uncommitted(folder),
         tuple(name for name in _KEYS if environ.get(name)),
         tuple(survey(environ)),
+        tuple(
+            each.prefix
+            for each in PROVIDERS.values()
+            if any(environ.get(name) for name in each.keys if name not in _KEYS)
+        ),
     )
 
 

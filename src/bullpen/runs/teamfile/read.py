@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from bullpen.runs.teamfile.tables import (
     GuardedTable,
     MemberTable,
     MergeTable,
+    ModelTable,
     NotifyTable,
     RetentionTable,
     TaskTable,
@@ -53,6 +54,7 @@ class TeamFile:
     guarded: GuardedTable
     unattended: UnattendedTable
     retention: RetentionTable
+    models: Mapping[str, ModelTable]
     notify: tuple[NotifyTable, ...]
     # By name, as they are stored with an agent.
     mcp_servers: Mapping[str, Any]
@@ -71,6 +73,15 @@ class TeamFile:
     def members(self) -> tuple[MemberTable, ...]:
         """Return all members, the lead first if there is one."""
         return self.teammates if self.lead is None else (self.lead, *self.teammates)
+
+    def strict_about_models(self) -> TeamFile:
+        """Return the file with members that stop if another model's name answers."""
+        stricter = {"strict_model": True}
+        return replace(
+            self,
+            lead=None if self.lead is None else self.lead.model_copy(update=stricter),
+            teammates=tuple(each.model_copy(update=stricter) for each in self.teammates),
+        )
 
     def where(self, member: MemberTable) -> str:
         """Return how errors name a member's table."""
@@ -142,6 +153,7 @@ def read_team_file(path: Path) -> TeamFile:
         guarded=file.guarded,
         unattended=file.unattended,
         retention=file.retention,
+        models=file.models,
         notify=tuple(file.notify),
         mcp_servers={name: each.stated for name, each in file.mcp_servers.items()},
         lead=None if file.team.goal is None else lead,

@@ -55,6 +55,29 @@ class BudgetTable(FileTable):
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
+ModelEffort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks."""
+
+
+class ModelTable(FileTable):
+    """`[models."NAME"]`: what is known of a model, for every member that uses it."""
+
+    # In tokens: what a request may have, and the longest answer.
+    context_window: int | None = Field(default=None, ge=1)
+    max_output: int | None = Field(default=None, ge=1)
+    # Dollars for a million tokens.
+    input_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cache_read_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cache_write_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _has_both_prices(self) -> Self:
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValueError("it needs both input_price and output_price, or neither")
+        return self
+
+
 class RulesTable(FileTable):
     """`[member.rules]`: what a member may do, in addition to its mode."""
 
@@ -71,6 +94,11 @@ class MemberTable(FileTable):
     driver: str = Field(default="native", json_schema_extra={"enum": [*DRIVERS]})
     backend: Literal["subprocess", "tmux", "in-process"] = "subprocess"
     model: str | None = None
+    # How much its model thinks, and the model that writes its summaries.
+    effort: ModelEffort | None = None
+    small_model: str | None = None
+    # End it if the API answers with another model's name.
+    strict_model: bool = False
     role: str | None = None
     prompt: str | None = None
     mode: Mode | None = None
@@ -347,6 +375,7 @@ class File(FileTable):
     workspace: WorkspaceTable = WorkspaceTable()
     merge: MergeTable | None = None
     guarded: GuardedTable = GuardedTable()
+    models: dict[str, ModelTable] = Field(default_factory=dict)
     unattended: UnattendedTable = UnattendedTable()
     retention: RetentionTable = RetentionTable()
     notify: list[NotifyTable] = Field(default_factory=list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,14 +11,17 @@ from bullpen.testing.models.shapes import Call, Fault, ModelRequest, Reply, Resu
 from bullpen.testing.models.wire import pieces, speaker
 
 METHODS = ("generateContent", "streamGenerateContent", "countTokens")
-_PREFIX = "/v1beta/models/"
+# The Gemini API, and Vertex with a key or with a project.
+_PATH = re.compile(r"/v1(?:beta1?)?/(?:projects/.+/|publishers/.+/)?models/([^/:]+):([A-Za-z]+)")
+# Each library has its own.
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema", "parameters")
 _STOPS = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
 def split(path: str) -> tuple[str, str] | None:
     """Return the model and the method of a path; None if it is not a path of this API."""
-    model, _, method = path.removeprefix(_PREFIX).partition(":")
-    return (model, method) if path.startswith(_PREFIX) and method in METHODS else None
+    found = _PATH.fullmatch(path)
+    return (found[1], found[2]) if found and found[2] in METHODS else None
 
 
 def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
@@ -29,7 +33,7 @@ def read(body: Mapping[str, Any]) -> tuple[str, list[Turn]]:
 def tools(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the offered tools, with their input schemas."""
     return {
-        declared["name"]: declared.get("parametersJsonSchema") or declared.get("parameters") or {}
+        declared["name"]: next((declared[key] for key in _SCHEMAS if declared.get(key)), {})
         for tool in body.get("tools") or []
         for declared in tool.get("functionDeclarations") or []
     }

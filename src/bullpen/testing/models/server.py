@@ -1,4 +1,4 @@
-"""The mock server: four APIs on one port of this machine, answered by one function."""
+"""The mock server: five APIs on one port of this machine, answered by one function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
-from bullpen.testing.models import anthropic, chat, gemini, responses
+from bullpen.testing.models import anthropic, bedrock, chat, gemini, responses
 from bullpen.testing.models.rules import refusal
 from bullpen.testing.models.shapes import Api, Fault, ModelRequest, Reply, tokens_of
 from bullpen.testing.models.wire import spoken, tells_usage
@@ -46,13 +46,29 @@ _TOKENS = (
     *("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
     *("prompt_tokens", "completion_tokens"),
     *("promptTokenCount", "candidatesTokenCount"),
+    *("inputTokens", "outputTokens"),
 )
 
 
+_OUTPUTS = ("output_tokens", "completion_tokens", "candidatesTokenCount", "outputTokens")
+
+
+def _usage_key(request: ModelRequest) -> str:
+    return "usageMetadata" if request.api == "gemini" else "usage"
+
+
+# The addresses of servers that need no key.
+_LOCAL = ("LITELLM_BASE_URL", "OLLAMA_BASE_URL", "VLLM_BASE_URL", "LLAMACPP_BASE_URL")
+
+
 def _route(path: str) -> _Route | None:
-    google = gemini.split(path)
+    google, amazon = gemini.split(path), bedrock.split(path)
+    if amazon is not None:
+        return _Route("bedrock", bedrock, None, {"model": amazon[0], "stream": amazon[1]})
     if google is None:
-        return _ROUTES.get(path)
+        # Azure has it elsewhere.
+        chats = path.endswith("/chat/completions")
+        return _ROUTES["/v1/chat/completions"] if chats else _ROUTES.get(path)
     model, method = google
     in_path = {"model": model, "stream": method == "streamGenerateContent"}
     return _Route("gemini", gemini, "totalTokens" if method == "countTokens" else None, in_path)
@@ -61,7 +77,8 @@ def _route(path: str) -> _Route | None:
 class MockModels:
     """A model server on 127.0.0.1 for the duration of a `with` block. Other processes can use it.
 
-    `requests` has every request in order of arrival. If the brain raises, the answer is a 400, and
+    `requests` has every request in order of arrival. `told` is what it tells by GET: what is at a
+    path, as JSON. If the brain raises, the answer is a 400, and
     the error is raised when the `with` block ends. With `strict`, a conversation that the vendors
     refuse is refused.
     """
@@ -69,6 +86,7 @@ class MockModels:
     def __init__(self, brain: Brain, *, strict: bool = False) -> None:
         self.brain = brain
         self._strict = strict
+        self.told: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._requests: list[ModelRequest] = []
         self._billed: list[tuple[ModelRequest, Mapping[str, Any]]] = []
@@ -100,6 +118,20 @@ class MockModels:
             "OPENAI_BASE_URL": self.openai_url,
             "GEMINI_API_KEY": "mock-google-key",
             "GOOGLE_GEMINI_BASE_URL": self.url,
+            # Not a bearer token: the library sends that only over TLS.
+            "AWS_ACCESS_KEY_ID": "mock-amazon-key",
+            "AWS_SECRET_ACCESS_KEY": "mock-amazon-secret",
+            "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": self.url,
+            "AWS_REGION": "eu-central-1",
+            "AZURE_OPENAI_API_KEY": "mock-azure-key",
+            "AZURE_OPENAI_ENDPOINT": self.url,
+            "OPENROUTER_API_KEY": "mock-openrouter-key",
+            "OPENROUTER_BASE_URL": self.openai_url,
+            "GROQ_API_KEY": "mock-groq-key",
+            "GROQ_BASE_URL": self.openai_url,
+            "GOOGLE_API_KEY": "mock-google-key",
+            "GOOGLE_VERTEX_BASE_URL": self.url,
+            **dict.fromkeys(_LOCAL, self.openai_url),
         }
 
     @property
@@ -186,9 +218,15 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    # Whether the stream under way is binary.
+    _framed = False
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""
+
+    def do_GET(self) -> None:
+        told = self.server.mock.told.get(self.path.partition("?")[0])
+        self._json(404 if told is None else 200, told)
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -226,12 +264,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, request: ModelRequest, reply: Reply, wire: ModuleType) -> None:
         number = next(self.server.mock.numbers)
         answer = wire.whole(request, reply, number)
-        usage = answer["usageMetadata" if request.api == "gemini" else "usage"]
+        usage = answer[_usage_key(request)]
         self.server.mock.bill(request, usage)
         if not request.stream:
             self._json(200, answer)
             return
-        self._open_stream()
+        self._open_stream(request)
         for name, data in wire.events(request, reply, number):
             self._event(name, data)
         self.wfile.write(b"0\r\n\r\n")
@@ -245,7 +283,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._break_reply(request, fault, fault.drop, wire)
         elif fault.status:
             body = wire.error(fault) if fault.body is None else dict(fault.body)
-            self._json(fault.status, body, dict(fault.headers))
+            named = bedrock.error_headers(fault) if wire is bedrock else {}
+            self._json(fault.status, body, {**named, **fault.headers})
         else:
             self._break_off()
 
@@ -256,13 +295,13 @@ class _Handler(BaseHTTPRequestHandler):
         number = next(self.server.mock.numbers)
         events = list(wire.events(request, reply, number))
         after = max(len(events) * 2 // 3, 1) if fault.after is None else fault.after
-        usage = wire.whole(request, reply, number)["usage"]
+        usage = wire.whole(request, reply, number)[_usage_key(request)]
         if not any(tells_usage(data) for _, data in events[:after]):
             said = tokens_of("".join(spoken(data) for _, data in events[:after]))
-            outputs = {"output_tokens": said, "completion_tokens": said}
+            outputs = dict.fromkeys(_OUTPUTS, said)
             usage = {**usage, **{key: outputs[key] for key in outputs if key in usage}}
         self.server.mock.bill(request, usage)
-        self._open_stream()
+        self._open_stream(request)
         for name, data in events[:after]:
             self._event(name, data)
         match fault.how:
@@ -302,16 +341,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _open_stream(self) -> None:
+    def _open_stream(self, request: ModelRequest) -> None:
+        self._framed = request.api == "bedrock"
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", bedrock.STREAM if self._framed else "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
     def _event(self, name: str, data: Any) -> None:
+        if self._framed:
+            self._chunk(bedrock.frame(name, data))
+            return
         text = data if isinstance(data, str) else json.dumps(data)
         head = f"event: {name}\n" if name else ""
-        block = f"{head}data: {text}\n\n".encode()
+        self._chunk(f"{head}data: {text}\n\n".encode())
+
+    def _chunk(self, block: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
         self.wfile.flush()
 

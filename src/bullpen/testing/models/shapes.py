@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from bullpen.protocol.names import LEAD
 
-Api = Literal["anthropic", "responses", "chat", "gemini"]
-"""Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Google's generateContent."""
+Api = Literal["anthropic", "responses", "chat", "gemini", "bedrock"]
+"""Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Google's generateContent, and
+Amazon Bedrock's Converse.
+"""
 
 Stop = Literal["end", "length", "filter"]
 

@@ -96,16 +96,52 @@ def test_without_the_model_library_making_the_driver_says_what_to_install() -> N
         from bullpen.agents.drivers.native import make
         from bullpen.protocol.agent import AgentSpec
         try:
-            make(AgentSpec.new(driver="native", backend="in-process", cwd="/"), {})
+            model = f"{sys.argv[2]}:m"
+            make(AgentSpec.new(driver="native", backend="in-process", cwd="/", model=model), {})
         except bullpen.Unavailable as error:
             print(error)
     """)
-    for package in ("pydantic_ai", "anthropic", "openai"):
+    for package, prefix, extra in (
+        ("pydantic_ai", "openai", "native"),
+        ("anthropic", "anthropic", "native"),
+        ("openai", "groq", "native"),
+        ("boto3", "bedrock", "bedrock"),
+        ("google.genai", "gemini", "google"),
+    ):
         run = subprocess.run(
-            [sys.executable, "-c", program, package], capture_output=True, text=True, check=True
+            [sys.executable, "-c", program, package, prefix],
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        assert "pip install 'bullpen[native]'" in run.stdout, run
+        assert f"pip install 'bullpen[{extra}]'" in run.stdout, run
         assert package in run.stdout
+
+
+def test_an_agent_loads_only_the_library_of_its_model() -> None:
+    program = textwrap.dedent("""
+        import sys
+        from bullpen.agents.drivers.native.http_watch import WatchedConnection
+        from bullpen.agents.drivers.native.driver import Native
+        from bullpen.agents.drivers.native.model_choice import choose
+        from bullpen.agents.drivers.native.provider.libraries import open_model
+        open_model(choose(sys.argv[1] + ":m", {
+            "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k", "AWS_ACCESS_KEY_ID": "k",
+            "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-central-1",
+        }), WatchedConnection(silence_s=1.0))
+        names = ("anthropic", "openai", "boto3", "google.genai")
+        print([name for name in names if name in sys.modules])
+    """)
+    for prefix, library in (
+        ("anthropic", "anthropic"),
+        ("vllm", "openai"),
+        ("bedrock", "boto3"),
+        ("gemini", "google.genai"),
+    ):
+        run = subprocess.run(
+            [sys.executable, "-c", program, prefix], capture_output=True, text=True, check=True
+        )
+        assert run.stdout.strip() == f"['{library}']"
 
 
 def test_checking_a_spec_of_the_driver_loads_no_model_library(tmp_path: Path) -> None:

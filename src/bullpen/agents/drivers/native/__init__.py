@@ -7,19 +7,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bullpen.agents.drivers.native.provider.options import SMALL_MODEL
+from bullpen.agents.system.vendors.model_providers import provider_of
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 if TYPE_CHECKING:
     from bullpen.agents.drivers.native.driver import Native
 
-_EXTRA = ("anthropic", "genai_prices", "openai", "pydantic_ai")
+_EXTRA = ("genai_prices", "pydantic_ai")
 
 
-def check_installed() -> None:
+def check_installed(spec: AgentSpec | None = None) -> None:
     """Check that the model libraries are installed, without importing them: that takes seconds.
 
-    Raises Unavailable.
+    With a spec, those of its models too. Raises Unavailable.
     """
     missing = next((name for name in _EXTRA if find_spec(name) is None), None)
     if missing is not None:
@@ -27,15 +29,19 @@ def check_installed() -> None:
             f"The driver 'native' needs the package {missing}, which is not installed.",
             remedy="Run: pip install 'bullpen[native]'",
         )
+    for model in () if spec is None else (spec.model, spec.options.get(SMALL_MODEL)):
+        provider = provider_of(model)
+        if provider is not None:
+            provider.check_installed()
 
 
 def make(spec: AgentSpec, env: Mapping[str, str], *, limits: Path | None = None) -> Native:
-    """Create a native driver. Raises Unavailable if a model library is not installed.
+    """Create a native driver. Raises Unavailable if its model's library is not installed.
 
     `limits` is the folder in which all agents of this machine share their rate limits; by default
     it is in the home that the environment names.
     """
-    check_installed()
+    check_installed(spec)
     from bullpen.agents.drivers.native.driver import Native
 
     return Native(spec, env, limits=limits)

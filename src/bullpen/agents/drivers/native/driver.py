@@ -24,8 +24,12 @@ from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
-from bullpen.agents.drivers.native.model_choice import choose, same_model
+from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.normalize import Answer
+from bullpen.agents.drivers.native.provider.checks import AnswerChecks
+from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOptions
+from bullpen.agents.drivers.native.provider.small import SmallModel
+from bullpen.agents.drivers.native.said import Said
 from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.mail.todo_list import todo_text
@@ -37,14 +41,12 @@ from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox, with_server_tools
-from bullpen.errors import BullpenError, Invalid, Unavailable
+from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
-
-_CUT_OFF = "(The answer was cut off at its maximum length.)"
 
 
 class Native:
-    """Bullpen's own agent, on an Anthropic or OpenAI model."""
+    """Bullpen's own agent, on a model of any provider."""
 
     name = "native"
     capabilities = EVERYTHING
@@ -68,9 +70,10 @@ class Native:
         self._waits = waits
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
-        self._model_checked = False
         # Whether the API refused what was shown to the model.
         self._blind = False
+        self._checks = AnswerChecks(strict=bool(spec.options.get(STRICT_MODEL)))
+        self._small: SmallModel | None = None
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
         self._ask = Ask(system="", tools=())
@@ -101,13 +104,19 @@ class Native:
             system = "\n".join([system, "", *self._servers.failed])
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
-        self._limiter = Limiter(limits, choice.key, api=f"the API at {choice.host}")
-        self._connection = ModelConnection(choice, self._waits)
-        self._window = _window(self._spec, self._connection)
+        self._limiter = Limiter(limits, choice.credential, api=f"the API at {choice.host}")
+        options = ModelOptions.of(self._spec.options)
+        self._connection = ModelConnection(choice, self._waits, options)
         await self._connection.open()
+        self._window = self._connection.context_window
         desk.record(
-            "note", text=f"The model is {choice}, with a context window of {self._window} tokens."
+            "note",
+            text=f"The model is {choice}, with a context window of {self._window} tokens"
+            f" ({self._connection.window_from}).",
         )
+        if effort is not None and not self._connection.keeps_effort:
+            desk.record("note", text=f"{choice} is not known to have an effort; it may ignore it.")
+        self._small = await SmallModel.opened(self._spec, env, limits, self._waits, desk)
 
     def remembers(self, message_id: str) -> bool:
         """Whether a message is in the history."""
@@ -115,7 +124,7 @@ class Native:
 
     async def turn(self, given: TurnInput, desk: Desk) -> TurnResult:
         """Call the model and run its tools until it ends its turn and there is no mail."""
-        said = _Said()
+        said = Said()
         mail: Mail | None = Mail(given.text, given.ids)
         # The text that started the turn, once it is in the conversation.
         begun = ""
@@ -167,6 +176,9 @@ class Native:
         if servers is not None:
             await servers.aclose()
         connection, self._connection = self._connection, None
+        small, self._small = self._small, None
+        if small is not None:
+            await small.aclose()
         if connection is not None:
             await connection.aclose()
 
@@ -293,7 +305,9 @@ class Native:
 
         response = await self._limiter.run(attempt, waiting=desk.waiting)
         # Cached tokens count here too: they fill the context window.
-        desk.filled(response.usage.input_tokens, window=self._window)
+        desk.filled(
+            response.usage.input_tokens, window=self._window, model=connection.answered(response)
+        )
         desk.record(
             "request",
             model=response.model_name,
@@ -302,22 +316,10 @@ class Native:
             summary=words_only,
             seconds=round(time.monotonic() - begun, 3),
         )
-        self._check_model(connection.choice.model, response.model_name)
+        self._checks.look(connection, messages, ask, response, desk)
         if response.text and not words_only:
             desk.record("text", text=response.text)
         return response
-
-    def _check_model(self, asked: str, told: str | None) -> None:
-        if self._model_checked or not told:
-            return
-        if not same_model(asked, told):
-            raise TurnFailed(
-                f"The agent asked for the model {asked}, but the API answered with {told}.",
-                remedy=f"Ask for {told}, or check the base URL.",
-                for_good=True,
-                failure="model",
-            )
-        self._model_checked = True
 
     def _all_tools(self, desk: Desk) -> list[Tool[Desk]]:
         more = [] if self._servers is None else self._servers.tools
@@ -410,8 +412,7 @@ class Native:
         self._history.drop_attachments(attachments.OLD)
         while self._history.messages:
             try:
-                asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
-                summary = (await self._send(asked, desk, words_only=True)).text or ""
+                summary = await self._summary(desk)
             except RequestFailed:
                 summary = ""
             if summary:
@@ -431,42 +432,18 @@ class Native:
         await self._save(desk)
         return True
 
+    async def _summary(self, desk: Desk) -> str:
+        """A summary of the conversation, by the small model if there is one and it can."""
+        asked = self._history.with_prompts([compaction.ASK_FOR_SUMMARY])
+        if self._small is not None:
+            tools = shown(self._all_tools(desk), self._shelf)
+            ask = replace(self._ask, tools=tools, words_only=True)
+            if found := await self._small.text(asked, ask, desk, tokens=self._history.tokens):
+                return found
+        return (await self._send(asked, desk, words_only=True)).text or ""
+
     async def _save(self, desk: Desk) -> None:
         await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)
-
-
-class _Said:
-    """What the model said in a turn: its last text, and each text that would have ended it."""
-
-    def __init__(self) -> None:
-        self._last = ""
-        self._endings: list[str] = []
-
-    def add(self, response: ModelResponse) -> None:
-        """Add the text of a response."""
-        text = response.text or ""
-        if response.finish_reason == "content_filter" and not text:
-            raise TurnFailed(
-                "The model's API blocked the answer (content filter).",
-                remedy="Reword what the agent was given.",
-            )
-        if response.finish_reason == "length" and not response.tool_calls:
-            text = f"{text}\n{_CUT_OFF}".lstrip()
-        self._last = text or self._last
-
-    def end(self) -> None:
-        """Note that the model wants to end its turn here."""
-        if self._last:
-            self._endings.append(self._last)
-        self._last = ""
-
-    def endings(self) -> str:
-        """All texts that would have ended the turn; mail may have continued it."""
-        return "\n\n".join(self._endings)
-
-    def with_partial(self, partial: str) -> str:
-        """All texts, and the partial one that was interrupted."""
-        return "\n\n".join(text for text in (*self._endings, self._last, partial) if text)
 
 
 def _record_files(files: PromptFiles, desk: Desk) -> None:
@@ -483,15 +460,3 @@ def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
     if home := env.get("HOME"):
         return Path(home) / ".bullpen" / "limits"
     return desk.folder.parent / "limits"
-
-
-def _window(spec: AgentSpec, connection: ModelConnection) -> int:
-    asked = spec.options.get("context_window")
-    if asked is None:
-        return connection.context_window
-    if not isinstance(asked, int) or asked <= 0:
-        raise Invalid(
-            f"The context window {asked!r} is not a number of tokens.",
-            remedy="Give a whole number.",
-        )
-    return asked

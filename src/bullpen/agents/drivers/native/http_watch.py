@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 import httpx2
@@ -17,7 +18,8 @@ class WatchedConnection:
     """An HTTP client for one model, which makes one request at a time."""
 
     def __init__(self, *, silence_s: float) -> None:
-        self._silence_s = silence_s
+        # How long an answer may be silent once it has begun.
+        self.silence_s = silence_s
         # The size of the request under way; 0 if nothing was sent yet.
         self.sent_bytes = 0
         # Whether the API answered it, with an error or with the beginning of an answer.
@@ -32,13 +34,26 @@ class WatchedConnection:
         """Forget the request before."""
         self.sent_bytes, self.status = 0, 0
 
+    def watch_botocore(self, client: Any) -> None:
+        """Watch the requests of a client of Amazon's library, which has its own connections."""
+        client.meta.events.register_last("before-send.bedrock-runtime", self._botocore_sends)
+        client.meta.events.register("response-received.bedrock-runtime", self._botocore_answered)
+
+    def _botocore_sends(self, request: Any, **_: Any) -> None:
+        body = request.body
+        self.sent_bytes = len(body) if isinstance(body, bytes | bytearray | str) else 1
+
+    def _botocore_answered(self, response_dict: dict[str, Any] | None, **_: Any) -> None:
+        if response_dict is not None:
+            self.status = int(response_dict["status_code"])
+
     async def _sends(self, request: httpx2.Request) -> None:
         self.sent_bytes = len(await request.aread())
 
     async def _answered(self, response: httpx2.Response) -> None:
         self.status = response.status_code
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Bounded(response.stream, self._silence_s)
+            response.stream = _Bounded(response.stream, self.silence_s)
 
 
 class _Bounded(httpx2.AsyncByteStream):

@@ -6,9 +6,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import httpx2
 from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
@@ -18,12 +17,7 @@ from pydantic_ai.messages import (
     PartDeltaEvent,
     PartStartEvent,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
@@ -33,13 +27,17 @@ from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.attachments import sent_size
 from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.limiter import RequestFailed
-from bullpen.agents.drivers.native.model_choice import ModelChoice
+from bullpen.agents.drivers.native.model_choice import ModelChoice, same_model
+from bullpen.agents.drivers.native.provider.libraries import open_model
+from bullpen.agents.drivers.native.provider.options import ModelOptions
+from bullpen.agents.drivers.native.provider.prices import price
+from bullpen.agents.drivers.native.provider.served import told_by_server
 from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import Failure, Usage
 
-CONTEXT_WINDOW = 200_000
-"""The context window of models whose window is not known."""
+CONTEXT_WINDOW = 32_768
+"""The context window of models whose window nobody tells. Most models have more, none has less."""
 
 ANSWER_CHARS_MAX = 1_000_000
 """The longest answer that is kept, in characters. No model's own limit is that high."""
@@ -56,8 +54,8 @@ _NO_CREDIT = re.compile(
 class Used(Protocol):
     """Takes the usage of a request."""
 
-    def __call__(self, usage: Usage, *, calls: Sequence[str]) -> None:
-        """Report the usage, and the tools that the answer calls."""
+    def __call__(self, usage: Usage, *, calls: Sequence[str], model: str | None) -> None:
+        """Report the usage, the tools that the answer calls, and the model if it is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +92,35 @@ class Ask:
 class ModelConnection:
     """An open connection to the chosen model, for one request at a time."""
 
-    def __init__(self, choice: ModelChoice, waits: Waits = Waits()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        choice: ModelChoice,
+        waits: Waits = Waits(),  # noqa: B008 - frozen
+        options: ModelOptions = ModelOptions(),  # noqa: B008 - frozen
+        *,
+        booked_as: str | None = None,
+    ) -> None:
         self.choice = choice
+        # What was set; what the server tells is added when the connection opens.
+        self.options = options
+        self.window_from = "set"
+        # The name of a model that is not the agent's own.
+        self._booked_as = booked_as
         self._waits = waits
         self._http = WatchedConnection(silence_s=waits.silence_s)
-        self._model = _model(choice, self._http.client)
+        self._model = open_model(choice, self._http)
 
     async def open(self) -> None:
-        """Prepare for requests."""
+        """Prepare for requests, and ask the server about the model as far as it is not set."""
         await self._model.__aenter__()
+        if self.options.context_window is not None:
+            return
+        self.window_from = "as its server says"
+        if self._model.context_window is None:
+            told = await told_by_server(self.choice, self._http.client)
+            self.options = self.options.over(told)
+        if self.options.context_window is None:
+            self.window_from = "known" if self._model.context_window else "not known, so assumed"
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -112,7 +130,13 @@ class ModelConnection:
     @property
     def context_window(self) -> int:
         """How many tokens a request may have."""
-        return self._model.context_window or CONTEXT_WINDOW
+        return self.options.context_window or self._model.context_window or CONTEXT_WINDOW
+
+    @property
+    def keeps_effort(self) -> bool:
+        """Whether the model is known to think as much as it is told."""
+        profile = self._model.profile
+        return bool(profile.get("supports_thinking") or profile.get("thinking_always_enabled"))
 
     def sees(self, media_type: str) -> bool:
         """Whether the model can see files of this type, as far as that is known."""
@@ -141,7 +165,7 @@ class ModelConnection:
             async with model_request_stream(
                 self._model,
                 messages,
-                model_settings=_settings(ask, self._waits),
+                model_settings=self._settings(ask),
                 model_request_parameters=_parameters(ask),
             ) as stream:
                 try:
@@ -164,13 +188,26 @@ class ModelConnection:
         finally:
             if sent and self._http.sent_bytes and self._http.status < 400:
                 calls = [] if said is None else [call.tool_name for call in said.tool_calls]
-                used(self._usage(said, messages), calls=calls)
+                self._report(self._usage(said, messages), said, calls, used)
+
+    def _report(
+        self, usage: Usage, said: ModelResponse | None, calls: Sequence[str], used: Used
+    ) -> None:
+        other = (None if said is None else self.answered(said)) or self._booked_as
+        # What has no price stays in the account of the agent's own model, where budgets see it.
+        used(usage, calls=calls, model=None if usage.unpriced else other)
+
+    def answered(self, said: ModelResponse) -> str | None:
+        """The name with which the API answered, if it is not that of the model asked for."""
+        told = said.model_name
+        same = not told or same_model(self.choice.model, told)
+        return None if same else f"{self.choice.provider.prefix}:{told}"
 
     def _usage(self, said: ModelResponse | None, messages: Sequence[ModelMessage]) -> Usage:
         """The usage of a request, as far as the API said it, and an estimate of the rest."""
         told = RequestUsage() if said is None else said.usage
         if said is not None and _stop_reason(said) and told.input_tokens:
-            return usage_of(said)
+            return self._priced(told, said)
         files, tokens = sent_size(messages)
         sent = _tokens(max(self._http.sent_bytes - files, 0)) + tokens
         guess = RequestUsage(
@@ -179,7 +216,38 @@ class ModelConnection:
             cache_read_tokens=told.cache_read_tokens,
             cache_write_tokens=told.cache_write_tokens,
         )
-        return usage_of(_sample(self._model, guess)).evolve(estimated=1)
+        return self._priced(guess, said).evolve(estimated=1)
+
+    def _priced(self, used: RequestUsage, said: ModelResponse | None) -> Usage:
+        """The usage with its price. Cached tokens are not also counted as input."""
+        cached = used.cache_read_tokens + used.cache_write_tokens
+        usage = Usage.new(
+            requests=1,
+            input_tokens=max(used.input_tokens - cached, 0),
+            output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+        )
+        answered = None if said is None else said.model_name
+        cost = price(self.choice, usage, answered=answered, options=self.options)
+        return usage.evolve(cost_usd=cost or 0.0, unpriced=int(cost is None))
+
+    def _settings(self, ask: Ask) -> ModelSettings:
+        settings = ModelSettings(
+            cache=True,
+            first_event_timeout=self._waits.first_event_s,
+            request_timeout=self._waits.request_s,
+        )
+        if self.choice.provider.api != "bedrock":
+            # There the client itself is told not to retry.
+            settings["max_retries"] = 0
+        if self.options.max_output is not None:
+            settings["max_tokens"] = self.options.max_output
+        if ask.words_only and ask.tools:
+            settings["tool_choice"] = "none"
+        if ask.effort is not None:
+            settings["thinking"] = ask.effort
+        return settings
 
     def _failure(self, error: errors.AgentRunError, said: ModelResponse | None) -> RequestFailed:
         kind = _kind(error)
@@ -243,78 +311,6 @@ def _tokens_said(said: ModelResponse) -> int:
         + sum(_tokens(len(text.encode("utf-8", "replace"))) for text in _texts(part))
         for part in said.parts
     )
-
-
-def usage_of(response: ModelResponse) -> Usage:
-    """The usage of a request. Cached tokens are not also counted as input."""
-    used = response.usage
-    cached = used.cache_read_tokens + used.cache_write_tokens
-    cost, unpriced = _cost(response)
-    return Usage.new(
-        requests=1,
-        input_tokens=max(used.input_tokens - cached, 0),
-        output_tokens=used.output_tokens,
-        cache_read_tokens=used.cache_read_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-        cost_usd=cost,
-        unpriced=unpriced,
-    )
-
-
-def check_price(choice: ModelChoice) -> None:
-    """Refuse a model whose price is not known. Raises Invalid."""
-    sample = _sample(_model(choice), RequestUsage(input_tokens=1, output_tokens=1))
-    if _cost(sample)[1]:
-        raise Invalid(
-            f"A budget in money cannot be enforced for the model {choice}: its price is not known.",
-            remedy="Give a budget in tokens instead, or choose another model.",
-        )
-
-
-def _sample(model: Model[Any], usage: RequestUsage) -> ModelResponse:
-    """A response without content, which has the price of a real one."""
-    return ModelResponse(
-        parts=[],
-        usage=usage,
-        model_name=model.model_name,
-        provider_name=model.system,
-        provider_url=model.base_url,
-    )
-
-
-def _cost(response: ModelResponse) -> tuple[float, int]:
-    try:
-        return float(response.cost().total_price), 0
-    except (LookupError, ValueError, AssertionError):
-        return 0.0, 1
-
-
-def _model(choice: ModelChoice, client: httpx2.AsyncClient | None = None) -> Model[Any]:
-    if choice.api == "anthropic":
-        anthropic = AnthropicProvider(
-            api_key=choice.key, base_url=choice.base_url, http_client=client
-        )
-        return AnthropicModel(choice.model, provider=anthropic)
-    openai = OpenAIProvider(api_key=choice.key, base_url=choice.base_url, http_client=client)
-    if choice.api == "openai":
-        return OpenAIResponsesModel(choice.model, provider=openai)
-    # Without this, an answer that breaks off politely passes for a whole one.
-    whole = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
-    return OpenAIChatModel(choice.model, provider=openai, profile=whole)
-
-
-def _settings(ask: Ask, waits: Waits) -> ModelSettings:
-    settings = ModelSettings(
-        max_retries=0,
-        cache=True,
-        first_event_timeout=waits.first_event_s,
-        request_timeout=waits.request_s,
-    )
-    if ask.words_only and ask.tools:
-        settings["tool_choice"] = "none"
-    if ask.effort is not None:
-        settings["thinking"] = ask.effort
-    return settings
 
 
 def _parameters(ask: Ask) -> ModelRequestParameters:
@@ -381,8 +377,8 @@ def _remedy(kind: Failure, choice: ModelChoice) -> str:
 def _words(error: errors.AgentRunError) -> str:
     """The API's error message, from the body if there is one."""
     body = error.body if isinstance(error, errors.ModelAPIError) else None
-    told = body.get("error", body) if isinstance(body, dict) else None
-    message = told.get("message") if isinstance(told, dict) else None
+    told = body.get("error") or body.get("Error") or body if isinstance(body, dict) else None
+    message = (told.get("message") or told.get("Message")) if isinstance(told, dict) else None
     words = message if isinstance(message, str) and message else str(error)
     status = f" (HTTP {error.status_code})" if isinstance(error, errors.ModelHTTPError) else ""
     return f"{words[:_WORDS_MAX]}{status}"

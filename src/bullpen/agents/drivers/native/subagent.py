@@ -23,6 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
@@ -88,7 +89,9 @@ class Subagent:
         self._base = base
         self._waits = waits
         self._choice = choose(spec.model, env)
-        self._limiter = Limiter(limits, self._choice.key, api=f"the API at {self._choice.host}")
+        self._limiter = Limiter(
+            limits, self._choice.credential, api=f"the API at {self._choice.host}"
+        )
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
         self._used = 0
@@ -104,7 +107,8 @@ class Subagent:
         system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
         ask = replace(self._base, system=system)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
-        connection = ModelConnection(self._choice, self._waits)
+        options = ModelOptions.of({**self._spec.options, "context_window": self._window})
+        connection = ModelConnection(self._choice, self._waits, options)
         await connection.open()
         try:
             return await self._answer(prompt, connection, ask)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from bullpen.agents.config.spec import SpawnRequest
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, inherited
 from bullpen.doors.cli.options import limits
@@ -28,6 +29,26 @@ Driver = Annotated[
     option("Agent program to run; see `bullpen drivers`", "DRIVER", panel=PROGRAM),
 ]  # fmt: skip
 Model = Annotated[str | None, option("Model to use", "NAME", panel=PROGRAM)]
+ModelOption = Annotated[
+    list[str] | None,
+    option(
+        "What is known of the model, such as context_window=32768 or input_price=0.5 (dollars for"
+        " a million tokens) [repeatable]",
+        "KEY=NUMBER",
+        panel=PROGRAM,
+    ),
+]
+SmallModel = Annotated[
+    str | None, option("Model that writes summaries [default: its own]", "NAME", panel=PROGRAM)
+]
+Effort = Annotated[
+    Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None,
+    option("How much the model thinks [default: as it likes]", panel=PROGRAM),
+]
+StrictModel = Annotated[
+    bool,
+    flag("Stop if the API answers with another model's name", "--strict-model", panel=PROGRAM),
+]
 Script = Annotated[str | None, option("Script for the scripted driver", "FILE", panel=PROGRAM)]
 Command = Annotated[
     str | None,
@@ -52,6 +73,10 @@ class SpawnOptions:
         "subprocess"
     )
     model: Model = None
+    model_option: ModelOption = None
+    small_model: SmallModel = None
+    effort: Effort = None
+    strict_model: StrictModel = False
     role: Annotated[str | None, option("Agent definition (role) to use", "NAME", panel=PROGRAM)] = (
         None
     )
@@ -163,6 +188,10 @@ class SpawnOptions:
             on=None if self.on is None else wanted_labels(self.on),
             respawn=self.respawn,
             skills=self.skill or (),
+            model_options=ModelOptions.parse(self.model_option or []).stated,
+            small_model=self.small_model,
+            effort=self.effort,
+            strict_model=self.strict_model,
         )
 
 

@@ -154,7 +154,9 @@ def _missing(program: str) -> str:
 
 def _keys(found: Prerequisites) -> str:
     if not found.keys:
-        return "none set (ANTHROPIC_API_KEY, OPENAI_API_KEY)"
+        # Models of other providers have to be named.
+        named = [f"; or name a model: {prefix}:MODEL" for prefix in found.others[:1]]
+        return f"none set (ANTHROPIC_API_KEY, OPENAI_API_KEY){''.join(named)}"
     lacking = found.lacks("native")
     return f"{', '.join(found.keys)} set; {lacking or 'not tried'}"
 

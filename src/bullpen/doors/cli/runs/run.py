@@ -9,11 +9,23 @@ from typing import Annotated, Literal
 import typer
 
 from bullpen.agents.config.spec import SpawnRequest
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
 from bullpen.doors.cli.options.option import PLACE, argument, flag, option
 from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
-from bullpen.doors.cli.options.spawn import Command, Cwd, Driver, Model, Script, words_of
+from bullpen.doors.cli.options.spawn import (
+    Command,
+    Cwd,
+    Driver,
+    Effort,
+    Model,
+    ModelOption,
+    Script,
+    SmallModel,
+    StrictModel,
+    words_of,
+)
 from bullpen.doors.cli.runs.run_to_end import RunCommands
 from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.runs.goal import Goal
@@ -29,6 +41,10 @@ class RunAgents:
     driver: Driver = "native"
     backend: Annotated[Backend, option("Where the agents run", panel=PLACE)] = "in-process"
     model: Model = None
+    model_option: ModelOption = None
+    small_model: SmallModel = None
+    effort: Effort = None
+    strict_model: StrictModel = False
     script: Script = None
     program: Command = None
     cwd: Cwd = None
@@ -88,6 +104,10 @@ def run(
         mode=rights.mode,
         policy=policy_of(rights.stated()),
         project_settings=not rights.no_project_settings,
+        model_options=ModelOptions.parse(agents.model_option or []).stated,
+        small_model=agents.small_model,
+        effort=agents.effort,
+        strict_model=agents.strict_model,
     )
     if warning := rights.warning(where="an agent"):
         session.page.warn(warning)

@@ -39,12 +39,13 @@ class TeamFileCommands:
         *,
         cwd: str,
         attended: bool,
+        strict_model: bool = False,
         timeout_s: float | None = None,
         until: str | None = None,
     ) -> Outcome:
         """Bring a team up, and follow it to its end."""
         end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
-        file = self._read(path)
+        file = self._read(path, strict_model=strict_model)
         self._warn(StartRequest(file, cwd, attended=attended))
         run = partial(bring_up, file, cwd=cwd, attended=attended, timeout_s=timeout_s, until=end)
         return watched(
@@ -54,9 +55,12 @@ class TeamFileCommands:
             elsewhere=self._session.elsewhere,
         )
 
-    def start(self, path: str, *, cwd: str, attended: bool) -> tuple[str, list[Spawned]]:
+    def start(
+        self, path: str, *, cwd: str, attended: bool, strict_model: bool = False
+    ) -> tuple[str, list[Spawned]]:
         """Bring a team up and leave it to itself; its name, and who was started."""
-        request = StartRequest(self._read(path), cwd, attended=attended)
+        file = self._read(path, strict_model=strict_model)
+        request = StartRequest(file, cwd, attended=attended)
         self._warn(request)
         return request.file.team.name, anyio.run(start, self._settings, request)
 
@@ -69,8 +73,9 @@ class TeamFileCommands:
         self._page.flush()
         return 2 if plan.problems else 0
 
-    def _read(self, path: str) -> TeamFile:
+    def _read(self, path: str, *, strict_model: bool = False) -> TeamFile:
         file = read_team_file(Path(path).absolute())
+        file = file.strict_about_models() if strict_model else file
         named = self._settings.team if self._settings.team_source == "option" else None
         if named not in (None, file.team.name):
             raise Invalid(

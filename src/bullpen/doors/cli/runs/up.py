@@ -14,7 +14,7 @@ from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Until
 from bullpen.doors.cli.options.option import argument, flag
-from bullpen.doors.cli.options.spawn import Cwd
+from bullpen.doors.cli.options.spawn import Cwd, StrictModel
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
 from bullpen.doors.cli.session import Session, directory
@@ -37,6 +37,7 @@ def up(
     detach: Annotated[bool, flag("Return once all agents have started", "--detach", "-d")] = False,
     timeout: Seconds = None,
     until: Until = None,
+    strict_model: StrictModel = False,
     dry_run: Annotated[
         bool, flag("Check everything, show the plan and likely cost, start nothing", "--dry-run")
     ] = False,
@@ -56,10 +57,17 @@ def up(
         raise typer.Exit(TeamFileCommands(session).dry_run(file, cwd=where, attended=attended))
     if not detach:
         outcome = TeamFileCommands(session).follow(
-            file, cwd=where, attended=attended, timeout_s=timeout, until=until
+            file,
+            cwd=where,
+            attended=attended,
+            strict_model=strict_model,
+            timeout_s=timeout,
+            until=until,
         )
         raise typer.Exit(outcome.code)
-    team, started = TeamFileCommands(session).start(file, cwd=where, attended=attended)
+    team, started = TeamFileCommands(session).start(
+        file, cwd=where, attended=attended, strict_model=strict_model
+    )
     agent_views(session).resumed(team, started, which=f"-t {team}{session.elsewhere}")
 
 

@@ -227,12 +227,13 @@ async def test_a_model_without_a_known_price_is_unpriced_and_not_free(workplace:
 
 
 @every_api
-async def test_an_api_that_answers_with_another_model_fails_the_turn_with_both_names(
+async def test_strictly_an_api_that_answers_with_another_model_fails_the_turn_with_both_names(
     workplace: Workplace, model: str
 ) -> None:
     """R-5.5."""
     given = await workplace.send("The key is under the mat.")
-    workplace.desk.spec = workplace.desk.spec.evolve(model=model)
+    strict = {"strict_model": True}
+    workplace.desk.spec = workplace.desk.spec.evolve(model=model, options=strict)
     with InProcessModels(lambda request: Reply("Hi.", model="cheap-1")) as mock:
         async with workplace.driver(mock) as native:
             with pytest.raises(TurnFailed, match="cheap-1") as caught:
@@ -241,6 +242,24 @@ async def test_an_api_that_answers_with_another_model_fails_the_turn_with_both_n
             assert not native.remembers(given)
     assert workplace.desk.saw == []
     assert len(workplace.desk.usages) == 1
+
+
+@every_api
+async def test_an_api_that_answers_with_another_name_is_noted_once_and_booked_by_it(
+    workplace: Workplace, model: str
+) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(model=model)
+    with InProcessModels(lambda request: Reply("Hi.", model="gpt-5-nano")) as mock:
+        async with workplace.driver(mock) as native:
+            assert await workplace.turn(native) == "Hi."
+            assert await workplace.turn(native) == "Hi."
+    prefix, _, asked = model.partition(":")
+    (note,) = [row["text"] for row in workplace.recorded("note") if "gpt-5-nano" in row["text"]]
+    assert asked in note
+    # Only OpenAI is known to have a model of that name; others pay what they asked for.
+    known = [f"{prefix}:gpt-5-nano"] * 2
+    assert workplace.desk.models == known
+    assert all(usage.cost_usd > 0 and not usage.unpriced for usage in workplace.desk.usages)
 
 
 async def test_an_api_that_adds_a_date_to_the_model_means_the_same(workplace: Workplace) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.agents.tools.mcp_servers.catalog import (
     DESCRIPTION_CHARS_MAX,
     TOOLS_MAX,
@@ -22,6 +21,7 @@ from bullpen.agents.tools.mcp_servers.schemas import (
     input_type,
     safe_schema,
 )
+from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.errors import Invalid
 from support.agents.foreign_servers import OBJECT, tool
 
