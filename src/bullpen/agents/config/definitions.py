@@ -17,13 +17,12 @@ from typing import Any
 
 import yaml
 
-from bullpen.agents.config.settings import KNOWN_TOOLS, joined_hooks, with_source
+from bullpen.agents.config.role_fields import FieldRefused, disallowed, isolation, tools
+from bullpen.agents.config.settings import joined_hooks, with_source
 from bullpen.agents.drivers.registry import capabilities_of
 from bullpen.agents.drivers.unsupported import unkept
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.paths import below
-from bullpen.agents.permissions.rule_language.redundant import covered_by
-from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
 from bullpen.agents.system.project_files import (
     BYTES_MAX,
     read_limited,
@@ -38,7 +37,6 @@ from bullpen.agents.tools.files.prompt_files import (
     unreadable_for,
 )
 from bullpen.agents.tools.files.safe_open import look_up
-from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Policy
@@ -51,12 +49,6 @@ MODELS = {
 }
 """The short names of models. `inherit` leaves the model to the spawning member."""
 
-_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
-COORDINATION = tuple(
-    tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
-)
-"""The tools that every member has, whatever its role lists, as in Claude Code."""
-
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _FOLDERS = (".bullpen/agents", ".claude/agents")
@@ -64,12 +56,14 @@ _BUILT_IN = Path(__file__).with_name("agent_types")
 _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
 )
-_LOOSE = re.compile(r"^description:[ \t]+(?![\"'|>])(.+?)[ \t\r]*$", re.MULTILINE)
-_SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 _PROMPTS = {"initialPrompt"}
-_SHOWN = {"name", "description", "color"}
-# Tools of Claude Code that our agents do not have, so forbidding one needs no action.
-_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(KNOWN_TOOLS)
+# Public collections add notes for their readers, which change nothing.
+_SHOWN = set(
+    """
+    name description color author category emoji examples license metadata tags triggers version
+    vibe
+    """.split()  # noqa: SIM905 - one name a line would fill the page
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +189,7 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
             continue
         try:
             made.update(_applied(name, value, spec))
-        except _No as no:
+        except FieldRefused as no:
             refused.extend(f"{name}: {reason}" for reason in no.reasons)
     refused += _unkept(made, spec)
     if refused:
@@ -235,79 +229,19 @@ def _unkept(made: Mapping[str, Any], spec: AgentSpec) -> list[str]:
     ]
 
 
-class _No(Exception):
-    def __init__(self, *reasons: str) -> None:
-        super().__init__(*reasons)
-        self.reasons = reasons
-
-
 def _applied(name: str, value: Any, spec: AgentSpec) -> dict[str, Any]:
     if name in _FIELDS:
         return _FIELDS[name](value, spec)
     if name in _NOT_YET:
         if value in ("", [], {}, False):
             return {}
-        raise _No(_NOT_YET[name])
-    raise _No("there is no such field")
-
-
-def _tools(value: Any, spec: AgentSpec) -> dict[str, Any]:
-    names = _tool_names(value)
-    if names == ["*"]:
-        return {}
-    _refuse([why for name in names if (why := _why_not(name)) is not None])
-    names = list(dict.fromkeys([*names, *COORDINATION]))
-    if spec.tools is None:
-        return {"tools": names}
-    both = [name for name in names if covered_by(name, spec.tools, alike=False)]
-    both += [name for name in spec.tools if covered_by(name, names, alike=False)]
-    return {"tools": list(dict.fromkeys(both))}
-
-
-def _disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
-    """Whole tools are removed; for parts of tools and for servers, calls are denied."""
-    names = [name for name in _tool_names(value) if name not in _NOT_HERE]
-    _refuse([why for name in names if (why := _why_not(name, to_deny=True)) is not None])
-    parts = [name for name in names if name not in KNOWN_TOOLS]
-    whole = [name for name in names if name in KNOWN_TOOLS]
-    taken = list(dict.fromkeys([*(spec.disallowed_tools or []), *whole]))
-    return {"disallowed_tools": taken or None, "deny": parts}
-
-
-def _refuse(reasons: list[str]) -> None:
-    if reasons:
-        raise _No(*dict.fromkeys(reasons))
-
-
-def _tool_names(value: Any) -> list[str]:
-    if isinstance(value, str):
-        # Commas inside a rule such as Bash(git log:*, git diff:*) do not separate tools.
-        value = re.split(r",\s*(?![^()]*\))", value)
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise _No("it is not a list of names")
-    return [part for name in value if name.strip() for part in _parts(name.strip())]
-
-
-def _parts(name: str) -> list[str]:
-    """`Bash(git log:*, git diff)` means two parts of a tool."""
-    several = _SEVERAL.fullmatch(name)
-    if several is None:
-        return [name]
-    parts = re.split(r"(?<=:\*)\s*,\s*", several["parts"])
-    return [f"{several['tool']}({part.strip()})" for part in parts]
-
-
-def _why_not(name: str, *, to_deny: bool = False) -> str | None:
-    rule = rule_of(name)
-    elsewhere = rule.tool in _NOT_HERE or rule.tool.startswith("mcp__")
-    if rule.tool not in KNOWN_TOOLS and not (to_deny and elsewhere):
-        return f"there is no tool {name!r} here"
-    return None if rule.broken is None else f"{name}: {rule.broken}"
+        raise FieldRefused(_NOT_YET[name])
+    raise FieldRefused("there is no such field")
 
 
 def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, str) or not value.strip():
-        raise _No("it is not the name of a model")
+        raise FieldRefused("it is not the name of a model")
     if value == "inherit" or spec.model is not None:
         return {}
     # Other programs have their own names for models.
@@ -316,48 +250,48 @@ def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
 
 def _mode(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in MODES:
-        raise _No(f"there is no mode {value!r}; known are {', '.join(MODES)}")
+        raise FieldRefused(f"there is no mode {value!r}; known are {', '.join(MODES)}")
     return {"mode": spec.mode or value}
 
 
 def _hooks(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _No("it is not a mapping of events to hooks")
+        raise FieldRefused("it is not a mapping of events to hooks")
     try:
         HookSet.of(value)
     except Invalid as error:
-        raise _No(error.message.rstrip(".")) from None
+        raise FieldRefused(error.message.rstrip(".")) from None
     return {"hooks": value} if value else {}
 
 
 def _turns(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _No("it is not a number of turns")
+        raise FieldRefused("it is not a number of turns")
     return {"turns_max": value if spec.turns_max is None else min(value, spec.turns_max)}
 
 
 def _effort(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in EFFORTS:
-        raise _No(f"there is no effort {value!r}; known are {', '.join(EFFORTS)}")
+        raise FieldRefused(f"there is no effort {value!r}; known are {', '.join(EFFORTS)}")
     return {"options": {"effort": value, **spec.options}}
 
 
 def _prompt(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, str):
-        raise _No("it is not text")
+        raise FieldRefused("it is not text")
     return {"prompt": "\n\n".join(text for text in (value, spec.prompt) if text)}
 
 
 def _background(value: Any, spec: AgentSpec) -> dict[str, Any]:
     # Every agent of a team runs in the background anyway.
     if not isinstance(value, bool):
-        raise _No("it is neither true nor false")
+        raise FieldRefused("it is neither true nor false")
     return {}
 
 
 _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
-    "tools": _tools,
-    "disallowedTools": _disallowed,
+    "tools": tools,
+    "disallowedTools": disallowed,
     "model": _model,
     "permissionMode": _mode,
     "hooks": _hooks,
@@ -365,12 +299,18 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "effort": _effort,
     "initialPrompt": _prompt,
     "background": _background,
+    "isolation": isolation,
 }
+# A description that is not quoted ends before the next field.
+_LOOSE = re.compile(
+    rf"^description:[ \t]+(?![\"'|>])(.+?)\s*(?=^(?:{'|'.join({*_FIELDS, *_SHOWN})}|skills"
+    r"|mcpServers|memory):|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _NOT_YET = {
     "skills": "Bullpen does not load skills",
     "mcpServers": "Bullpen does not connect agents to MCP servers",
     "memory": "Bullpen has no memory across agents",
-    "isolation": "a definition cannot set the workspace; set it at spawn",
 }
 
 
@@ -438,7 +378,7 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
     try:
         fields = yaml.safe_load(text)
     except yaml.YAMLError as strict:
-        # Claude Code accepts descriptions with colons, which are not YAML.
+        # Claude Code accepts descriptions with colons or examples, which are not YAML.
         try:
             fields = yaml.safe_load(_LOOSE.sub(_quoted, text))
         except yaml.YAMLError:
@@ -452,4 +392,4 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    return f"description: {json.dumps(found.group(1))}"
+    return f"description: {json.dumps(found.group(1))}\n"

@@ -11,13 +11,14 @@ from typing import Any
 from anyio import to_thread
 
 from bullpen.agents.config.definitions import (
-    COORDINATION,
+    Definition,
     apply,
     find,
     refuse_unreadable,
     role_file,
 )
 from bullpen.agents.config.inherit import under
+from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
@@ -70,6 +71,9 @@ class SpawnRequest:
     respawn: bool = False
     # Its own worktree; the settings in `cwd` apply to it as they are now.
     workspace: WorkspaceRequest | None = None
+    # The worktree that it gets instead if its role sets `isolation`: no kind was asked for.
+    isolated: WorkspaceRequest | None = None
+    # Its skills for tasks that need them. Skills that it can load are files.
     skills: Sequence[str] = ()
     # Only these tools, besides the team tools.
     tools: Sequence[str] | None = None
@@ -107,7 +111,8 @@ async def resolve(
         Invalid: a part of it cannot be applied; the text names it.
         Unreadable: a settings file cannot be read.
         Refused: wider_than_parent; not_trusted, if the project has settings and is not trusted;
-            mode_disabled, if they forbid its mode; or a reason of its workspace.
+            mode_disabled, if they forbid its mode; own_limits, if its role wants a worktree that
+            it cannot have; or a reason of its workspace.
     """
     if request.workspace is not None and parent is not None:
         cwd, workspace, parent = beside(request.cwd, request.workspace, parent)
@@ -115,13 +120,42 @@ async def resolve(
     spec = _stated(request, files)
     check_tools(spec.tools or ())
     # Everything is decided now: later changes of the files have no effect.
-    spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent))
+    definition = await to_thread.run_sync(partial(_definition, request, files, parent))
+    spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent, definition))
     spec = spec.evolve(model=_model(spec, files, parent))
-    if request.workspace is None:
+    workspace = _workspace(request, definition)
+    if workspace is None:
         return spec
     return await to_thread.run_sync(
-        partial(placed, spec, request.workspace, elsewhere=request.on is not None)
+        partial(placed, spec, workspace, elsewhere=request.on is not None)
     )
+
+
+def _definition(
+    request: SpawnRequest, files: SpawnFiles, parent: tuple[str, AgentFacts] | None
+) -> Definition | None:
+    """The definition of the role that is asked for, without secrets. Raises NotFound."""
+    role = request.role
+    if role is None:
+        return None
+    # Only a person may name a file: an agent may not read every file.
+    by_path = parent is None and role.endswith(".md")
+    found = role_file(Path(role)) if by_path else find(role, Path(request.cwd), files.user_home)
+    return found.redacted(Redactor(files.environ).text)
+
+
+def _workspace(request: SpawnRequest, definition: Definition | None) -> WorkspaceRequest | None:
+    """The worktree that was asked for, else the one that the role wants. Raises Refused."""
+    if definition is None or not definition.fields.get("isolation"):
+        return request.workspace
+    if request.isolated is None and request.workspace is None:
+        raise Refused(
+            f"The role {definition.name!r} wants a worktree of its own (isolation), and this agent"
+            " cannot have one.",
+            reason="own_limits",
+            remedy="Start it as a teammate with a name, or remove `isolation` from the role.",
+        )
+    return request.isolated or request.workspace
 
 
 def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
@@ -162,20 +196,17 @@ def _by_files(
     request: SpawnRequest,
     files: SpawnFiles,
     parent: tuple[str, AgentFacts] | None,
+    definition: Definition | None,
 ) -> AgentSpec:
     """The spec with its definition, the settings and its parent's limits applied."""
-    role, policy, user = request.role, request.policy, files.user_home
+    policy, user = request.policy, files.user_home
     stated: frozenset[str] = frozenset()
     if policy is not None:
         check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
         stated = frozenset(policy.model_fields_set)
     found = files.settings(spec.cwd, project=request.project_settings)
-    of_project, definition = found.of_project, None
-    if role is not None:
-        # Only a person may name a file: an agent may not read every file.
-        by_path = parent is None and role.endswith(".md")
-        definition = role_file(Path(role)) if by_path else find(role, Path(spec.cwd), user)
-        definition = definition.redacted(Redactor(files.environ).text)
+    of_project = found.of_project
+    if definition is not None:
         spec = apply(definition, spec)
         if definition.governs and definition.folder != user.resolve():
             of_project.append((definition.path, definition.folder, definition.digest))

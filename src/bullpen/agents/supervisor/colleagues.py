@@ -12,7 +12,8 @@ from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
-from bullpen.agents.work.tree_at_spawn import inherited
+from bullpen.agents.tools.toolbox import missing_tools_note
+from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.team.team import Team
@@ -80,6 +81,7 @@ async def teammate(
     """
     above = parent[1].spec
     same_driver = wanted.driver in (None, above.driver)
+    workspace = inherited(above, wanted.workspace, team=team, agent=wanted.name)
     request = SpawnRequest(
         driver=wanted.driver or above.driver,
         backend=wanted.backend or above.backend,
@@ -94,7 +96,8 @@ async def teammate(
         env=[name for name in above.env_asked if name in files.environ],
         on=None if wanted.on is None else wanted_labels(wanted.on),
         respawn=wanted.on is not None and bool(above.options.get(RESPAWN)),
-        workspace=inherited(above, wanted.workspace, team=team, agent=wanted.name),
+        workspace=workspace,
+        isolated=isolated(workspace, wanted.workspace, team=team, agent=wanted.name),
         skills=wanted.skills,
     )
     spec = await resolve(request, files, parent)
@@ -136,7 +139,8 @@ async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
     """What the member that asked for a teammate is told, also of a prompt that nobody will get."""
     if made.fresh:
         where = f"{made.driver}, {made.backend}"
-        return f"{made.name} is ready ({where}). Its prompt is its first message."
+        note = f" {missing_tools_note(made.missing_tools)}" if made.missing_tools else ""
+        return f"{made.name} is ready ({where}). Its prompt is its first message.{note}"
     _, agent = await team.agents.get(made.name)
     # A definition may have put its own text before the prompt.
     known = (agent.spec.prompt or "").endswith(wanted.prompt)

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.rule import one_name, tool_of
+from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, one_name, tool_of
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
@@ -57,10 +58,35 @@ def check_tools(names: Iterable[str]) -> None:
         )
 
 
+def unknown_tools(names: Iterable[str], driver: str) -> list[str]:
+    """The names that no tool of an agent with this driver has.
+
+    Another vendor's program may have more tools than Bullpen's agents: those of Claude Code, and
+    those of servers.
+    """
+    known = {tool.name for tool in TOOLS}
+    more = OTHER_TOOLS if is_foreign(driver) else frozenset()
+
+    def has(tool: str) -> bool:
+        return tool in known or tool in more or (bool(more) and tool.startswith("mcp__"))
+
+    return [name for name in names if not has(tool_of(name.strip()))]
+
+
+def missing_tools(spec: AgentSpec) -> list[str]:
+    """The tools that an agent was given by name and does not have, because nothing here is one."""
+    return unknown_tools(spec.tools or (), spec.driver)
+
+
+def missing_tools_note(names: Sequence[str]) -> str:
+    """What people and models are told of tools that an agent does not have."""
+    return f"It does not have these tools of its role: {', '.join(names)}."
+
+
 def toolbox(desk: Desk) -> list[Tool[Desk]]:
     """The tools of an agent: those that its part in the team, its mode and its spec allow."""
     spec = desk.spec
-    check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    check_tools(spec.disallowed_tools or ())
     lacks = lacking(
         spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
     )

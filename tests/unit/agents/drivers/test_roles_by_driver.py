@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.config.definitions import COORDINATION, Definition, apply, read
+from bullpen.agents.config.definitions import Definition, apply, read
+from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.permissions.decide import decide, rights_of
@@ -44,7 +45,7 @@ REFUSED = {
     "skills: [review]": "skills: Bullpen does not load skills",
     "mcpServers: [github]": "mcpServers: Bullpen does not connect",
     "memory: project": "memory: Bullpen has no memory",
-    "isolation: worktree": "isolation: a definition cannot set the workspace",
+    "isolation: container": "isolation: there is no isolation 'container'",
     "temperature: 0.3": "temperature: there is no such field",
 }
 
