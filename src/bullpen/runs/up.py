@@ -356,7 +356,8 @@ class TeamStart:
     def _workspace(self, member: MemberTable, kind: WorkspaceKind) -> WorkspaceRequest | None:
         """Return the worktree of a member, set up as the file says."""
         table, merge = self.file.workspace, self.file.merge
-        if kind == "shared":
+        if kind == "shared" and (member.role is None or self.file.kind_asked(member) is None):
+            # A role may want a worktree; only for that, `shared` has to be stated.
             return None
         return WorkspaceRequest(
             kind=kind,
