@@ -8,16 +8,19 @@ too, in `agent_types`; a definition of the user or the project with the same nam
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from bullpen.agents.config.role_fields import FieldRefused, disallowed, isolation, tools
+from bullpen.agents.config.role_fields import (
+    FieldRefused,
+    disallowed,
+    isolation,
+    skill_names,
+    skills,
+    tools,
+)
 from bullpen.agents.config.settings import joined_hooks, with_source
 from bullpen.agents.drivers.registry import capabilities_of
 from bullpen.agents.drivers.unsupported import unkept
@@ -30,6 +33,7 @@ from bullpen.agents.system.project_files import (
     up_to_git_root,
 )
 from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.tools.files.front_matter import front_matter
 from bullpen.agents.tools.files.prompt_files import (
     project_root,
     read_regular,
@@ -53,9 +57,6 @@ EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _FOLDERS = (".bullpen/agents", ".claude/agents")
 _BUILT_IN = Path(__file__).with_name("agent_types")
-_FRONT = re.compile(
-    r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
-)
 _PROMPTS = {"initialPrompt"}
 # Public collections add notes for their readers, which change nothing.
 _SHOWN = set(
@@ -83,6 +84,11 @@ class Definition:
     def folder(self) -> Path:
         """The project or home that it belongs to. A link belongs to where the link is."""
         return (self.path.parent.resolve() / self.path.name).parents[2]
+
+    @property
+    def skills(self) -> list[str]:
+        """The skills whose texts belong to its instructions."""
+        return skill_names(self.fields.get("skills"))
 
     @property
     def governs(self) -> bool:
@@ -300,15 +306,9 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "initialPrompt": _prompt,
     "background": _background,
     "isolation": isolation,
+    "skills": skills,
 }
-# A description that is not quoted ends before the next field.
-_LOOSE = re.compile(
-    rf"^description:[ \t]+(?![\"'|>])(.+?)\s*(?=^(?:{'|'.join({*_FIELDS, *_SHOWN})}|skills"
-    r"|mcpServers|memory):|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
 _NOT_YET = {
-    "skills": "Bullpen does not load skills",
     "mcpServers": "Bullpen does not connect agents to MCP servers",
     "memory": "Bullpen has no memory across agents",
 }
@@ -345,17 +345,17 @@ def read(path: Path, root: str | None = None) -> Definition:
     if raw is None:
         raise unreadable(path, "there is no such file")
     try:
-        parts = _FRONT.match(raw.decode("utf-8"))
+        found = front_matter(path, raw.decode("utf-8"), {*_FIELDS, *_NOT_YET, *_SHOWN})
     except UnicodeDecodeError as error:
         raise unreadable(path, "it is not UTF-8") from error
-    if parts is None:
+    if found is None:
         raise unreadable(path, "it does not start with fields between two lines of ---")
-    fields = _fields(path, parts.group(1))
+    fields, text = found
     name = fields.get("name", path.stem)
     if not isinstance(name, str) or not name.strip():
         raise unreadable(path, "its name is not text")
     digest = hashlib.sha256(raw).hexdigest()
-    return Definition(name.strip(), path, parts.group(2).strip(), fields, root, digest)
+    return Definition(name.strip(), path, text, fields, root, digest)
 
 
 def _read_inside(path: Path, root: str) -> bytes:
@@ -372,24 +372,3 @@ def _read_inside(path: Path, root: str) -> bytes:
     if len(raw) > BYTES_MAX:
         raise unreadable(path, f"it is larger than {BYTES_MAX} bytes")
     return raw
-
-
-def _fields(path: Path, text: str) -> dict[str, Any]:
-    try:
-        fields = yaml.safe_load(text)
-    except yaml.YAMLError as strict:
-        # Claude Code accepts descriptions with colons or examples, which are not YAML.
-        try:
-            fields = yaml.safe_load(_LOOSE.sub(_quoted, text))
-        except yaml.YAMLError:
-            why = " ".join(str(strict).split())
-            raise unreadable(path, f"its fields are not YAML ({why})") from strict
-    if fields is None:
-        return {}
-    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise unreadable(path, "its fields are not a mapping of names")
-    return fields
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return f"description: {json.dumps(found.group(1))}\n"

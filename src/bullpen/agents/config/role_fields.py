@@ -57,6 +57,17 @@ def disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
     return {"disallowed_tools": taken or None, "deny": parts}
 
 
+def skills(value: Any, spec: AgentSpec) -> dict[str, Any]:
+    """Check the skills that a role lists; `resolve` adds their texts to the instructions."""
+    skill_names(value)
+    return {}
+
+
+def skill_names(value: Any) -> list[str]:
+    """The names of the skills in a role's field."""
+    return list(dict.fromkeys(_names(value or [])))
+
+
 def isolation(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Check the workspace that a role wants; `resolve` plans it."""
     if value != "worktree":

@@ -19,6 +19,7 @@ from bullpen.agents.config.definitions import (
 )
 from bullpen.agents.config.inherit import under
 from bullpen.agents.config.role_fields import COORDINATION
+from bullpen.agents.config.role_skills import with_role_skills
 from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
@@ -123,12 +124,10 @@ async def resolve(
     definition = await to_thread.run_sync(partial(_definition, request, files, parent))
     spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent, definition))
     spec = spec.evolve(model=_model(spec, files, parent))
-    workspace = _workspace(request, definition)
-    if workspace is None:
+    place = _workspace(request, definition)
+    if place is None:
         return spec
-    return await to_thread.run_sync(
-        partial(placed, spec, workspace, elsewhere=request.on is not None)
-    )
+    return await to_thread.run_sync(partial(placed, spec, place, elsewhere=request.on is not None))
 
 
 def _definition(
@@ -226,7 +225,16 @@ def _by_files(
         )
         # Its mode may come from a parent that was spawned before the files forbade it.
         found.refuse_mode(spec.mode)
-    return spec
+    if definition is None:
+        return spec
+    return with_role_skills(
+        spec,
+        definition.skills,
+        role=definition.name,
+        user_home=user,
+        claude_home=files.environ.get("CLAUDE_CONFIG_DIR"),
+        redact=Redactor(files.environ).text,
+    )
 
 
 def _with_obeyed_files(spec: AgentSpec, home: Path) -> AgentSpec:

@@ -21,6 +21,7 @@ _DETAIL_FIELDS = (
     "bash_id",
     "shell_id",
     "to",
+    "skill",
     "recipient",
     "reason",
 )

@@ -21,6 +21,7 @@ from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
+from bullpen.agents.tools.skills.skill_tool import SKILL
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.errors import BullpenError, Invalid, Refused
@@ -32,6 +33,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *SEARCH_TOOLS,
     *SHELL_TOOLS,
     *JOB_TOOLS,
+    SKILL,
     *TASK_TOOLS,
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,

@@ -107,7 +107,7 @@ REFUSED = {
     "effort: huge": "effort: there is no effort 'huge'",
     "background: maybe": "background: it is neither",
     "initialPrompt: [x]": "initialPrompt: it is not text",
-    "skills: [review]": "skills: Bullpen does not load skills",
+    "skills: {a: 1}": "skills: it is not a list of names",
     "mcpServers: [github]": "mcpServers: Bullpen does not connect",
     "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is not a list",
     "hooks: [guard]": "hooks: it is not a mapping of events",
@@ -126,7 +126,7 @@ def test_what_cannot_be_applied_is_refused_by_name(tmp_path: Path, field: str) -
 
 
 def test_all_fields_that_cannot_be_applied_are_listed_at_once(tmp_path: Path) -> None:
-    definition = made(tmp_path, "skills: [a]\nhooks: {Stop: 1}\nmemory: user\nx-mine: 1\n")
+    definition = made(tmp_path, "skills: [1]\nhooks: {Stop: 1}\nmemory: user\nx-mine: 1\n")
     with pytest.raises(Invalid) as caught:
         apply(definition, spec())
     for field in ("skills:", "hooks:", "memory:", "x-mine:"):

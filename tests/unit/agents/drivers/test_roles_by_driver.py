@@ -42,7 +42,7 @@ REFUSED = {
     "disallowedTools: [Bash, Glob]": "disallowedTools: .*cannot be enforced: Glob",
     "disallowedTools: 'Read(~/.ssh/**)'": r"disallowedTools: .*enforced: Read\(~/\.ssh/\*\*\)",
     GUARD.format("Read|Edit"): r"hooks: .*PreToolUse for Read\|Edit",
-    "skills: [review]": "skills: Bullpen does not load skills",
+    "skills: {a: 1}": "skills: it is not a list of names",
     "mcpServers: [github]": "mcpServers: Bullpen does not connect",
     "memory: project": "memory: Bullpen has no memory",
     "isolation: container": "isolation: there is no isolation 'container'",

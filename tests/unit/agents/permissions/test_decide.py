@@ -90,6 +90,7 @@ OTHERS = {
     "mcp__tracker__search": "run",
     "BashOutput": "read inside",
     "KillShell": "read inside",
+    "Skill": "read inside",
     "TaskCreate": "team",
     "TaskGet": "team",
     "TaskList": "team",
@@ -107,7 +108,7 @@ OTHERS = {
     "ExitPlanMode": "team",
 }
 KINDS = sorted({line.split("  ")[0] for line in EXPECTED.strip().splitlines()})
-ROWS = 2_202
+ROWS = 2_262
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bullpen.protocol.names import LEAD
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench, MakeBench
 
-LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup"),

@@ -29,6 +29,8 @@ from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
+from bullpen.agents.tools.skills.skill_files import Skills
+from bullpen.agents.tools.skills.skill_tool import SKILL, skills_of
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
@@ -70,7 +72,7 @@ class Native:
         env = {**desk.env, **self._env}
         choice = choose(self._spec.model, env)
         effort = effort_of(self._spec.options.get("effort"))
-        self._tools(desk)
+        skills = await self._skills(desk, env)
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         if damage is not None:
             desk.record("trouble", text=damage)
@@ -81,7 +83,7 @@ class Native:
             redact=desk.redacted,
         )
         system = await anyio.to_thread.run_sync(
-            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
+            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files, skills
         )
         _record_files(files, desk)
         self._ask = Ask(system=system, tools=(), effort=effort)
@@ -93,6 +95,18 @@ class Native:
         desk.record(
             "note", text=f"The model is {choice}, with a context window of {self._window} tokens."
         )
+
+    async def _skills(self, desk: Desk, env: Mapping[str, str]) -> Skills | None:
+        """The skills that it can load. Without any, it does not have the tool either."""
+        if SKILL not in self._tools(desk):
+            return None
+        skills = await anyio.to_thread.run_sync(skills_of, self._spec, env, desk)
+        for path, why in skills.left_out.items():
+            desk.record("note", text=f"Left the skill {path} out: {why}.")
+        if not skills.offered:
+            tools = self._tools
+            self._tools = lambda desk: [tool for tool in tools(desk) if tool is not SKILL]
+        return skills
 
     def remembers(self, message_id: str) -> bool:
         """Whether a message is in the history."""

@@ -24,6 +24,7 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.tools.files.prompt_files import PromptFiles
+from bullpen.agents.tools.skills.skill_tool import SKILL, skills_of
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
 from bullpen.errors import Refused, Unavailable
@@ -90,7 +91,13 @@ class Subagent:
             claude_home=self._env.get("CLAUDE_CONFIG_DIR"),
             redact=self._desk.redacted,
         )
-        system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
+        skills = None
+        if SKILL in self._tools:
+            skills = await anyio.to_thread.run_sync(skills_of, self._spec, self._env, self._desk)
+            self._tools = [tool for tool in self._tools if tool is not SKILL or skills.offered]
+        system = await anyio.to_thread.run_sync(
+            subagent_text, self._desk.agent, self._spec, files, skills
+        )
         ask = replace(self._base, system=system, tools=self._tools)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
         connection = ModelConnection(self._choice, self._waits)
