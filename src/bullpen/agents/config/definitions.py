@@ -17,6 +17,7 @@ from bullpen.agents.config.role_fields import (
     FieldRefused,
     disallowed,
     isolation,
+    memory,
     skill_names,
     skills,
     tools,
@@ -33,6 +34,7 @@ from bullpen.agents.system.project_files import (
     up_to_git_root,
 )
 from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.tools.agent_memory import MEMORY, is_folder_name
 from bullpen.agents.tools.files.front_matter import front_matter
 from bullpen.agents.tools.files.prompt_files import (
     project_root,
@@ -95,7 +97,7 @@ class Definition:
         """Whether it runs commands or allows things, so that it needs trust."""
         mode = next((mode for mode in MODES if mode == self.fields.get("permissionMode")), None)
         widens = mode is not None and wider_mode(mode, DEFAULT_MODE)
-        return widens or bool(self.fields.get("hooks"))
+        return widens or bool(self.fields.get("hooks")) or bool(self.fields.get("memory"))
 
     def redacted(self, redact: Callable[[str], str]) -> Definition:
         """The definition without secrets in the texts that models read."""
@@ -158,7 +160,8 @@ def role_file(path: Path) -> Definition:
     definition = read(path)
     if definition.governs:
         raise Refused(
-            f"{path} sets hooks or a permissionMode, which a role file named by its path may not.",
+            f"{path} sets hooks, a permissionMode or a memory, which a role file named by its path"
+            " may not.",
             reason="role_governs",
             remedy="Put it into .bullpen/agents and name the role, or set the mode elsewhere.",
         )
@@ -190,13 +193,21 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
         texts = [definition.instructions, spec.instructions]
         made["instructions"] = "\n\n".join(text for text in texts if text)
     refused: list[str] = []
+    options: dict[str, Any] = {}
     for name, value in definition.fields.items():
         if value is None or name in _SHOWN:
             continue
         try:
-            made.update(_applied(name, value, spec))
+            fields = _applied(name, value, spec)
         except FieldRefused as no:
             refused.extend(f"{name}: {reason}" for reason in no.reasons)
+        else:
+            options |= fields.pop("options", {})
+            made |= fields
+    if options:
+        made["options"] = {**options, **spec.options}
+    if MEMORY in options and not is_folder_name(definition.name):
+        refused.append("memory: the role's name cannot be the name of a folder")
     refused += _unkept(made, spec)
     if refused:
         raise Invalid(
@@ -279,7 +290,7 @@ def _turns(value: Any, spec: AgentSpec) -> dict[str, Any]:
 def _effort(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in EFFORTS:
         raise FieldRefused(f"there is no effort {value!r}; known are {', '.join(EFFORTS)}")
-    return {"options": {"effort": value, **spec.options}}
+    return {"options": {"effort": value}}
 
 
 def _prompt(value: Any, spec: AgentSpec) -> dict[str, Any]:
@@ -306,11 +317,11 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "initialPrompt": _prompt,
     "background": _background,
     "isolation": isolation,
+    "memory": memory,
     "skills": skills,
 }
 _NOT_YET = {
     "mcpServers": "Bullpen does not connect agents to MCP servers",
-    "memory": "Bullpen has no memory across agents",
 }
 
 

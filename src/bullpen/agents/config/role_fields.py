@@ -8,6 +8,7 @@ from typing import Any
 from bullpen.agents.config.settings import KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.redundant import covered_by
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
+from bullpen.agents.tools.agent_memory import MEMORY, SCOPES
 from bullpen.agents.tools.toolbox import TOOLS, unknown_tools
 from bullpen.protocol.agent import AgentSpec
 
@@ -66,6 +67,13 @@ def skills(value: Any, spec: AgentSpec) -> dict[str, Any]:
 def skill_names(value: Any) -> list[str]:
     """The names of the skills in a role's field."""
     return list(dict.fromkeys(_names(value or [])))
+
+
+def memory(value: Any, spec: AgentSpec) -> dict[str, Any]:
+    """Where the notes of its agents are kept."""
+    if value not in SCOPES:
+        raise FieldRefused(f"there is no scope {value!r}; known are {', '.join(SCOPES)}")
+    return {"options": {MEMORY: value}}
 
 
 def isolation(value: Any, spec: AgentSpec) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from bullpen.agents.contracts.driver import Capabilities
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.rule import READ_TOOLS, about, rule_of
 from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.protocol.agent import AgentSpec
 
 _ANY = ("", "*")
@@ -41,8 +42,10 @@ def unkept(spec: AgentSpec, can: Capabilities) -> list[Unkept]:
         found += _reading(spec)
     if not can.asks_to_run:
         found += _running(spec)
-    if is_foreign(spec.driver) and spec.options.get("effort") is not None:
-        found.append(("effort", "only the driver native can set it"))
+    if is_foreign(spec.driver):
+        for option in ("effort", MEMORY):
+            if spec.options.get(option) is not None:
+                found.append((option, "only the driver native can set it"))
     return found
 
 

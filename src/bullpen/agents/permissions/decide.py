@@ -35,6 +35,7 @@ def rights_of(
     user_home: str,
     readable: tuple[str, ...] = (),
     private: tuple[str, ...] = (),
+    memory: str | None = None,
 ) -> Rights:
     """The present rights of an agent: those it was spawned with, and those that were added."""
     spec, stands = agent.spec, agent.standing
@@ -49,6 +50,7 @@ def rights_of(
         directories=(*given.directories, *stands.directories),
         readable=readable,
         private=private,
+        memory=memory,
         tools=None if spec.tools is None else tuple(spec.tools),
     )
 
@@ -149,7 +151,7 @@ def _bases(rights: Rights) -> paths.Bases:
 
 
 def _verdict(case: _Case) -> Ruling:
-    for step in (_not_given, _denied, _planning, _asked, _allowed):
+    for step in (_not_given, _denied, _planning, _remembering, _asked, _allowed):
         ruling = step(case)
         if ruling is not None:
             return ruling
@@ -172,7 +174,8 @@ def _not_given(case: _Case) -> Ruling | None:
 
 def _denied(case: _Case) -> Ruling | None:
     places = case.places or ()
-    if case.kind == "write" and any(paths.may_lie_in(each, case.rights.private) for each in places):
+    teams = [each for each in places if paths.may_lie_in(each, case.rights.private)]
+    if case.kind == "write" and teams and not _in_memory(case):
         return Ruling("deny", _PRIVATE)
     rules = [rule_of(text) for text in case.rights.deny]
     if case.line is not None:
@@ -249,6 +252,22 @@ def _planning(case: _Case) -> Ruling | None:
     if case.rights.mode != "plan" or case.kind not in ("write", "run"):
         return None
     return Ruling("deny", "plan mode allows no changes and no commands until the plan is approved")
+
+
+def _remembering(case: _Case) -> Ruling | None:
+    return Ruling("allow", "the file is in the agent's own memory") if _in_memory(case) else None
+
+
+def _in_memory(case: _Case) -> bool:
+    """Whether a call is only about files in the agent's own memory.
+
+    Its path is compared as it is: a link in its place would lead elsewhere.
+    """
+    memory, places = case.rights.memory, case.places
+    if memory is None or not places or case.kind not in ("read", "write"):
+        return False
+    real = [path for each in places for path in each.real]
+    return all(each.sure for each in places) and all(paths.below(path, memory) for path in real)
 
 
 def _asked(case: _Case) -> Ruling | None:

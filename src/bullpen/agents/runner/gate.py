@@ -27,6 +27,7 @@ from bullpen.agents.permissions.policy_file import answer_of
 from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.runner.shared_tree import SharedTree
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.agent_memory import memory_folder
 from bullpen.agents.tools.files.prompt_files import project_root
 from bullpen.agents.tools.files.safe_open import keep, look_up
 from bullpen.agents.tools.skills.skill_files import skill_folders
@@ -255,7 +256,7 @@ def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:
 
 
 def rights_around(agent: AgentFacts, around: Surroundings) -> Rights:
-    """The present rights of an agent with these folders. It may read all files of its skills."""
+    """The present rights of an agent with these folders, those of its skills and its memory."""
     cwd = agent.spec.cwd
     root = project_root(cwd, os.path.realpath(around.user_home))
     skills = [
@@ -268,4 +269,5 @@ def rights_around(agent: AgentFacts, around: Surroundings) -> Rights:
         user_home=around.user_home,
         readable=(around.folder, *skills),
         private=(around.home,),
+        memory=memory_folder(agent.spec, around.user_home),
     )

@@ -12,6 +12,7 @@ from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
+from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.agents.tools.toolbox import missing_tools_note
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
@@ -112,6 +113,7 @@ def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
         *(["a model"] if spec.model != above.model else []),
         *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
         *(["hooks"] if (spec.hooks or {}) != (above.hooks or {}) else []),
+        *(["a memory"] if MEMORY in spec.options else []),
         *(
             ["parts of tools"]
             if any("(" in name for name in spec.tools or () if name not in (above.tools or ()))

@@ -111,7 +111,7 @@ REFUSED = {
     "mcpServers: [github]": "mcpServers: Bullpen does not connect",
     "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is not a list",
     "hooks: [guard]": "hooks: it is not a mapping of events",
-    "memory: project": "memory: Bullpen has no memory",
+    "memory: global": "memory: there is no scope 'global'",
     "isolation: container": "isolation: there is no isolation 'container'",
     "temperature: 0.3": "temperature: there is no such field",
 }
@@ -126,7 +126,7 @@ def test_what_cannot_be_applied_is_refused_by_name(tmp_path: Path, field: str) -
 
 
 def test_all_fields_that_cannot_be_applied_are_listed_at_once(tmp_path: Path) -> None:
-    definition = made(tmp_path, "skills: [1]\nhooks: {Stop: 1}\nmemory: user\nx-mine: 1\n")
+    definition = made(tmp_path, "skills: [1]\nhooks: {Stop: 1}\nmemory: x\nx-mine: 1\n")
     with pytest.raises(Invalid) as caught:
         apply(definition, spec())
     for field in ("skills:", "hooks:", "memory:", "x-mine:"):
@@ -216,6 +216,7 @@ def test_the_hooks_of_a_role_are_stored_with_their_file_and_project(tmp_path: Pa
         ("permissionMode: bypassPermissions\n", True),
         ("hooks: {Stop: []}\n", True),
         ("hooks: {}\n", False),
+        ("memory: user\n", True),
     ],
 )
 def test_a_role_that_runs_or_allows_something_needs_trust(

@@ -44,7 +44,7 @@ REFUSED = {
     GUARD.format("Read|Edit"): r"hooks: .*PreToolUse for Read\|Edit",
     "skills: {a: 1}": "skills: it is not a list of names",
     "mcpServers: [github]": "mcpServers: Bullpen does not connect",
-    "memory: project": "memory: Bullpen has no memory",
+    "memory: project": "memory: .*only the driver native can set it",
     "isolation: container": "isolation: there is no isolation 'container'",
     "temperature: 0.3": "temperature: there is no such field",
 }

@@ -27,6 +27,7 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, eff
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.subagent import Subagent
+from bullpen.agents.tools.agent_memory import remembered
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.skills.skill_files import Skills
@@ -82,8 +83,12 @@ class Native:
             claude_home=env.get("CLAUDE_CONFIG_DIR"),
             redact=desk.redacted,
         )
+        memory = await anyio.to_thread.run_sync(remembered, self._spec, files)
+        if memory is not None and memory.trouble is not None:
+            desk.record("trouble", text=memory.trouble)
+        who = (desk.agent, desk.team.name, desk.is_lead)
         system = await anyio.to_thread.run_sync(
-            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files, skills
+            system_text, *who, self._spec, files, skills, memory
         )
         _record_files(files, desk)
         self._ask = Ask(system=system, tools=(), effort=effort)

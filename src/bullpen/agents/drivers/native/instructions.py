@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bullpen.agents.drivers import team_instructions
 from bullpen.agents.system.project_files import up_to_git_root
+from bullpen.agents.tools.agent_memory import Memory
 from bullpen.agents.tools.files.prompt_files import FILE_BYTES_MAX, PromptFile, PromptFiles
 from bullpen.agents.tools.skills.skill_files import Skills
 from bullpen.protocol.agent import AgentSpec
@@ -52,11 +53,12 @@ def system_text(
     spec: AgentSpec,
     files: PromptFiles | None = None,
     skills: Skills | None = None,
+    memory: Memory | None = None,
 ) -> str:
     """The system text, with the user's rules and the project's from the git root down to `cwd`.
 
     `files` tells which files were read for it, and which were left out. `skills` are those that it
-    can load.
+    can load, `memory` what it noted before.
     """
     texts = [
         team_instructions.who(agent, team, is_lead),
@@ -67,6 +69,7 @@ def system_text(
         *team_instructions.role(spec),
         *_rules(Path(spec.cwd), files or PromptFiles(spec)),
         *_skills(skills),
+        *([] if memory is None else [memory.text]),
     ]
     return "\n\n".join(texts)
 
