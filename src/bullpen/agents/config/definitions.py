@@ -222,7 +222,7 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
             deny=list(dict.fromkeys([*policy.deny, *deny])), sources=sources
         ).raw
     if "hooks" in made:
-        own = with_source(made["hooks"], definition.path, definition.folder)
+        own = with_source(made["hooks"], definition.path, definition.folder, role=definition.name)
         made["hooks"] = joined_hooks(spec.hooks or {}, own)
     return spec.evolve(**made)
 

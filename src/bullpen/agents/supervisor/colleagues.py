@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bullpen.agents.config.definitions import MODELS
+from bullpen.agents.config.settings import hooks_for_children
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
@@ -112,7 +113,7 @@ def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
     found = [
         *(["a model"] if spec.model != above.model else []),
         *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
-        *(["hooks"] if (spec.hooks or {}) != (above.hooks or {}) else []),
+        *(["hooks"] if (spec.hooks or {}) != hooks_for_children(above.hooks) else []),
         *(["a memory"] if MEMORY in spec.options else []),
         *(
             ["parts of tools"]

@@ -292,7 +292,7 @@ def test_deny_ask_and_hooks_are_added_to_those_of_the_child(place: Path) -> None
     parent = parent_of(
         place,
         policy=Policy.new(deny=["Bash(rm:*)"], ask=["WebFetch"]),
-        hooks={"PreToolUse": [1], "Stop": [2]},
+        hooks={"PreToolUse": [1], "Stop": [{"hooks": []}, {"hooks": [], "role": "tester"}]},
         disallowed_tools=["Write", "SendMessage"],
     )
     own = Policy.new(deny=["Read(.env)"], sources={"Read(.env)": "a file"})
@@ -300,7 +300,8 @@ def test_deny_ask_and_hooks_are_added_to_those_of_the_child(place: Path) -> None
     assert made.policy.deny == ["Read(.env)", "Bash(rm:*)"]
     assert made.policy.ask == ["WebFetch"]
     assert made.policy.sources["Read(.env)"] == "a file"
-    assert made.hooks == {"PreToolUse": [1, 3], "Stop": [2]}
+    # The end of its parent's turns, in its parent's role, is not its own.
+    assert made.hooks == {"PreToolUse": [1, 3], "Stop": [{"hooks": []}]}
     assert made.disallowed_tools == ["Write"]
 
 
