@@ -218,6 +218,9 @@ async def test_a_projects_role_has_a_memory_only_if_the_project_is_trusted(
     assert caught.value.reason == "not_trusted"
     trust(user / ".bullpen", clone)
     assert (await spawned(clone, user)).options == {MEMORY: scope, "effort": "high"}
+    # What its agents note needs no new trust.
+    notes(clone, user, "x", scope)
+    await spawned(clone, user)
 
 
 async def test_the_users_own_role_has_its_memory(clone: Path, user: Path) -> None:
