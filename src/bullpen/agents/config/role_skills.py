@@ -11,6 +11,9 @@ from bullpen.agents.tools.skills.skill_files import list_skills
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
 
+ALL_CHARS_MAX = 120_000
+"""The most characters that the skills of a role add to its instructions."""
+
 
 def with_role_skills(
     spec: AgentSpec,
@@ -47,4 +50,10 @@ def with_role_skills(
         # Relative: an agent in its own worktree has its own copy of the project's skills.
         folder = skill.folder if of_user else os.path.relpath(skill.folder, spec.cwd)
         texts.append(skill.told(folder=folder))
+    size = sum(len(text or "") for text in texts[1:])
+    if size > ALL_CHARS_MAX:
+        raise Invalid(
+            f"The skills of the role {role!r} have {size} characters; {ALL_CHARS_MAX} is the most.",
+            remedy="List fewer skills. Its agent loads others with the tool Skill.",
+        )
     return spec.evolve(instructions="\n\n".join(text for text in texts if text))

@@ -9,10 +9,14 @@ import pytest
 
 from bullpen.agents.config.definitions import apply, find, list_definitions, read
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
+from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.drivers.registry import DRIVERS, check_spec
+from bullpen.agents.supervisor.colleagues import spawned
+from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.tools.toolbox import TOOLS, missing_tools, missing_tools_note, unknown_tools
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
+from support.crews import Crew, eventually
 
 ROLES = sorted((Path(__file__).parent / "public_roles").glob("*.md"), key=lambda path: path.name)
 KNOWN = {tool.name for tool in TOOLS}
@@ -91,3 +95,14 @@ async def test_a_tool_that_a_person_misspells_is_still_refused(tmp_path: Path) -
     asked = SpawnRequest(cwd=str(tmp_path), driver="scripted", script="x", tools=["Raed"])
     with pytest.raises(Invalid, match="Raed"):
         await resolve(asked, SpawnFiles(tmp_path / ".bullpen", {"HOME": str(tmp_path)}))
+
+
+async def test_the_transcript_and_the_answer_to_a_spawn_name_the_missing_tools(
+    crew: Crew,
+) -> None:
+    alice = await crew.hire("alice", prompt="Go", tools=["Read", "Nmap"])
+    await eventually(lambda: bool(alice.told("end")))
+    assert [row["text"] for row in alice.told("note")] == [missing_tools_note(["Nmap"])]
+    made = Spawned("alice", True, "in-process", "native", None, None, ("Nmap",))
+    said = await spawned(made, Wanted(name="alice", prompt="Go"), crew.team)
+    assert said.endswith("It does not have these tools of its role: Nmap.")

@@ -22,7 +22,7 @@ OTHER_TOOLS = frozenset(
     WebFetch WebSearch
     """.split()  # noqa: SIM905 - one name a line would fill the page
 )
-"""Tools of Claude Code that Bullpen does not have; settings and other drivers may name them."""
+"""Tools of Claude Code that native agents may not have; settings and other drivers name them."""
 
 READ_TOOLS = frozenset(["Read", "Glob", "Grep", "LS", "NotebookRead"])
 WRITE_TOOLS = frozenset(["Edit", "Write", "MultiEdit", "NotebookEdit"])

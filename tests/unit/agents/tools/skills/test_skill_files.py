@@ -309,6 +309,15 @@ async def test_the_skills_of_a_role_are_in_its_instructions(
     assert made.policy.allow == [] and made.tools is None
 
 
+async def test_the_skills_of_a_role_are_bounded(clone: Path, user: Path) -> None:
+    names = [f"s{number}" for number in range(4)]
+    for name in names:
+        write(clone / ".claude/skills", name, "x" * 39_000)
+    await spawned(clone, user, str(names[:3]))
+    with pytest.raises(Invalid, match="120000 is the most"):
+        await spawned(clone, user, str(names))
+
+
 async def test_a_skill_that_a_role_lists_must_exist_and_be_readable(
     clone: Path, user: Path
 ) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from bullpen.agents.contracts.desk import Wanted
+from bullpen.protocol.agent import AgentSpec
 from bullpen.testing.models import Call, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
@@ -78,3 +82,44 @@ async def test_an_agent_whose_role_lists_no_skill_tool_is_not_told_of_skills(
         async with workplace.driver(mock) as native:
             await workplace.turn(native)
     assert "deploy" not in mock.requests[0].system
+
+
+class AllTools:
+    """Colleagues whose one type of subagents has all tools."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.spec = spec
+
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        return self.spec
+
+    async def spawn(self, wanted: Wanted) -> str:
+        raise NotImplementedError
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("has_one", [True, False])
+async def test_a_subagent_has_the_skills_of_its_agent(
+    workplace: Workplace, clone: Path, user: Path, has_one: bool
+) -> None:
+    at_home(workplace, clone, user)
+    workplace.desk.colleagues = AllTools(workplace.desk.spec)
+    if has_one:
+        write(clone / ".claude/skills", "deploy", "BODY-OF-IT", description="Puts it online")
+
+    def model(request: ModelRequest) -> Reply:
+        inside = "You are a subagent of ann" in request.system
+        if inside and has_one and not request.results:
+            return Reply("", [Call("Skill", {"skill": "deploy"})])
+        if inside or request.results:
+            return Reply(request.results[-1].text if request.results else "Nothing.")
+        return Reply("", [Call("Task", {"prompt": "Do it", "description": "Do it"})])
+
+    with InProcessModels(model) as mock:
+        async with workplace.driver(mock) as native:
+            said = await workplace.turn(native)
+    inner = next(each for each in mock.requests if "subagent of ann" in each.system)
+    assert ("BODY-OF-IT" in said) == has_one
+    assert ("Skill" in inner.tools) == has_one == ("- deploy: Puts it online" in inner.system)
