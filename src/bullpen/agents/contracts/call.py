@@ -66,8 +66,8 @@ class Rights:
 
     `tools` are the tools it was given by name, perhaps only in part: `Bash(git:*)`. `readable`
     directories may be read besides those it works in. No file tool may change `private`
-    directories, in any mode: they hold the teams. `memory` is the real path of the agent's own
-    notes, which it may read and change unasked, also inside a private or guarded directory.
+    directories, in any mode: they hold the teams. `memory` directories, as real paths, hold the
+    agent's own notes, which it may read and change unasked, also inside a private or guarded directory.
     """
 
     mode: Mode
@@ -79,7 +79,7 @@ class Rights:
     directories: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
-    memory: str | None = None
+    memory: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
 
 

@@ -35,7 +35,7 @@ def rights_of(
     user_home: str,
     readable: tuple[str, ...] = (),
     private: tuple[str, ...] = (),
-    memory: str | None = None,
+    memory: tuple[str, ...] = (),
 ) -> Rights:
     """The present rights of an agent: those it was spawned with, and those that were added."""
     spec, stands = agent.spec, agent.standing
@@ -263,11 +263,11 @@ def _in_memory(case: _Case) -> bool:
 
     Its path is compared as it is: a link in its place would lead elsewhere.
     """
-    memory, places = case.rights.memory, case.places
-    if memory is None or not places or case.kind not in ("read", "write"):
+    places = case.places
+    if not places or case.kind not in ("read", "write") or not all(each.sure for each in places):
         return False
     real = [path for each in places for path in each.real]
-    return all(each.sure for each in places) and all(paths.below(path, memory) for path in real)
+    return all(any(paths.below(path, own) for own in case.rights.memory) for path in real)
 
 
 def _asked(case: _Case) -> Ruling | None:

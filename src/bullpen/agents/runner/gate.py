@@ -264,10 +264,11 @@ def rights_around(agent: AgentFacts, around: Surroundings) -> Rights:
         for folder, of_user in skill_folders(Path(cwd), around.user_home, around.claude_home)
         if of_user or below(str(folder), root)
     ]
+    notes = memory_folder(agent.spec, around.user_home)
     return rights_of(
         agent,
         user_home=around.user_home,
         readable=(around.folder, *skills),
         private=(around.home,),
-        memory=memory_folder(agent.spec, around.user_home),
+        memory=() if notes is None else (notes,),
     )
