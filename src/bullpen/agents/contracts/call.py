@@ -67,7 +67,7 @@ class Rights:
     `tools` are the tools it was given by name, perhaps only in part: `Bash(git:*)`. `readable`
     directories may be read besides those it works in. No file tool may change `private`
     directories, in any mode: they hold the teams. `memory` directories, as real paths, hold the
-    agent's own notes, which it may read and change unasked, also inside a private or guarded directory.
+    agent's own notes, which it may read and change unasked, also in a private or guarded place.
     """
 
     mode: Mode

@@ -267,7 +267,8 @@ def _in_memory(case: _Case) -> bool:
     if not places or case.kind not in ("read", "write") or not all(each.sure for each in places):
         return False
     real = [path for each in places for path in each.real]
-    return all(any(paths.below(path, own) for own in case.rights.memory) for path in real)
+    memory = case.rights.memory
+    return bool(real) and all(any(paths.below(path, own) for own in memory) for path in real)
 
 
 def _asked(case: _Case) -> Ruling | None:
