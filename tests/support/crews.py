@@ -107,6 +107,7 @@ class Crew:
         cwd: Path | None = None,
         by: str = LEAD,
         hooks: dict[str, Any] | None = None,
+        role: str | None = None,
         colleagues: Colleagues | None = None,
     ) -> Hired:
         self._nonces += 1
@@ -121,6 +122,7 @@ class Crew:
             mode=mode,
             policy=None if policy is None else policy.raw,
             hooks=hooks,
+            role=role,
             options=options or {},
         )
         await self.team.agents.register(name, spec, by=by, nonce=nonce)

@@ -22,10 +22,9 @@ from bullpen.agents.config.trust import NewTrust, TrustRecord, distrust, read_tr
 from bullpen.agents.contracts.backend import NONCE, Backend, Launch
 from bullpen.agents.contracts.machines import Hosts
 from bullpen.agents.drivers.registry import check_spec, make_driver
-from bullpen.agents.permissions.decide import rights_of
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
-from bullpen.agents.runner.gate import surroundings
+from bullpen.agents.runner.gate import rights_around, surroundings
 from bullpen.agents.runner.loop import Runner
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.supervisor.colleagues import TeamColleagues
@@ -229,9 +228,7 @@ class App:
             agent_folder(self.settings.home, config, name),
             {**self._environ, "BULLPEN_HOME": str(self.settings.home)},
         )
-        rights = rights_of(
-            agent, user_home=around.user_home, readable=(around.folder,), private=(around.home,)
-        )
+        rights = rights_around(agent, around)
         may_spawn = agent_rules.may_spawn(config, name)
         requests = (await team.approvals.all()).values()
         mine = [each for each in requests if each.sender == name and each.answered_ms]

@@ -24,7 +24,7 @@ from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, StartFailed, one_error
-from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Origin, TeamFacts
 from bullpen.runs.start_members import MemberStarts
@@ -330,6 +330,8 @@ class TeamStart:
 
     def _spawn_request(self, member: MemberTable) -> SpawnRequest:
         leads, file = member.name == LEAD, self.file
+        kind = file.workspace_kind(member)
+        apart = kind == "shared" and file.kind_asked(member) is None
         return SpawnRequest(
             driver=member.driver,
             backend=member.backend,
@@ -345,7 +347,8 @@ class TeamStart:
             env=member.env,
             on=member.labels,
             respawn=member.respawn,
-            workspace=self._workspace(member),
+            workspace=self._workspace(member, kind),
+            isolated=self._workspace(member, "worktree") if apart else None,
             skills=member.skills,
             tools=member.tools,
             mcp_servers=file.mcp_servers,
@@ -357,11 +360,11 @@ class TeamStart:
             strict_model=member.strict_model,
         )
 
-    def _workspace(self, member: MemberTable) -> WorkspaceRequest | None:
-        """Return the worktree of a member, of its own kind or else that of the file."""
+    def _workspace(self, member: MemberTable, kind: WorkspaceKind) -> WorkspaceRequest | None:
+        """Return the worktree of a member, set up as the file says."""
         table, merge = self.file.workspace, self.file.merge
-        kind = self.file.workspace_kind(member)
-        if kind == "shared":
+        if kind == "shared" and (member.role is None or self.file.kind_asked(member) is None):
+            # A role may want a worktree; only for that, `shared` has to be stated.
             return None
         return WorkspaceRequest(
             kind=kind,

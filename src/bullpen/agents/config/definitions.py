@@ -8,23 +8,26 @@ too, in `agent_types`; a definition of the user or the project with the same nam
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bullpen.agents.config.mcp_config import role_servers
-from bullpen.agents.config.settings import KNOWN_TOOLS, joined_hooks, with_source
+from bullpen.agents.config.role_fields import (
+    FieldRefused,
+    disallowed,
+    isolation,
+    memory,
+    skill_names,
+    skills,
+    tools,
+)
+from bullpen.agents.config.settings import joined_hooks, with_source
 from bullpen.agents.drivers.registry import capabilities_of
 from bullpen.agents.drivers.unsupported import unkept
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.paths import below
-from bullpen.agents.permissions.rule_language.redundant import covered_by
-from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, is_server_tool, rule_of
 from bullpen.agents.system.project_files import (
     BYTES_MAX,
     read_limited,
@@ -32,6 +35,8 @@ from bullpen.agents.system.project_files import (
     up_to_git_root,
 )
 from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.tools.agent_memory import MEMORY, is_folder_name
+from bullpen.agents.tools.files.front_matter import front_matter
 from bullpen.agents.tools.files.prompt_files import (
     project_root,
     read_regular,
@@ -39,7 +44,6 @@ from bullpen.agents.tools.files.prompt_files import (
     unreadable_for,
 )
 from bullpen.agents.tools.files.safe_open import look_up
-from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Policy
@@ -52,25 +56,18 @@ MODELS = {
 }
 """The short names of models. `inherit` leaves the model to the spawning member."""
 
-_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
-COORDINATION = tuple(
-    tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
-)
-"""The tools that every member has, whatever its role lists, as in Claude Code."""
-
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _FOLDERS = (".bullpen/agents", ".claude/agents")
 _BUILT_IN = Path(__file__).with_name("agent_types")
-_FRONT = re.compile(
-    r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
-)
-_LOOSE = re.compile(r"^description:[ \t]+(?![\"'|>])(.+?)[ \t\r]*$", re.MULTILINE)
-_SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 _PROMPTS = {"initialPrompt"}
-_SHOWN = {"name", "description", "color"}
-# Tools of Claude Code that our agents do not have, so forbidding one needs no action.
-_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(KNOWN_TOOLS)
+# Public collections add notes for their readers, which change nothing.
+_SHOWN = set(
+    """
+    name description color author category emoji examples license metadata tags triggers version
+    vibe
+    """.split()  # noqa: SIM905 - one name a line would fill the page
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +89,18 @@ class Definition:
         return (self.path.parent.resolve() / self.path.name).parents[2]
 
     @property
+    def skills(self) -> list[str]:
+        """The skills whose texts belong to its instructions."""
+        return skill_names(self.fields.get("skills"))
+
+    @property
     def governs(self) -> bool:
         """Whether it runs commands or allows things, so that it needs trust."""
         mode = next((mode for mode in MODES if mode == self.fields.get("permissionMode")), None)
         widens = mode is not None and wider_mode(mode, DEFAULT_MODE)
-        return widens or bool(self.fields.get("hooks")) or self._defines_servers
+        fields = self.fields
+        governing = fields.get("hooks") or fields.get("memory")
+        return widens or bool(governing) or self._defines_servers
 
     @property
     def _defines_servers(self) -> bool:
@@ -165,8 +169,8 @@ def role_file(path: Path) -> Definition:
     definition = read(path)
     if definition.governs:
         raise Refused(
-            f"{path} sets hooks, a permissionMode or MCP servers, which a role file named by its"
-            " path may not.",
+            f"{path} sets hooks, a permissionMode, a memory or MCP servers, which a role file named"
+            " by its path may not.",
             reason="role_governs",
             remedy="Put it into .bullpen/agents and name the role, or set the mode elsewhere.",
         )
@@ -198,13 +202,21 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
         texts = [definition.instructions, spec.instructions]
         made["instructions"] = "\n\n".join(text for text in texts if text)
     refused: list[str] = []
+    options: dict[str, Any] = {}
     for name, value in definition.fields.items():
         if value is None or name in _SHOWN:
             continue
         try:
-            made.update(_applied(name, value, spec))
-        except _No as no:
+            fields = _applied(name, value, spec)
+        except FieldRefused as no:
             refused.extend(f"{name}: {reason}" for reason in no.reasons)
+        else:
+            options |= fields.pop("options", {})
+            made |= fields
+    if options:
+        made["options"] = {**options, **spec.options}
+    if MEMORY in options and not is_folder_name(definition.name):
+        refused.append("memory: the role's name cannot be the name of a folder")
     refused += _unkept(made, spec)
     if refused:
         raise Invalid(
@@ -219,7 +231,7 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
             deny=list(dict.fromkeys([*policy.deny, *deny])), sources=sources
         ).raw
     if "hooks" in made:
-        own = with_source(made["hooks"], definition.path, definition.folder)
+        own = with_source(made["hooks"], definition.path, definition.folder, role=definition.name)
         made["hooks"] = joined_hooks(spec.hooks or {}, own)
     return spec.evolve(**made)
 
@@ -243,80 +255,15 @@ def _unkept(made: Mapping[str, Any], spec: AgentSpec) -> list[str]:
     ]
 
 
-class _No(Exception):
-    def __init__(self, *reasons: str) -> None:
-        super().__init__(*reasons)
-        self.reasons = reasons
-
-
 def _applied(name: str, value: Any, spec: AgentSpec) -> dict[str, Any]:
     if name in _FIELDS:
         return _FIELDS[name](value, spec)
-    if name in _NOT_YET:
-        if value in ("", [], {}, False):
-            return {}
-        raise _No(_NOT_YET[name])
-    raise _No("there is no such field")
-
-
-def _tools(value: Any, spec: AgentSpec) -> dict[str, Any]:
-    names = _tool_names(value)
-    if names == ["*"]:
-        return {}
-    _refuse([why for name in names if (why := _why_not(name)) is not None])
-    names = list(dict.fromkeys([*names, *COORDINATION]))
-    if spec.tools is None:
-        return {"tools": names}
-    both = [name for name in names if covered_by(name, spec.tools, alike=False)]
-    both += [name for name in spec.tools if covered_by(name, names, alike=False)]
-    return {"tools": list(dict.fromkeys(both))}
-
-
-def _disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
-    """Whole tools are removed; for parts of tools and for servers, calls are denied."""
-    names = [name for name in _tool_names(value) if name not in _NOT_HERE]
-    _refuse([why for name in names if (why := _why_not(name, to_deny=True)) is not None])
-    parts = [name for name in names if name not in KNOWN_TOOLS]
-    whole = [name for name in names if name in KNOWN_TOOLS]
-    taken = list(dict.fromkeys([*(spec.disallowed_tools or []), *whole]))
-    return {"disallowed_tools": taken or None, "deny": parts}
-
-
-def _refuse(reasons: list[str]) -> None:
-    if reasons:
-        raise _No(*dict.fromkeys(reasons))
-
-
-def _tool_names(value: Any) -> list[str]:
-    if isinstance(value, str):
-        # Commas inside a rule such as Bash(git log:*, git diff:*) do not separate tools.
-        value = re.split(r",\s*(?![^()]*\))", value)
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise _No("it is not a list of names")
-    return [part for name in value if name.strip() for part in _parts(name.strip())]
-
-
-def _parts(name: str) -> list[str]:
-    """`Bash(git log:*, git diff)` means two parts of a tool."""
-    several = _SEVERAL.fullmatch(name)
-    if several is None:
-        return [name]
-    parts = re.split(r"(?<=:\*)\s*,\s*", several["parts"])
-    return [f"{several['tool']}({part.strip()})" for part in parts]
-
-
-def _why_not(name: str, *, to_deny: bool = False) -> str | None:
-    rule = rule_of(name)
-    elsewhere = rule.tool in _NOT_HERE or rule.tool.startswith("mcp__")
-    known = rule.tool in KNOWN_TOOLS or is_server_tool(name)
-    if not known and not (to_deny and elsewhere):
-        return f"there is no tool {name!r} here"
-    return None if rule.broken is None else f"{name}: {rule.broken}"
+    raise FieldRefused("there is no such field")
 
 
 def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, str) or not value.strip():
-        raise _No("it is not the name of a model")
+        raise FieldRefused("it is not the name of a model")
     if value == "inherit" or spec.model is not None:
         return {}
     # Other programs have their own names for models.
@@ -325,17 +272,17 @@ def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
 
 def _mode(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in MODES:
-        raise _No(f"there is no mode {value!r}; known are {', '.join(MODES)}")
+        raise FieldRefused(f"there is no mode {value!r}; known are {', '.join(MODES)}")
     return {"mode": spec.mode or value}
 
 
 def _hooks(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _No("it is not a mapping of events to hooks")
+        raise FieldRefused("it is not a mapping of events to hooks")
     try:
         HookSet.of(value)
     except Invalid as error:
-        raise _No(error.message.rstrip(".")) from None
+        raise FieldRefused(error.message.rstrip(".")) from None
     return {"hooks": value} if value else {}
 
 
@@ -343,37 +290,37 @@ def _servers(value: Any, spec: AgentSpec) -> dict[str, Any]:
     try:
         return {"mcp_servers": role_servers(value)}
     except Invalid as error:
-        raise _No(error.message.rstrip(".")) from None
+        raise FieldRefused(error.message.rstrip(".")) from None
 
 
 def _turns(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _No("it is not a number of turns")
+        raise FieldRefused("it is not a number of turns")
     return {"turns_max": value if spec.turns_max is None else min(value, spec.turns_max)}
 
 
 def _effort(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if value not in EFFORTS:
-        raise _No(f"there is no effort {value!r}; known are {', '.join(EFFORTS)}")
-    return {"options": {"effort": value, **spec.options}}
+        raise FieldRefused(f"there is no effort {value!r}; known are {', '.join(EFFORTS)}")
+    return {"options": {"effort": value}}
 
 
 def _prompt(value: Any, spec: AgentSpec) -> dict[str, Any]:
     if not isinstance(value, str):
-        raise _No("it is not text")
+        raise FieldRefused("it is not text")
     return {"prompt": "\n\n".join(text for text in (value, spec.prompt) if text)}
 
 
 def _background(value: Any, spec: AgentSpec) -> dict[str, Any]:
     # Every agent of a team runs in the background anyway.
     if not isinstance(value, bool):
-        raise _No("it is neither true nor false")
+        raise FieldRefused("it is neither true nor false")
     return {}
 
 
 _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
-    "tools": _tools,
-    "disallowedTools": _disallowed,
+    "tools": tools,
+    "disallowedTools": disallowed,
     "model": _model,
     "permissionMode": _mode,
     "hooks": _hooks,
@@ -382,11 +329,9 @@ _FIELDS: dict[str, Callable[[Any, AgentSpec], dict[str, Any]]] = {
     "effort": _effort,
     "initialPrompt": _prompt,
     "background": _background,
-}
-_NOT_YET = {
-    "skills": "Bullpen does not load skills",
-    "memory": "Bullpen has no memory across agents",
-    "isolation": "a definition cannot set the workspace; set it at spawn",
+    "isolation": isolation,
+    "memory": memory,
+    "skills": skills,
 }
 
 
@@ -421,17 +366,17 @@ def read(path: Path, root: str | None = None) -> Definition:
     if raw is None:
         raise unreadable(path, "there is no such file")
     try:
-        parts = _FRONT.match(raw.decode("utf-8"))
+        found = front_matter(path, raw.decode("utf-8"), {*_FIELDS, *_SHOWN})
     except UnicodeDecodeError as error:
         raise unreadable(path, "it is not UTF-8") from error
-    if parts is None:
+    if found is None:
         raise unreadable(path, "it does not start with fields between two lines of ---")
-    fields = _fields(path, parts.group(1))
+    fields, text = found
     name = fields.get("name", path.stem)
     if not isinstance(name, str) or not name.strip():
         raise unreadable(path, "its name is not text")
     digest = hashlib.sha256(raw).hexdigest()
-    return Definition(name.strip(), path, parts.group(2).strip(), fields, root, digest)
+    return Definition(name.strip(), path, text, fields, root, digest)
 
 
 def _read_inside(path: Path, root: str) -> bytes:
@@ -448,24 +393,3 @@ def _read_inside(path: Path, root: str) -> bytes:
     if len(raw) > BYTES_MAX:
         raise unreadable(path, f"it is larger than {BYTES_MAX} bytes")
     return raw
-
-
-def _fields(path: Path, text: str) -> dict[str, Any]:
-    try:
-        fields = yaml.safe_load(text)
-    except yaml.YAMLError as strict:
-        # Claude Code accepts descriptions with colons, which are not YAML.
-        try:
-            fields = yaml.safe_load(_LOOSE.sub(_quoted, text))
-        except yaml.YAMLError:
-            why = " ".join(str(strict).split())
-            raise unreadable(path, f"its fields are not YAML ({why})") from strict
-    if fields is None:
-        return {}
-    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise unreadable(path, "its fields are not a mapping of names")
-    return fields
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return f"description: {json.dumps(found.group(1))}"

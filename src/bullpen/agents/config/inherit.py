@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bullpen.agents.config.settings import joined_hooks
+from bullpen.agents.config.settings import hooks_for_children, joined_hooks
 from bullpen.agents.permissions.rule_language.paths import absolute, lies_in, place, real_path
 from bullpen.agents.permissions.rule_language.redundant import covered_by, rebased
 from bullpen.agents.permissions.rule_language.rule import rule_of
@@ -67,7 +67,7 @@ def under(
         tools=_tools(spec, above),
         disallowed_tools=_disallowed(spec, parent.spec),
         # A child cannot remove its parent's hooks.
-        hooks=joined_hooks(parent.spec.hooks or {}, spec.hooks or {}) or None,
+        hooks=joined_hooks(hooks_for_children(parent.spec.hooks), spec.hooks or {}) or None,
     )
 
 

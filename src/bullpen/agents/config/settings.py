@@ -173,13 +173,30 @@ def joined_hooks(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     return joined
 
 
-def with_source(hooks: dict[str, Any], path: Path, project: Path) -> dict[str, Any]:
-    """Hooks as they are stored: each group with its file and project."""
+def with_source(
+    hooks: dict[str, Any], path: Path, project: Path, *, role: str | None = None
+) -> dict[str, Any]:
+    """Hooks as they are stored: each group with its file, its project, and its role if any."""
     marks = {"source": str(path), "project": str(project)}
+    if role is not None:
+        marks["role"] = role
     return {
         event: rows if event == "breaker" else [{**row, **marks} for row in rows]
         for event, rows in hooks.items()
     }
+
+
+def hooks_for_children(hooks: dict[str, Any] | None) -> dict[str, Any]:
+    """An agent's hooks as those that it spawns have them too, so that they cannot do more.
+
+    `Stop` in a role is about the end of that agent's own turns.
+    """
+    passed_on: dict[str, Any] = {}
+    for event, rows in (hooks or {}).items():
+        kept = rows if event != "Stop" else [row for row in rows if "role" not in row]
+        if kept:
+            passed_on[event] = kept
+    return passed_on
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from anyio import to_thread
 
 from bullpen.agents.config.definitions import (
-    COORDINATION,
+    Definition,
     apply,
     find,
     refuse_unreadable,
@@ -19,6 +19,8 @@ from bullpen.agents.config.definitions import (
 )
 from bullpen.agents.config.inherit import under
 from bullpen.agents.config.mcp_config import KnownServers, read_servers, with_servers
+from bullpen.agents.config.role_fields import COORDINATION
+from bullpen.agents.config.role_skills import with_role_skills
 from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
@@ -78,6 +80,9 @@ class SpawnRequest:
     respawn: bool = False
     # Its own worktree; the settings in `cwd` apply to it as they are now.
     workspace: WorkspaceRequest | None = None
+    # The worktree that it gets instead if its role sets `isolation`: no kind was asked for.
+    isolated: WorkspaceRequest | None = None
+    # Its skills for tasks that need them. Skills that it can load are files.
     skills: Sequence[str] = ()
     # Only these tools, besides the team tools.
     tools: Sequence[str] | None = None
@@ -125,7 +130,8 @@ async def resolve(
         Invalid: a part of it cannot be applied; the text names it.
         Unreadable: a settings file cannot be read.
         Refused: wider_than_parent; not_trusted, if the project has settings and is not trusted;
-            mode_disabled, if they forbid its mode; or a reason of its workspace.
+            mode_disabled, if they forbid its mode; own_limits, if its role wants a worktree that
+            it cannot have; or a reason of its workspace.
     """
     if request.workspace is not None and parent is not None:
         cwd, workspace, parent = beside(request.cwd, request.workspace, parent)
@@ -133,13 +139,40 @@ async def resolve(
     spec = _stated(request, files)
     check_tools(spec.tools or ())
     # Everything is decided now: later changes of the files have no effect.
-    spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent))
+    definition = await to_thread.run_sync(partial(_definition, request, files, parent))
+    spec = await to_thread.run_sync(partial(_by_files, spec, request, files, parent, definition))
     spec = _with_model(spec, request, files, parent)
-    if request.workspace is None:
+    place = _workspace(request, definition)
+    if place is None:
         return spec
-    return await to_thread.run_sync(
-        partial(placed, spec, request.workspace, elsewhere=request.on is not None)
-    )
+    return await to_thread.run_sync(partial(placed, spec, place, elsewhere=request.on is not None))
+
+
+def _definition(
+    request: SpawnRequest, files: SpawnFiles, parent: tuple[str, AgentFacts] | None
+) -> Definition | None:
+    """The definition of the role that is asked for, without secrets. Raises NotFound."""
+    role = request.role
+    if role is None:
+        return None
+    # Only a person may name a file: an agent may not read every file.
+    by_path = parent is None and role.endswith(".md")
+    found = role_file(Path(role)) if by_path else find(role, Path(request.cwd), files.user_home)
+    return found.redacted(Redactor(files.environ).text)
+
+
+def _workspace(request: SpawnRequest, definition: Definition | None) -> WorkspaceRequest | None:
+    """The worktree that was asked for, else the one that the role wants. Raises Refused."""
+    if definition is None or not definition.fields.get("isolation"):
+        return request.workspace
+    if request.isolated is None and request.workspace is None:
+        raise Refused(
+            f"The role {definition.name!r} wants a worktree of its own (isolation), and this agent"
+            " cannot have one.",
+            reason="own_limits",
+            remedy="Start it as a teammate with a name, or remove `isolation` from the role.",
+        )
+    return request.isolated or request.workspace
 
 
 def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
@@ -180,9 +213,10 @@ def _by_files(
     request: SpawnRequest,
     files: SpawnFiles,
     parent: tuple[str, AgentFacts] | None,
+    definition: Definition | None,
 ) -> AgentSpec:
     """The spec with its definition, the settings and its parent's limits applied."""
-    role, policy, user = request.role, request.policy, files.user_home
+    policy, user = request.policy, files.user_home
     stated: frozenset[str] = frozenset()
     if policy is not None:
         check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
@@ -191,12 +225,8 @@ def _by_files(
     known = KnownServers()
     if spec.driver == "native":
         known = read_servers(Path(spec.cwd), home=files.home, project=request.project_settings)
-    of_project, definition = found.of_project, None
-    if role is not None:
-        # Only a person may name a file: an agent may not read every file.
-        by_path = parent is None and role.endswith(".md")
-        definition = role_file(Path(role)) if by_path else find(role, Path(spec.cwd), user)
-        definition = definition.redacted(Redactor(files.environ).text)
+    of_project = found.of_project
+    if definition is not None:
         spec = apply(definition, spec)
         if definition.governs and definition.folder != user.resolve():
             of_project.append((definition.path, definition.folder, definition.digest))
@@ -218,7 +248,16 @@ def _by_files(
         )
         # Its mode may come from a parent that was spawned before the files forbade it.
         found.refuse_mode(spec.mode)
-    return spec
+    if definition is None:
+        return spec
+    return with_role_skills(
+        spec,
+        definition.skills,
+        role=definition.name,
+        user_home=user,
+        claude_home=files.environ.get("CLAUDE_CONFIG_DIR"),
+        redact=Redactor(files.environ).text,
+    )
 
 
 def _with_obeyed_files(spec: AgentSpec, home: Path) -> AgentSpec:

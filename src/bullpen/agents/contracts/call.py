@@ -23,6 +23,7 @@ _DETAIL_FIELDS = (
     "bash_id",
     "shell_id",
     "to",
+    "skill",
     "recipient",
     "reason",
 )
@@ -67,7 +68,8 @@ class Rights:
 
     `tools` are the tools it was given by name, perhaps only in part: `Bash(git:*)`. `readable`
     directories may be read besides those it works in. No file tool may change `private`
-    directories, in any mode: they hold the teams.
+    directories, in any mode: they hold the teams. `memory` directories, as real paths, hold the
+    agent's own notes, which it may read and change unasked, also in a private or guarded place.
     """
 
     mode: Mode
@@ -79,6 +81,7 @@ class Rights:
     directories: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
 
 

@@ -80,7 +80,7 @@ def check_spec(
 
     `in_money` says that there is a budget in money. The environment names the model's address.
     """
-    check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    check_tools(spec.disallowed_tools or ())
     if spec.mode is not None and spec.mode not in MODES:
         raise Invalid(
             f"There is no mode {spec.mode!r}.",

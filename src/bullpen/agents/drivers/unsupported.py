@@ -13,6 +13,7 @@ from bullpen.agents.drivers.native.provider.options import NAMES, SMALL_MODEL, S
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.agents.permissions.rule_language.rule import READ_TOOLS, about, rule_of
 from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.protocol.agent import AgentSpec
 
 _ANY = ("", "*")
@@ -45,7 +46,7 @@ def unkept(spec: AgentSpec, can: Capabilities) -> list[Unkept]:
     if not can.asks_to_run:
         found += _running(spec)
     if is_foreign(spec.driver):
-        asked = [name for name in _OF_MODELS if spec.options.get(name) is not None]
+        asked = [name for name in (*_OF_MODELS, MEMORY) if spec.options.get(name) is not None]
         found += [(name, "only the driver native can set it") for name in asked]
         if spec.mcp_servers:
             found.append(("mcpServers", "only the driver native connects to them"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bullpen.agents.contracts.call import Call, Rights, Ruling
@@ -13,13 +13,11 @@ from bullpen.agents.permissions.rule_language import paths, web_address
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
-from bullpen.agents.permissions.shell.path_words import named_paths
 from bullpen.agents.permissions.suggest import suggestions
+from bullpen.agents.permissions.touched_files import FILES_MAX, touched_by
 from bullpen.protocol.agent import AgentFacts
 from bullpen.team.requests.mode_rules import Kind, effect_of_mode
 
-# More files than a person names in one line. Looking them up takes time.
-_FILES_MAX = 300
 _SHOWN_CHARS_MAX = 60
 
 _PRIVATE = "only the team tools may change the files of a team"
@@ -37,6 +35,7 @@ def rights_of(
     user_home: str,
     readable: tuple[str, ...] = (),
     private: tuple[str, ...] = (),
+    memory: tuple[str, ...] = (),
 ) -> Rights:
     """The present rights of an agent: those it was spawned with, and those that were added."""
     spec, stands = agent.spec, agent.standing
@@ -51,6 +50,7 @@ def rights_of(
         directories=(*given.directories, *stands.directories),
         readable=readable,
         private=private,
+        memory=memory,
         tools=None if spec.tools is None else tuple(spec.tools),
     )
 
@@ -150,7 +150,7 @@ def _bases(rights: Rights) -> paths.Bases:
 
 
 def _verdict(case: _Case) -> Ruling:
-    for step in (_not_given, _denied, _planning, _asked, _allowed):
+    for step in (_not_given, _denied, _planning, _remembering, _asked, _allowed):
         ruling = step(case)
         if ruling is not None:
             return ruling
@@ -173,7 +173,8 @@ def _not_given(case: _Case) -> Ruling | None:
 
 def _denied(case: _Case) -> Ruling | None:
     places = case.places or ()
-    if case.kind == "write" and any(paths.may_lie_in(each, case.rights.private) for each in places):
+    teams = [each for each in places if paths.may_lie_in(each, case.rights.private)]
+    if case.kind == "write" and teams and not _in_memory(case):
         return Ruling("deny", _PRIVATE)
     rules = [rule_of(text) for text in case.rights.deny]
     if case.line is not None:
@@ -186,7 +187,7 @@ def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
     """The first rule that matches a call that is not a command."""
     bases = _bases(case.rights)
     for rule in rules:
-        if not about(rule, case.call.tool, strict=True):
+        if not about(rule, case.call.tool, strict=True) or _of_another_skill(rule, case.call):
             continue
         if rule.specifier is None or rule.broken is not None:
             return rule
@@ -196,6 +197,14 @@ def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
         elif any(paths.forbids(rule.specifier, each, bases) for each in case.places):
             return rule
     return None
+
+
+def _of_another_skill(rule: Rule, call: Call) -> bool:
+    """Whether a rule such as `Skill(deploy)` is about another skill than the call."""
+    if call.tool != "Skill" or rule.specifier is None or rule.broken is not None:
+        return False
+    named = rule.specifier.removesuffix(":*").removesuffix(" *").strip()
+    return named not in ("*", str(call.input.get("skill") or "").strip())
 
 
 def _line_denied(case: _Case, line: CommandLine, rules: list[Rule]) -> Ruling | None:
@@ -208,7 +217,7 @@ def _line_denied(case: _Case, line: CommandLine, rules: list[Rule]) -> Ruling | 
         return _deny_by(by)
     if any(each.writes and _is_private(each.target.text, case.rights) for each in opened):
         return Ruling("deny", _PRIVATE)
-    touched = _touched(line, rules, case.rights)
+    touched = touched_by(line, rules, case.rights, _bases(case.rights))
     return _deny_by(touched.rule) if touched is not None and touched.certain else None
 
 
@@ -241,61 +250,27 @@ def _file_case(path: str, kind: Kind, rights: Rights) -> _Case:
     return _Case.of(Call(tool, {"file_path": path}, kind), replace(rights, tools=None))
 
 
-@dataclass(frozen=True, slots=True)
-class _Touched:
-    """A rule for files that a line matches, certainly or perhaps; then `doubt` says why."""
-
-    rule: Rule
-    doubt: str | None = None
-
-    @property
-    def certain(self) -> bool:
-        return self.doubt is None
-
-
-def _touched(line: CommandLine, rules: list[Rule], rights: Rights) -> _Touched | None:
-    """The first rule for files that the words of a line match; certain matches come first."""
-    of_files = [rule for rule in rules if rule.tool in PATH_TOOLS and rule.specifier is not None]
-    if not of_files:
-        return None
-    bases = _bases(rights)
-    patterns = [(rule, paths.DenyPattern(rule.specifier or "", bases)) for rule in of_files]
-    named = named_paths(line, cwd=rights.cwd, user_home=rights.user_home)
-    perhaps = None if named.doubt is None else _Touched(of_files[0], named.doubt)
-    looked_up = 0
-    for text, exact in named.texts.items():
-        for base in named.bases:
-            for each in _meant(text, base, rights.user_home):
-                looked_up += 1
-                if looked_up > _FILES_MAX:
-                    return _Touched(of_files[0], "it names too many files")
-                by = next((rule for rule, pattern in patterns if pattern.matches(each)), None)
-                if by is not None and exact:
-                    return _Touched(by)
-                if by is not None:
-                    perhaps = perhaps or _Touched(by, "a pattern may match the file")
-                elif not each.sure:
-                    perhaps = perhaps or _Touched(
-                        of_files[0], f"the real path of {text} is unknown"
-                    )
-    return perhaps
-
-
-def _meant(text: str, base: str, user_home: str) -> Iterator[paths.RealPath]:
-    """The paths that a text means in a directory: its own, and those that it matches."""
-    yield paths.place(text, base, user_home)
-    if any(char in text for char in "*?["):
-        found = paths.globbed(paths.absolute(text, base, user_home))
-        if found is None:
-            yield paths.NOWHERE
-        for each in found or ():
-            yield paths.place(each, base, user_home)
-
-
 def _planning(case: _Case) -> Ruling | None:
     if case.rights.mode != "plan" or case.kind not in ("write", "run"):
         return None
     return Ruling("deny", "plan mode allows no changes and no commands until the plan is approved")
+
+
+def _remembering(case: _Case) -> Ruling | None:
+    return Ruling("allow", "the file is in the agent's own memory") if _in_memory(case) else None
+
+
+def _in_memory(case: _Case) -> bool:
+    """Whether a call is only about files in the agent's own memory.
+
+    Its path is compared as it is: a link in its place would lead elsewhere.
+    """
+    places = case.places
+    if not places or case.kind not in ("read", "write") or not all(each.sure for each in places):
+        return False
+    real = [path for each in places for path in each.real]
+    memory = case.rights.memory
+    return bool(real) and all(any(paths.below(path, own) for own in memory) for path in real)
 
 
 def _asked(case: _Case) -> Ruling | None:
@@ -313,7 +288,8 @@ def _asked(case: _Case) -> Ruling | None:
     if by is not None:
         return _ask_by(by)
     for lists in (case.rights.deny, case.rights.ask):
-        touched = _touched(case.line, [rule_of(text) for text in lists], case.rights)
+        of_list = [rule_of(text) for text in lists]
+        touched = touched_by(case.line, of_list, case.rights, _bases(case.rights))
         if touched is not None and touched.certain:
             return _ask_by(touched.rule)
         # Whoever has a worktree has a rule that asks about the user's: only denials ask in doubt.
@@ -356,6 +332,8 @@ def _permits(rule: Rule, case: _Case) -> bool:
         return True
     if case.call.tool == "WebFetch":
         return web_address.permits(rule.specifier, case.call.input.get("url"))
+    if case.call.tool == "Skill":
+        return not _of_another_skill(rule, case.call)
     bases = _bases(case.rights)
     return bool(places) and all(paths.permits(rule.specifier, each, bases) for each in places)
 
@@ -426,7 +404,7 @@ class _Files:
             return ["/"]
         start = paths.absolute(text, self.rights.cwd, self.rights.user_home)
         found = paths.globbed(start)
-        return found if found is not None and len(found) <= _FILES_MAX else ["/"]
+        return found if found is not None and len(found) <= FILES_MAX else ["/"]
 
 
 def _harmless_parts(line: CommandLine, rights: Rights) -> list[LinePart]:

@@ -6,6 +6,7 @@ stored.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,10 +24,14 @@ from bullpen.agents.hooks.commands import HookVerdict
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.permissions.decide import decide, rights_of
 from bullpen.agents.permissions.policy_file import answer_of
+from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.permissions.rule_language.web_address import WEB_TOOLS
 from bullpen.agents.runner.shared_tree import SharedTree
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.tools.agent_memory import memory_folder
+from bullpen.agents.tools.files.prompt_files import project_root
 from bullpen.agents.tools.files.safe_open import keep, look_up
+from bullpen.agents.tools.skills.skill_files import skill_folders
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
@@ -49,6 +54,8 @@ class Surroundings:
     folder: str
     # The folder of the teams: an agent that can write there could approve its own requests.
     home: str
+    # Where Claude Code keeps the user's own files.
+    claude_home: str
 
 
 class Gate:
@@ -101,10 +108,7 @@ class Gate:
 
     def rights(self, agent: AgentFacts) -> Rights:
         """The agent's current rights."""
-        around = self._around
-        return rights_of(
-            agent, user_home=around.user_home, readable=(around.folder,), private=(around.home,)
-        )
+        return rights_around(agent, self._around)
 
     def _redacted(self, value: Any) -> Any:
         return with_texts(value, self._desk.redacted)
@@ -249,4 +253,24 @@ def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:
         user_home=env.get("HOME") or "/",
         folder=str(folder),
         home=env.get("BULLPEN_HOME") or str(folder),
+        claude_home=env.get("CLAUDE_CONFIG_DIR") or os.path.join(env.get("HOME") or "/", ".claude"),
+    )
+
+
+def rights_around(agent: AgentFacts, around: Surroundings) -> Rights:
+    """The present rights of an agent with these folders, those of its skills and its memory."""
+    cwd = agent.spec.cwd
+    root = project_root(cwd, os.path.realpath(around.user_home))
+    skills = [
+        str(folder)
+        for folder, of_user in skill_folders(Path(cwd), around.user_home, around.claude_home)
+        if of_user or below(str(folder), root)
+    ]
+    notes = memory_folder(agent.spec, around.user_home)
+    return rights_of(
+        agent,
+        user_home=around.user_home,
+        readable=(around.folder, *skills),
+        private=(around.home,),
+        memory=() if notes is None else (notes,),
     )

@@ -35,6 +35,7 @@ from bullpen.agents.runner.turn_end import (
     written_to_peers,
 )
 from bullpen.agents.tools.jobs import end_jobs
+from bullpen.agents.tools.toolbox import missing_tools, missing_tools_note
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, Failure, ProcessRecord
@@ -138,6 +139,8 @@ class Runner:
             self._pending = last.pending
             if last.cut_off:
                 self._desk.notes.append(_GO_ON)
+        if missing := missing_tools(self._desk.spec):
+            self._desk.record("note", text=missing_tools_note(missing))
         self._desk.enter("idle")
         self._desk.record(
             "ready", driver=self._driver.name, launch=facts.launch, born=facts.began_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bullpen.agents.config.definitions import MODELS
+from bullpen.agents.config.settings import hooks_for_children
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
@@ -18,7 +19,9 @@ from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
-from bullpen.agents.work.tree_at_spawn import inherited
+from bullpen.agents.tools.agent_memory import MEMORY
+from bullpen.agents.tools.toolbox import missing_tools_note
+from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.team.team import Team
@@ -86,6 +89,7 @@ async def teammate(
     """
     above = parent[1].spec
     same_driver = wanted.driver in (None, above.driver)
+    workspace = inherited(above, wanted.workspace, team=team, agent=wanted.name)
     request = SpawnRequest(
         driver=wanted.driver or above.driver,
         backend=wanted.backend or above.backend,
@@ -100,7 +104,8 @@ async def teammate(
         env=[name for name in above.env_asked if name in files.environ],
         on=None if wanted.on is None else wanted_labels(wanted.on),
         respawn=wanted.on is not None and bool(above.options.get(RESPAWN)),
-        workspace=inherited(above, wanted.workspace, team=team, agent=wanted.name),
+        workspace=workspace,
+        isolated=isolated(workspace, wanted.workspace, team=team, agent=wanted.name),
         skills=wanted.skills,
         small_model=above.options.get(SMALL_MODEL) if same_driver else None,
     )
@@ -117,7 +122,8 @@ def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
     found = [
         *(["a model"] if spec.model != above.model else []),
         *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
-        *(["hooks"] if (spec.hooks or {}) != (above.hooks or {}) else []),
+        *(["hooks"] if (spec.hooks or {}) != hooks_for_children(above.hooks) else []),
+        *(["a memory"] if MEMORY in spec.options else []),
         *(
             ["parts of tools"]
             if any("(" in name for name in spec.tools or () if name not in (above.tools or ()))
@@ -145,7 +151,8 @@ async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
     """What the member that asked for a teammate is told, also of a prompt that nobody will get."""
     if made.fresh:
         where = f"{made.driver}, {made.backend}"
-        return f"{made.name} is ready ({where}). Its prompt is its first message."
+        note = f" {missing_tools_note(made.missing_tools)}" if made.missing_tools else ""
+        return f"{made.name} is ready ({where}). Its prompt is its first message.{note}"
     _, agent = await team.agents.get(made.name)
     # A definition may have put its own text before the prompt.
     known = (agent.spec.prompt or "").endswith(wanted.prompt)

@@ -22,6 +22,7 @@ from bullpen.agents.system.environment import environment
 from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.system.vendors.programs import READY_S
+from bullpen.agents.tools.toolbox import missing_tools
 from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
 from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
@@ -52,6 +53,8 @@ class Spawned:
     place: ProcessRecord | None
     # Its own worktree.
     tree: str | None = None
+    # The tools of its role that it does not have.
+    missing_tools: tuple[str, ...] = ()
 
 
 class Starter:
@@ -411,7 +414,8 @@ class Starter:
 
 def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh: bool) -> Spawned:
     spec = agent.spec
-    return Spawned(name, fresh, spec.backend, spec.driver, place, spec.worktree_path)
+    missing = tuple(missing_tools(spec))
+    return Spawned(name, fresh, spec.backend, spec.driver, place, spec.worktree_path, missing)
 
 
 def _cause_of(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
 from bullpen.agents.permissions.rule_language.rule import (
+    OTHER_TOOLS,
     about,
     given_as,
     is_server_tool,
@@ -23,6 +24,7 @@ from bullpen.agents.permissions.rule_language.rule import (
     tool_of,
 )
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
@@ -31,6 +33,7 @@ from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
+from bullpen.agents.tools.skills.skill_tool import SKILL
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.agents.tools.todo_tools import TODO_WRITE
@@ -45,6 +48,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *SEARCH_TOOLS,
     *SHELL_TOOLS,
     *JOB_TOOLS,
+    SKILL,
     *TASK_TOOLS,
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
@@ -76,10 +80,33 @@ def check_tools(names: Iterable[str]) -> None:
         )
 
 
+def unknown_tools(names: Iterable[str], driver: str) -> list[str]:
+    """The names that no tool of an agent with this driver has, nor perhaps a server of it.
+
+    Another vendor's program may have more tools than Bullpen's agents: those of Claude Code.
+    """
+    known = {tool.name for tool in TOOLS} | (OTHER_TOOLS if is_foreign(driver) else frozenset())
+    return [
+        name
+        for name in map(str.strip, names)
+        if tool_of(name) not in known and not is_server_tool(name)
+    ]
+
+
+def missing_tools(spec: AgentSpec) -> list[str]:
+    """The tools that an agent was given by name and does not have, because nothing here is one."""
+    return unknown_tools(spec.tools or (), spec.driver)
+
+
+def missing_tools_note(names: Sequence[str]) -> str:
+    """What people and models are told of tools that an agent does not have."""
+    return f"It does not have these tools of its role: {', '.join(names)}."
+
+
 def toolbox(desk: Desk) -> list[Tool[Desk]]:
     """The tools of an agent: those that its part in the team, its mode and its spec allow."""
     spec = desk.spec
-    check_tools([*(spec.tools or ()), *(spec.disallowed_tools or ())])
+    check_tools(spec.disallowed_tools or ())
     lacks = lacking(
         spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
     )

@@ -228,6 +228,20 @@ def inherited(
     )
 
 
+def isolated(
+    workspace: WorkspaceRequest | None,
+    asked: WorkspaceKind | None,
+    *,
+    team: str,
+    agent: str,
+    dirty: DirtyStart = "refuse",
+) -> WorkspaceRequest | None:
+    """The worktree for a role with `isolation`; None if it has its own or another was asked for."""
+    if asked is not None or (workspace is not None and workspace.kind != "shared"):
+        return None
+    return WorkspaceRequest(kind="worktree", team=team, agent=agent, dirty=dirty)
+
+
 def beside(
     cwd: str, request: WorkspaceRequest, parent: tuple[str, AgentFacts]
 ) -> tuple[str, WorkspaceRequest, tuple[str, AgentFacts]]:

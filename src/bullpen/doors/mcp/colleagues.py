@@ -7,7 +7,7 @@ from pathlib import Path
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.supervisor.colleagues import ended, spawned
-from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
+from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, isolated
 from bullpen.app.app import App
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
@@ -59,6 +59,7 @@ class LeadColleagues:
             prompt=wanted.prompt,
             mode=wanted.mode,
             workspace=kind and WorkspaceRequest(kind=kind, team=self._team, agent=wanted.name),
+            isolated=isolated(None, kind, team=self._team, agent=wanted.name),
             skills=wanted.skills,
         )
 

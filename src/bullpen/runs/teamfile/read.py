@@ -92,6 +92,11 @@ class TeamFile:
         default = "shared" if member.name == LEAD else self.workspace.kind
         return member.workspace or default
 
+    def kind_asked(self, member: MemberTable) -> WorkspaceKind | None:
+        """Return the kind that the file sets for a member; None if it sets none."""
+        of_all = "kind" in self.workspace.model_fields_set and member.name != LEAD
+        return member.workspace or (self.workspace.kind if of_all else None)
+
     def role(self, member: MemberTable) -> str | None:
         """Return the name of a member's agent definition, or the path of its role file."""
         if member.role is None or not is_role_file(member.role):

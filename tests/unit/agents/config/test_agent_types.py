@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bullpen.agents.config.definitions import COORDINATION, find, list_definitions
+from bullpen.agents.config.definitions import find, list_definitions
+from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.supervisor.colleagues import teammate

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bullpen.agents.config.definitions import (
-    COORDINATION,
     MODELS,
     Definition,
     apply,
@@ -16,6 +15,7 @@ from bullpen.agents.config.definitions import (
     list_definitions,
     read,
 )
+from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.hooks.commands import HookSet
 from bullpen.errors import Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentSpec
@@ -95,10 +95,9 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
 
 REFUSED = {
     "tools: 'Bash(git log, Read'": r"tools: Bash\(git log: its parentheses do not match",
-    "tools: 'Bsh(git:*)'": r"tools: there is no tool 'Bsh\(git:\*\)' here",
-    "tools: WebFetch": "tools: there is no tool 'WebFetch' here",
-    "tools: [Read, Reed, mcp__x__y]": r"tools: there is no tool 'Reed' here\.",
-    "tools: 'mcp__x__y(z)'": r"tools: there is no tool 'mcp__x__y\(z\)' here",
+    "tools: 'Bsh(git:*)'": r"tools: an agent here has none of these: Bsh\(git:\*\)",
+    "tools: [Nmap, Reed]": "tools: an agent here has none of these: Nmap, Reed",
+    "tools: 'mcp__x__y(z)'": r"tools: an agent here has none of these: mcp__x__y\(z\)",
     "tools: 7": "tools: it is not a list",
     "disallowedTools: Bsh": "disallowedTools: there is no tool 'Bsh'",
     "disallowedTools: 'Bash()'": r"disallowedTools: Bash\(\): there is nothing between",
@@ -110,13 +109,13 @@ REFUSED = {
     "effort: huge": "effort: there is no effort 'huge'",
     "background: maybe": "background: it is neither",
     "initialPrompt: [x]": "initialPrompt: it is not text",
-    "skills: [review]": "skills: Bullpen does not load skills",
+    "skills: {a: 1}": "skills: it is not a list of names",
     "mcpServers: [7]": "mcpServers: It is not a list of names",
     "mcpServers: [{a: {url: 7}}]": "mcpServers: The MCP server 'a' cannot be used: it needs a text",
     "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is not a list",
     "hooks: [guard]": "hooks: it is not a mapping of events",
-    "memory: project": "memory: Bullpen has no memory",
-    "isolation: worktree": "isolation: a definition cannot set the workspace",
+    "memory: global": "memory: there is no scope 'global'",
+    "isolation: container": "isolation: there is no isolation 'container'",
     "temperature: 0.3": "temperature: there is no such field",
 }
 
@@ -130,7 +129,7 @@ def test_what_cannot_be_applied_is_refused_by_name(tmp_path: Path, field: str) -
 
 
 def test_all_fields_that_cannot_be_applied_are_listed_at_once(tmp_path: Path) -> None:
-    definition = made(tmp_path, "skills: [a]\nhooks: {Stop: 1}\nmemory: user\nx-mine: 1\n")
+    definition = made(tmp_path, "skills: [1]\nhooks: {Stop: 1}\nmemory: x\nx-mine: 1\n")
     with pytest.raises(Invalid) as caught:
         apply(definition, spec())
     for field in ("skills:", "hooks:", "memory:", "x-mine:"):
@@ -220,6 +219,7 @@ def test_the_hooks_of_a_role_are_stored_with_their_file_and_project(tmp_path: Pa
         ("permissionMode: bypassPermissions\n", True),
         ("hooks: {Stop: []}\n", True),
         ("hooks: {}\n", False),
+        ("memory: user\n", True),
     ],
 )
 def test_a_role_that_runs_or_allows_something_needs_trust(

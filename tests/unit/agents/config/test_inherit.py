@@ -32,10 +32,12 @@ delegate(plan)               plan        x       x           x                 p
 dontAsk                      dontAsk     x       x           x                 x    x        dontAsk
 """  # noqa: E501 - a table
 
-WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell"]
+WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell", "Skill"]
+WORKING += ["MultiEdit", "apply_patch"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
 TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode", "ToolSearch"]
-LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell"]
+TEAM += ["TodoWrite"]
+LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"]
 PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 
 # What a teammate has in each mode: its tools, and what happens when it reads inside, reads outside,
@@ -292,7 +294,7 @@ def test_deny_ask_and_hooks_are_added_to_those_of_the_child(place: Path) -> None
     parent = parent_of(
         place,
         policy=Policy.new(deny=["Bash(rm:*)"], ask=["WebFetch"]),
-        hooks={"PreToolUse": [1], "Stop": [2]},
+        hooks={"PreToolUse": [1], "Stop": [{"hooks": []}, {"hooks": [], "role": "tester"}]},
         disallowed_tools=["Write", "SendMessage"],
     )
     own = Policy.new(deny=["Read(.env)"], sources={"Read(.env)": "a file"})
@@ -300,7 +302,8 @@ def test_deny_ask_and_hooks_are_added_to_those_of_the_child(place: Path) -> None
     assert made.policy.deny == ["Read(.env)", "Bash(rm:*)"]
     assert made.policy.ask == ["WebFetch"]
     assert made.policy.sources["Read(.env)"] == "a file"
-    assert made.hooks == {"PreToolUse": [1, 3], "Stop": [2]}
+    # The end of its parent's turns, in its parent's role, is not its own.
+    assert made.hooks == {"PreToolUse": [1, 3], "Stop": [{"hooks": []}]}
     assert made.disallowed_tools == ["Write"]
 
 

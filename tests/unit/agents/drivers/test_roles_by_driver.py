@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.config.definitions import COORDINATION, Definition, apply, read
+from bullpen.agents.config.definitions import Definition, apply, read
+from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.permissions.decide import decide, rights_of
@@ -41,10 +42,10 @@ REFUSED = {
     "disallowedTools: [Bash, Glob]": "disallowedTools: .*cannot be enforced: Glob",
     "disallowedTools: 'Read(~/.ssh/**)'": r"disallowedTools: .*enforced: Read\(~/\.ssh/\*\*\)",
     GUARD.format("Read|Edit"): r"hooks: .*PreToolUse for Read\|Edit",
-    "skills: [review]": "skills: Bullpen does not load skills",
+    "skills: {a: 1}": "skills: it is not a list of names",
     "mcpServers: [github]": "mcpServers: .*only the driver native connects to them",
-    "memory: project": "memory: Bullpen has no memory",
-    "isolation: worktree": "isolation: a definition cannot set the workspace",
+    "memory: project": "memory: .*only the driver native can set it",
+    "isolation: container": "isolation: there is no isolation 'container'",
     "temperature: 0.3": "temperature: there is no such field",
 }
 

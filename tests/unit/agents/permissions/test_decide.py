@@ -96,6 +96,7 @@ OTHERS = {
     "mcp__tracker__read_resource": "run",
     "BashOutput": "read inside",
     "KillShell": "read inside",
+    "Skill": "read inside",
     "TaskCreate": "team",
     "TaskGet": "team",
     "TaskList": "team",
@@ -115,7 +116,7 @@ OTHERS = {
     "TodoWrite": "team",
 }
 KINDS = sorted({line.split("  ")[0] for line in EXPECTED.strip().splitlines()})
-ROWS = 2_646
+ROWS = 2_706
 
 
 @dataclass(frozen=True)

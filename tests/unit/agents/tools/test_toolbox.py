@@ -16,7 +16,7 @@ from bullpen.protocol.names import LEAD
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench, MakeBench
 
-LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite"),
@@ -107,9 +107,12 @@ async def test_unknown_names_of_tools_are_refused_with_those_there_are(
     check_tools(["Read", "Finish"])
     with pytest.raises(Invalid, match=r"'Raed'.*Read, Write"):
         check_tools(["Read", "Raed"])
-    for wrong in ({"tools": ["Raed"]}, {"disallowed_tools": ["Raed"]}):
-        with pytest.raises(Invalid):
-            toolbox(make_bench("ann", **wrong).desk)
+    with pytest.raises(Invalid):
+        toolbox(make_bench("ann", disallowed_tools=["Raed"]).desk)
+
+
+async def test_a_listed_tool_that_does_not_exist_is_left_out(make_bench: MakeBench) -> None:
+    assert names(make_bench("ann", tools=["Read", "Raed"])) == {"Read"}
 
 
 async def test_an_unknown_tool_is_an_error_with_the_nearest_one(ann: Bench) -> None:

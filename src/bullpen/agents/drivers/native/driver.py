@@ -33,10 +33,13 @@ from bullpen.agents.drivers.native.said import Said
 from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.mail.todo_list import todo_text
+from bullpen.agents.tools.agent_memory import remembered
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
+from bullpen.agents.tools.skills.skill_files import Skills
+from bullpen.agents.tools.skills.skill_tool import SKILL, skills_of
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
 from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
@@ -84,7 +87,7 @@ class Native:
         env = {**desk.env, **self._env}
         choice = choose(self._spec.model, env)
         effort = effort_of(self._spec.options.get("effort"))
-        self._tools(desk)
+        skills = await self._skills(desk, env)
         self._servers = await self._open_servers(self._spec, desk)
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
         self._shelf = ToolShelf(self._history.loaded)
@@ -96,8 +99,12 @@ class Native:
             claude_home=env.get("CLAUDE_CONFIG_DIR"),
             redact=desk.redacted,
         )
+        memory = await anyio.to_thread.run_sync(remembered, self._spec, files)
+        if memory is not None and memory.trouble is not None:
+            desk.record("trouble", text=memory.trouble)
+        who = (desk.agent, desk.team.name, desk.is_lead)
         system = await anyio.to_thread.run_sync(
-            system_text, desk.agent, desk.team.name, desk.is_lead, self._spec, files
+            system_text, *who, self._spec, files, skills, memory
         )
         _record_files(files, desk)
         if self._servers is not None and self._servers.failed:
@@ -117,6 +124,18 @@ class Native:
         if effort is not None and not self._connection.keeps_effort:
             desk.record("note", text=f"{choice} is not known to have an effort; it may ignore it.")
         self._small = await SmallModel.opened(self._spec, env, limits, self._waits, desk)
+
+    async def _skills(self, desk: Desk, env: Mapping[str, str]) -> Skills | None:
+        """The skills that it can load. Without any, it does not have the tool either."""
+        if SKILL not in self._tools(desk):
+            return None
+        skills = await anyio.to_thread.run_sync(skills_of, self._spec, env, desk)
+        for path, why in skills.left_out.items():
+            desk.record("note", text=f"Left the skill {path} out: {why}.")
+        if not skills.offered:
+            tools = self._tools
+            self._tools = lambda desk: [tool for tool in tools(desk) if tool is not SKILL]
+        return skills
 
     def remembers(self, message_id: str) -> bool:
         """Whether a message is in the history."""

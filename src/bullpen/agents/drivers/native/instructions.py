@@ -7,7 +7,9 @@ from pathlib import Path
 
 from bullpen.agents.drivers import team_instructions
 from bullpen.agents.system.project_files import up_to_git_root
+from bullpen.agents.tools.agent_memory import Memory
 from bullpen.agents.tools.files.prompt_files import FILE_BYTES_MAX, PromptFile, PromptFiles
+from bullpen.agents.tools.skills.skill_files import Skills
 from bullpen.protocol.agent import AgentSpec
 
 FILE_CHARS_MAX = 40_000
@@ -35,17 +37,28 @@ You start in plan mode: you can read but not change anything. Find out what you 
 submit a plan with ExitPlanMode: what you will change, how, and how you will prove that it works. \
 Start work when the plan is approved. If it is rejected, revise it."""
 
+_SKILLS = """\
+Skills are instructions for kinds of work, written for this project or by your user. When one fits \
+your task, load it with the tool Skill before you start:"""
+
 _ONLY_LEADS = """\
 You only lead: you have no tools for files or commands. Have teammates read, change and run \
 everything."""
 
 
 def system_text(
-    agent: str, team: str, is_lead: bool, spec: AgentSpec, files: PromptFiles | None = None
+    agent: str,
+    team: str,
+    is_lead: bool,
+    spec: AgentSpec,
+    files: PromptFiles | None = None,
+    skills: Skills | None = None,
+    memory: Memory | None = None,
 ) -> str:
     """The system text, with the user's rules and the project's from the git root down to `cwd`.
 
-    `files` tells which files were read for it, and which were left out.
+    `files` tells which files were read for it, and which were left out. `skills` are those that it
+    can load, `memory` what it noted before.
     """
     texts = [
         team_instructions.who(agent, team, is_lead),
@@ -55,17 +68,22 @@ def system_text(
         *_bounds(spec, is_lead),
         *team_instructions.role(spec),
         *_rules(Path(spec.cwd), files or PromptFiles(spec)),
+        *_skills(skills),
+        *([] if memory is None else [memory.text]),
     ]
     return "\n\n".join(texts)
 
 
-def subagent_text(agent: str, spec: AgentSpec, files: PromptFiles) -> str:
+def subagent_text(
+    agent: str, spec: AgentSpec, files: PromptFiles, skills: Skills | None = None
+) -> str:
     """The system text of a subagent, which speaks to nobody but its agent."""
     texts = [
         _SUBAGENT.format(agent=agent, cwd=spec.cwd),
         team_instructions.BOUNDS,
         *team_instructions.role(spec),
         *_rules(Path(spec.cwd), files),
+        *_skills(skills),
     ]
     return "\n\n".join(texts)
 
@@ -79,6 +97,12 @@ def _bounds(spec: AgentSpec, is_lead: bool) -> list[str]:
         return [_PLAN, team_instructions.BOUNDS]
     leads = [_ONLY_LEADS] if mode == "delegate" and is_lead else []
     return [*leads, team_instructions.BOUNDS]
+
+
+def _skills(skills: Skills | None) -> list[str]:
+    """The names and descriptions of its skills, if it has any."""
+    listed = "" if skills is None else skills.listed()
+    return [f"{_SKILLS}\n{listed}"] if listed else []
 
 
 def _rules(cwd: Path, files: PromptFiles) -> list[str]:

@@ -27,6 +27,7 @@ from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
+from bullpen.agents.tools.skills.skill_tool import SKILL, skills_of
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox, with_server_tools
@@ -104,7 +105,13 @@ class Subagent:
             claude_home=self._env.get("CLAUDE_CONFIG_DIR"),
             redact=self._desk.redacted,
         )
-        system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
+        skills = None
+        if SKILL in self._tools:
+            skills = await anyio.to_thread.run_sync(skills_of, self._spec, self._env, self._desk)
+            self._tools = [tool for tool in self._tools if tool is not SKILL or skills.offered]
+        system = await anyio.to_thread.run_sync(
+            subagent_text, self._desk.agent, self._spec, files, skills
+        )
         ask = replace(self._base, system=system)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
         options = ModelOptions.of({**self._spec.options, "context_window": self._window})

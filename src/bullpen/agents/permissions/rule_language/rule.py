@@ -23,7 +23,7 @@ OTHER_TOOLS = frozenset(
     Agent AskUserQuestion LS MultiEdit NotebookEdit NotebookRead Skill SlashCommand Task TodoWrite
     """.split()  # noqa: SIM905 - one name a line would fill the page
 )
-"""Tools of Claude Code that Bullpen does not have; settings and other drivers may name them."""
+"""Tools of Claude Code that native agents may not have; settings and other drivers name them."""
 
 READ_TOOLS = frozenset(["Read", "Glob", "Grep", "LS", "NotebookRead"])
 WRITE_TOOLS = frozenset(["Edit", "Write", "MultiEdit", "NotebookEdit"])

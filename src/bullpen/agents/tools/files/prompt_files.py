@@ -54,14 +54,16 @@ class PromptFiles:
         claude_home: str | None = None,
         redact: Callable[[str], str] = without_tokens,
     ) -> None:
-        self._home = os.path.realpath(user_home or os.path.expanduser("~"))
-        self.root = project_root(spec.cwd, self._home)
+        self.user_home = os.path.realpath(user_home or os.path.expanduser("~"))
+        # Where Claude Code keeps the user's own files.
+        self.claude_home = claude_home or os.path.join(self.user_home, ".claude")
+        self.root = project_root(spec.cwd, self.user_home)
         # The rules that the user has for all projects.
-        self.user_rules = Path(claude_home or Path(self._home, ".claude"), "CLAUDE.md")
+        self.user_rules = Path(self.claude_home, "CLAUDE.md")
         self.taken: dict[str, PromptFile] = {}
         # The path of each file that was left out, and why.
         self.left_out: dict[str, str] = {}
-        self._rights = reading_rights(spec, self._home, self.root)
+        self._rights = reading_rights(spec, self.user_home, self.root)
         self._redact = redact
 
     def read(self, path: Path, *, of_user: bool = False) -> PromptFile | None:
@@ -92,7 +94,7 @@ class PromptFiles:
     def expand(self, path: str, folder: Path) -> Path:
         """The file that an import in a folder names. `~` is the home of the user."""
         if path.startswith("~/"):
-            return Path(self._home, path[2:])
+            return Path(self.user_home, path[2:])
         return folder / path
 
     def _refusal(self, path: str, real: str, *, of_user: bool) -> str | None:

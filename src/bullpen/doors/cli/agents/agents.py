@@ -16,6 +16,7 @@ from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped
 from bullpen.agents.system.processes import is_elsewhere
+from bullpen.agents.work.tree_at_spawn import isolated
 from bullpen.app.app import App
 from bullpen.doors.actions.attach import attach_command, find_agent
 from bullpen.doors.cli.agents.choose_agents_table import agent_views
@@ -76,7 +77,9 @@ def spawn(
     async def start(app: App, team: str) -> tuple[Spawned, str, bool]:
         by, parent = await session.identity.spawns(app.teams.open(team))
         workspace = made.workspace_request(team, name, parent)
-        spec = await app.resolve(replace(request, workspace=workspace), parent=parent)
+        apart = isolated(workspace, made.workspace, team=team, agent=name, dirty=made.dirty)
+        asked = replace(request, workspace=workspace, isolated=apart)
+        spec = await app.resolve(asked, parent=parent)
         if parent is None:
             spec = _attended(session, spec, rights, where=name)
         room = RoomWait(told=lambda waits: session.page.warn(str(waits)))

@@ -8,6 +8,7 @@ from typing import Any
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped
+from bullpen.agents.tools.toolbox import missing_tools_note
 from bullpen.doors.cli.output.page import Draw, Page, Row, as_json
 from bullpen.doors.cli.output.records_view import RecordViews, request_table
 from bullpen.protocol.request import Request
@@ -128,6 +129,8 @@ class AgentViews:
             steps.insert(1, f"bullpen attach {spawned.name} {which}")
         if asks:
             steps.insert(0, f"bullpen requests --watch {which}")
+        if spawned.fresh and spawned.missing_tools:
+            self._page.warn(f"{spawned.name}: {missing_tools_note(spawned.missing_tools)}")
         self._page.result(spawned, spawned_line(spawned), "Try next:", *(f"  {s}" for s in steps))
 
     def resumed(self, team: str, resumed: Sequence[Spawned], *, which: str) -> None:

@@ -1,0 +1,1 @@
+"""Skills: folders with instructions that an agent loads when it needs them."""
