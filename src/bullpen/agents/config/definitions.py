@@ -51,7 +51,7 @@ MODELS = {
 }
 """The short names of models. `inherit` leaves the model to the spawning member."""
 
-_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
+_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "SetMode", "TeamCreate", "TeamDelete"}
 COORDINATION = tuple(
     tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
 )

@@ -238,6 +238,14 @@ class RunnerDesk:
         return Mail(text, ids)
 
     async def take_mail(self) -> Mail | None:
+        mail = await self._take_mail()
+        news = self.mode_news()
+        if not news:
+            return mail
+        texts = news if mail is None else [*news, mail.text]
+        return Mail("\n\n".join(texts), () if mail is None else mail.ids)
+
+    async def _take_mail(self) -> Mail | None:
         entries = await self.unread()
         if not entries:
             return None
@@ -246,6 +254,11 @@ class RunnerDesk:
         if not (mail.urgent or mail.reports):
             return None
         return await self.inject(mail.mail)
+
+    def mode_news(self) -> list[str]:
+        """What to tell the model about a new mode; returned once."""
+        news, self.planning.news = self.planning.news, []
+        return news
 
     async def wait_mail(self) -> Mail:
         while True:

@@ -232,7 +232,10 @@ class Runner:
         except Unavailable:
             desk.not_given(entry.id for entry in entries)
             raise
-        parts = [briefing_text(snapshot, self._name), *desk.hooks.context(), *self._reasons]
+        if said := desk.planning.changed(turn.agent):
+            desk.planning.news.append(said)
+        told = [*desk.hooks.context(), *desk.mode_news(), *self._reasons]
+        parts = [briefing_text(snapshot, self._name), *told]
         if mail is not None:
             parts.append(mail.text)
         self._reasons, self._reports_since = [], None

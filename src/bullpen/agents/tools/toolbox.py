@@ -38,9 +38,9 @@ TOOLS: tuple[Tool[Desk], ...] = (
 )
 """All tools, in the order in which models see them."""
 
-_OF_THE_LEAD = {"Finish", "TeamCreate", "TeamDelete"}
-_NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate", "Task"}
-_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate", "Task"}
+_OF_THE_LEAD = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
+_NEEDS_COLLEAGUES = {"SetMode", "SpawnTeammate", "StopTeammate", "Task"}
+_NOT_WHILE_PLANNING = {"EnterPlanMode", "SetMode", "SpawnTeammate", "Task"}
 _RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
@@ -100,7 +100,7 @@ def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) ->
 
 
 def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
-    """The tools that a model is shown: none that another one does too.
+    """The tools that a model is shown: none that another one does too, and none that is rare.
 
     It may call the others, which models know. Their schemas would cost each request of a lead
     about 700 tokens.

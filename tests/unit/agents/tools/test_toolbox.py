@@ -57,7 +57,9 @@ async def test_one_tool_with_two_names_is_shown_once_and_given_and_taken_as_one(
 ) -> None:
     lead = toolbox(make_bench(LEAD, colleagues=Office()).desk)
     seen = {tool.name for tool in shown(lead)}
-    assert {tool.name for tool in lead} - seen == {"SpawnTeammate", "TeamCreate", "TeamDelete"}
+    assert {tool.name for tool in lead} - seen == {
+        *("SetMode", "SpawnTeammate", "TeamCreate", "TeamDelete")
+    }
     assert shown(toolbox(make_bench("ann").desk)) == toolbox(make_bench("ann").desk)
     both = {"SpawnTeammate", "Task"}
     for name in both:
@@ -78,7 +80,7 @@ async def test_the_schema_of_the_tool_that_starts_agents_is_paid_once(
 async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -> None:
     """R-12.1"""
     lead = make_bench(LEAD, colleagues=Office(), mode="delegate")
-    assert names(lead) == TALKING | SPAWNING | {"Finish", "TeamCreate", "TeamDelete"}
+    assert names(lead) == TALKING | SPAWNING | {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
     text = await lead.refused("Bash", command="touch x")
     assert "do not have the tool 'Bash'" in text
     assert not (lead.cwd / "x").exists()
