@@ -35,6 +35,7 @@ from bullpen.protocol.task import Task
 from bullpen.store.contract import Entry
 from bullpen.team.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
+from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
@@ -98,6 +99,8 @@ class RunnerDesk:
         self.notes: list[str] = []
         self.timers: list[tuple[float, str]] = []
         self.wrote_to: dict[str, str] = {}
+        # The task that it completed last in this turn.
+        self.completed: str | None = None
         self.leaving: str | None = None
         # Tasks that it gave back and must not take again.
         self.given_back: set[str] = set()
@@ -173,7 +176,10 @@ class RunnerDesk:
             raise
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
-        return await complete(self, self.hooks, self._work, task_id, report=report)
+        done = await complete(self, self.hooks, self._work, task_id, report=report)
+        if not is_queued(done.task):
+            self.completed = done.task.id
+        return done
 
     async def give_back(
         self, task_id: str, reason: str, text: str | None = None, summary: str | None = None

@@ -287,6 +287,7 @@ class Runner:
         turn, given = await self._started(entries)
         number = turn.agent.usage.turns
         desk.wrote_to.clear()
+        desk.completed = None
         desk.enter("working")
         desk.record("turn", number=number, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
@@ -301,6 +302,7 @@ class Runner:
             failure=None if failure is None else desk.redacted(failure),
             interrupted=interrupted,
             peers=self._resting.peers_with(written_to_peers(desk.wrote_to)),
+            completed=desk.completed,
         )
         self._pending = end
         desk.record("end", **end.row())

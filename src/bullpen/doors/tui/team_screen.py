@@ -56,6 +56,10 @@ class TeamScreen(Screen[None]):
 
     BINDINGS = [  # noqa: RUF012
         *(Binding(str(n), f"page('{page}')", page, show=False) for n, page in enumerate(PAGES, 1)),
+        # The keys of Claude Code.
+        Binding("ctrl+t", "page('tasks')", "tasks", show=False),
+        Binding("shift+up", "member(-1)", "Previous member", show=False),
+        Binding("shift+down", "member(1)", "Next member", show=False),
         Binding("a", "answer('approve')", "Approve"),
         Binding("A", "answer('always')", "Always"),
         Binding("e", "answer('edit')", "Edit"),
@@ -197,6 +201,10 @@ class TeamScreen(Screen[None]):
             self._input.value = pane.words
         pane.main.focus()
         self.refresh_bindings()
+
+    def action_member(self, step: int) -> None:
+        self.action_page("members")
+        self.query_one(MembersPane).move(step)
 
     def on_tab_wanted(self, event: Tab.Wanted) -> None:
         self.action_page(event.page)
