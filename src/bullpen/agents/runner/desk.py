@@ -28,13 +28,16 @@ from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.clock import ms_of
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.presence import AgentState
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Entry
 from bullpen.team.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
+from bullpen.team.requests.rules import is_consent
 from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -235,13 +238,27 @@ class RunnerDesk:
         for message in messages:
             # Another program's lead asks only by message; the reader must be able to answer it.
             await self.team.approvals.hear(message, to=self.agent)
-        text = mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
+        text = mail_text(
+            messages,
+            config.roster,
+            reader=self.agent,
+            leads=self.is_lead,
+            proved=await self._last_words(messages, config),
+        )
         await self.team.mailbox.mark(self.agent, ids, "injected")
         self._given.update(ids)
         now = self._now()
         waited = [now - sent for each in messages if (sent := ms_of(each.timestamp)) is not None]
         self.record("mail", ids=list(ids), text=text, waited_ms=waited)
         return Mail(text, ids)
+
+    async def _last_words(self, messages: Sequence[Message], config: TeamConfig) -> list[Message]:
+        """The consents to a shutdown by members that left with them: the request proves them."""
+        gone = [each for each in messages if config.member(each.sender) is None]
+        if not gone:
+            return []
+        requests = await self.team.approvals.all()
+        return [each for each in gone if is_consent(each, requests)]
 
     async def take_mail(self) -> Mail | None:
         mail = await self._take_mail()
