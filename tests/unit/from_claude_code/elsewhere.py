@@ -32,6 +32,7 @@ ELSEWHERE: dict[str, str] = {
     "in-process": "tests/contract/backend/test_in_process.py::test_closing_ends_every_task",
     "tmux": "tests/system/doors/cli/test_agents.py::test_an_agent_in_tmux_can_be_looked_at",
     "keys-members": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",
+    "keys-mode": f"{_TUI}::test_the_mode_of_an_agent_is_picked",
     "keys-tasks": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",
     "stop-in-ui": f"{_TUI}::test_stop_asks_first_and_ends_the_process",
     "notifications": "tests/system/runs/team_files/test_night_chores.py"

@@ -28,6 +28,7 @@ Actions
   m        write to the selected member; M writes to everybody
   t        assign the selected task, or a task to the member
   s        stop the selected agent (asks first)
+  shift+tab  change the mode of the selected agent
   o        show an agent's own terminal; ctrl+b d returns here
 
 Answer requests, on page 4

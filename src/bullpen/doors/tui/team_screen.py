@@ -47,6 +47,7 @@ _PAGES_OF_ACTION = {
     "as_written": ("waiting",),
     "attach": ("members", "tasks"),
     "stop": ("members", "tasks"),
+    "mode": ("members", "tasks"),
     "assign": ("members", "tasks"),
 }
 
@@ -275,6 +276,10 @@ class TeamScreen(Screen[None]):
     def action_stop(self) -> None:
         if (name := self._member()) is not None:
             self._actions.stop(name)
+
+    def action_mode(self) -> None:
+        if (name := self._member()) is not None:
+            self._actions.mode(name)
 
     def action_attach(self) -> None:
         if (name := self._member()) is not None:

@@ -410,6 +410,9 @@ async def test_the_keys_of_claude_code_select_members_and_show_the_tasks(
         assert isinstance(table, DataTable)
         return str(table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key.value)
 
+    def is_chosen(pilot: Pilot[None], name: str) -> bool:
+        return chosen(pilot) == name
+
     async with opened(tmp_path) as pilot:
         await ready(pilot)
         await until(pilot, "bob")
@@ -424,7 +427,28 @@ async def test_the_keys_of_claude_code_select_members_and_show_the_tasks(
             (["shift+up", "shift+up"], "team-lead"),
         ):
             await pilot.press(*keys)
-            await until(pilot, lambda name=name: chosen(pilot) == name)
+            await until(pilot, partial(is_chosen, pilot, name))
+
+
+async def test_the_mode_of_an_agent_is_picked(team: Team, tmp_path: Path) -> None:
+    async def mode() -> str:
+        return (await team.agents.get("alice"))[1].mode
+
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await pilot.press("shift+down", "shift+tab")
+        await until(pilot, "Mode of alice?")
+        await until(pilot, "default  now")
+        await pilot.press("escape")
+        await pilot.press("shift+tab")
+        await until(pilot, "Mode of alice?")
+        await pilot.press(*"accept", "enter")
+        await until(pilot, "alice is in mode acceptEdits from its next tool call on.")
+        assert await mode() == "acceptEdits"
+        # Nobody runs the lead, so there is no mode to change.
+        await pilot.press("shift+up", "shift+tab")
+        await until(pilot, lambda: is_told(pilot, "Bullpen does not run it"))
 
 
 async def test_themes_go_round(tmp_path: Path) -> None:
