@@ -444,7 +444,7 @@ async def test_the_mode_of_an_agent_is_picked(team: Team, tmp_path: Path) -> Non
         await pilot.press("shift+tab")
         await until(pilot, "Mode of alice?")
         await pilot.press(*"accept", "enter")
-        await until(pilot, "alice is in mode acceptEdits from its next tool call on.")
+        await until(pilot, lambda: is_told(pilot, "alice is in mode acceptEdits from its next"))
         assert await mode() == "acceptEdits"
         # Nobody runs the lead, so there is no mode to change.
         await pilot.press("shift+up", "shift+tab")
