@@ -31,6 +31,9 @@ ELSEWHERE: dict[str, str] = {
     "hook-payloads": f"{_HOOKS}::test_the_payloads_have_the_fields_of_the_real_program",
     "in-process": "tests/contract/backend/test_in_process.py::test_closing_ends_every_task",
     "tmux": "tests/system/doors/cli/test_agents.py::test_an_agent_in_tmux_can_be_looked_at",
+    "tmux-variable": "tests/system/agents/backends/test_tmux_users.py"
+    "::test_a_server_that_runs_for_long_hands_on_nothing",
+    "tmux-end": "tests/system/agents/backends/test_survival.py::test_dead_panes_do_not_pile_up",
     "keys-members": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",
     "keys-mode": f"{_TUI}::test_the_mode_of_an_agent_is_picked",
     "keys-tasks": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",

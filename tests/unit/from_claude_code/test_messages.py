@@ -20,6 +20,7 @@ from bullpen.protocol.payloads import (
     payload_of,
 )
 from bullpen.team.team import Team
+from bullpen.view.news import news
 
 from .page import shows
 
@@ -73,6 +74,12 @@ async def test_optional_fields(team: Team, ann: Bench, lead: Bench, tmp_path: Pa
     await team.approvals.ask_permission("Bash", {"command": "ls"}, by="ann")
     found = [{"summary", "color"} & set(entry) for entry in inbox(tmp_path, LEAD)]
     assert found == [set(), {"color"}]
+
+
+@shows("mail-notice")
+async def test_mail_notice(team: Team, ann: Bench) -> None:
+    await ann.ok("SendMessage", type="message", recipient="bob", content="Hi.", summary="greeting")
+    assert any("ann" in line and "greeting" in line for line in news((await team.events())[-1]))
 
 
 @shows("broadcast")
