@@ -29,6 +29,7 @@ from bullpen.agents.runner.loop import Runner
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.supervisor.colleagues import TeamColleagues
 from bullpen.agents.supervisor.doctor import examine_machine, examine_team, launches
+from bullpen.agents.supervisor.new_mode import change_mode
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import environment, orphans, process_owners, processes
 from bullpen.agents.system.folders import agent_folder
@@ -49,6 +50,7 @@ from bullpen.errors import BullpenError, Invalid, NotFound, Unavailable, Unreada
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.sandbox.command import forbid_core_dumps
 from bullpen.store.contract import Finding, Store
@@ -234,6 +236,13 @@ class App:
         mine = [each for each in requests if each.sender == name and each.answered_ms]
         answered = sorted(mine, key=lambda each: (each.answered_ms or 0, each.id))
         return Effective(team_name, name, agent, rights, name == LEAD, may_spawn, answered)
+
+    async def set_mode(
+        self, team_name: str, name: str, mode: str, *, by: str, voice: Voice
+    ) -> AgentFacts:
+        """Change the mode of an agent. Raises as `bullpen.agents.supervisor.new_mode` does."""
+        team = self.teams.open(team_name)
+        return await change_mode(team, self.files, name, mode, by=by, voice=voice)
 
     async def work(
         self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool

@@ -174,6 +174,8 @@ class Effective:
         mode = self.agent.mode
         if mode == self.agent.spec.start_mode:
             return None
+        if self.agent.standing.mode_by is not None:
+            return f"{self.agent.standing.mode_by} changed it"
         if mode == "plan":
             return "it wants to plan first"
         plans = [each for each in self.answered if each.kind == "plan" and each.state == "approved"]

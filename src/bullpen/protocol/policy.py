@@ -75,8 +75,12 @@ class Standing(Wire):
 
     # The current mode, if it differs from the mode at spawn.
     mode: Mode | None = None
+    # The lead that gave it this mode, or "a person"; without it, the agent's plan did.
+    mode_by: str | None = None
     # Rules and directories that "always" answers allowed.
     allow: list[str] = Field(default_factory=list)
     directories: list[str] = Field(default_factory=list)
+    # For a lead that was told to only lead: the widest mode of the teammates it spawns.
+    teammates: Mode | None = None
     # The plan that was submitted last and not answered yet.
     plan: Plan | None = None

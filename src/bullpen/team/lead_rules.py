@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from bullpen.errors import Refused
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import Control, payload_of
+from bullpen.protocol.payloads import Control, ModeSetRequest, payload_of
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads
 
@@ -19,6 +19,7 @@ _ONLY_THE_LEAD: Mapping[str, tuple[str, str | None]] = {
     "task.retry": ("retry tasks that were given up", "task.retry"),
     "team.limits": ("change limits", None),
     "agent.budget": ("change budgets", None),
+    "agent.mode": ("change the modes of agents", None),
     "lead.take": ("lead it", None),
     "lead.drop": ("give back its lease", None),
     "team.unfinish": ("give it a new goal", None),
@@ -97,7 +98,7 @@ def refuse_orders(team: TeamConfig, to: str, sender: str, text: str) -> None:
     Raises:
         Refused: not_lead.
     """
-    if isinstance(payload_of(text), Control) and not may_order(team, to, sender):
+    if isinstance(payload_of(text), Control | ModeSetRequest) and not may_order(team, to, sender):
         raise Refused(
             f"{sender!r} may not give orders to {to!r}.",
             reason="not_lead",

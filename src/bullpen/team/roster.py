@@ -189,6 +189,8 @@ def new_member(team: TeamConfig, name: str, spec: AgentSpec, *, now_ms: int) -> 
         cwd=spec.cwd,
         backend_type=spec.backend,
         mode=spec.mode,
+        allowed_tools=spec.tools,
+        disallowed_tools=spec.disallowed_tools,
     )
 
 

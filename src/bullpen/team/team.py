@@ -22,6 +22,7 @@ from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
 from bullpen.team.operation import Operation, operation, operations_of
 from bullpen.team.origin import Origins
+from bullpen.team.requests.modes import Modes
 from bullpen.team.requests.operations import Approvals
 from bullpen.team.requests.plans import Plans
 from bullpen.team.roster import Roster
@@ -51,6 +52,7 @@ class Team:
         self.merges = Merges(store, name, clock=clock, new_id=new_id)
         self.origins = Origins(store, name, clock=clock, new_id=new_id)
         self.plans = Plans(store, name, clock=clock, new_id=new_id)
+        self.modes = Modes(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
 
@@ -290,6 +292,7 @@ OPERATIONS: Mapping[str, Operation] = {
         ("merges", Merges),
         ("origins", Origins),
         ("plans", Plans),
+        ("modes", Modes),
     )
     for each in operations_of(part, kind)
 }

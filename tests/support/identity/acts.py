@@ -284,6 +284,9 @@ ACTS: Mapping[str, Act] = {
     "agents.rebudget": Act(
         lambda s, at, who: at.team.agents.rebudget(OWNER, by=who.name, voice=who.voice, turns=9)
     ),
+    "modes.change": Act(
+        lambda s, at, who: at.team.modes.change(OWNER, "plan", by=who.name, voice=who.voice)
+    ),
     "agents.take_lead": Act(lambda s, at, who: at.team.agents.take_lead(_lease(s), by=who.name)),
     "agents.drop_lead": Act(
         lambda s, at, who: at.team.agents.drop_lead("lease", by=who.name), _led

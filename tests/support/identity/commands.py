@@ -75,6 +75,7 @@ CHANGES: Mapping[str, tuple[str, Right]] = {
     "stop": ("stop olga --grace 0", "parent"),
     "stop: all": ("stop --all --grace 0", "lead"),
     "team limits: change": ("team limits --turns 9", "person"),
+    "policy mode": ("policy mode olga plan", "lead"),
     "member add": ("member add new", "lead"),
     "member remove": ("member remove olga", "parent"),
     "task add": ("task add New", "member"),

@@ -106,6 +106,7 @@ OPERATIONS: Mapping[str, Right] = {
     "agents.limit": "person",
     "agents.grant": "lead",
     "agents.rebudget": "person",
+    "modes.change": "lead",
     "agents.take_lead": "lead",
     "agents.drop_lead": "lead",
     "agents.finish": "lead",

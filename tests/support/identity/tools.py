@@ -51,6 +51,7 @@ ELSEWHERE: Mapping[str, str] = {
     "SpawnTeammate": "starts a process; the rows of agents.register are its rules",
     "Task": "is SpawnTeammate by another name",
     "StopTeammate": "ends a process; the rows of agents.end are its rules",
+    "SetMode": "the rows of modes.change are its rules",
     "EnterPlanMode": "is about the agent itself",
     "ExitPlanMode": "is about the agent itself",
     "ScheduleWakeup": "is about the agent itself",

@@ -207,6 +207,7 @@ mcp revoke ann -t desk
 mcp install claude --scope project --dry-run -t desk
 mcp uninstall claude --scope project --dry-run -t desk
 team limits -t desk --agent pia --turns 99
+policy mode pia acceptEdits -t desk
 workspace remove --all -t shop
 stop --all -t desk
 run Do --driver scripted --until nothing

@@ -86,6 +86,7 @@ LEAD_ONLY: dict[str, Act] = {
     "agents.limit": lambda team, by: team.agents.limit(by=by, turns=10_000),
     "agents.grant": lambda team, by: team.agents.grant(by=by, turns=10_000),
     "agents.rebudget": lambda team, by: team.agents.rebudget("zoe", by=by, usd=100.0),
+    "modes.change": lambda team, by: team.modes.change("zoe", "plan", by=by),
     "agents.take_lead": lambda team, by: team.agents.take_lead(
         LeadLease.new(nonce="n", until_ms=1), by=by
     ),

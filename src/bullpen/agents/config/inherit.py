@@ -14,9 +14,9 @@ from bullpen.agents.permissions.rule_language.rule import rule_of
 from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
-from bullpen.protocol.policy import DEFAULT_MODE, Mode, Policy, Sandbox
+from bullpen.protocol.policy import Mode, Policy, Sandbox
 from bullpen.sandbox.network.host_rules import covers
-from bullpen.team.requests.mode_rules import wider_mode
+from bullpen.team.requests.mode_rules import mode_to_give, wider_mode
 
 _TEAM_TOOLS = tuple(tool.name for tool in TOOLS if tool.kind == "team")
 _DEFAULTS = Policy.new()
@@ -88,7 +88,7 @@ class _Above:
         spec, stands = parent.spec, parent.standing
         policy = spec.policy
         only_leads = leads and parent.mode == "delegate"
-        mode = (policy.teammates or DEFAULT_MODE) if only_leads else parent.mode
+        mode = mode_to_give(parent, leads=leads)
         tools = None if spec.tools is None else tuple(filter(_works, spec.tools))
         if only_leads and not tools:
             # Its mode removes its own tools, but not those of others.

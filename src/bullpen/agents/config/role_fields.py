@@ -12,7 +12,7 @@ from bullpen.agents.tools.agent_memory import MEMORY, SCOPES
 from bullpen.agents.tools.toolbox import TOOLS, unknown_tools
 from bullpen.protocol.agent import AgentSpec
 
-_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "TeamCreate", "TeamDelete"}
+_OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "SetMode", "TeamCreate", "TeamDelete"}
 COORDINATION = tuple(
     tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
 )

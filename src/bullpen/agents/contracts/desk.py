@@ -59,6 +59,9 @@ class Colleagues(Protocol):
     async def stop(self, name: str, *, reason: str | None) -> str:
         """Stop a teammate that the agent leads or spawned; returns a sentence about it."""
 
+    async def set_mode(self, name: str, mode: str) -> str:
+        """Change the mode of a teammate that the agent leads; returns a sentence about it."""
+
 
 class Identity(Protocol):
     """Who an agent is in its team, and how it leaves."""

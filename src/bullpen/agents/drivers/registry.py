@@ -19,9 +19,9 @@ from bullpen.agents.drivers.unsupported import unkept
 from bullpen.agents.system.vendors import programs
 from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
 from bullpen.agents.tools.toolbox import check_tools
-from bullpen.errors import Invalid, NotFound
-from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.policy import MODES
+from bullpen.errors import Invalid, NotFound, Refused
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.policy import MODES, Mode
 from bullpen.sandbox.command import check_sandbox
 
 DRIVERS = ("native", "scripted", *programs.PROGRAMS)
@@ -109,6 +109,21 @@ def check_spec(
             "The driver 'scripted' needs a script.", remedy="Name one with --script FILE."
         )
     _refuse_budget(spec, can, in_money, environ or {})
+
+
+def check_new_mode(agent: AgentFacts, mode: Mode) -> None:
+    """Refuse a mode that an agent's driver cannot enforce, or not while its program runs."""
+    driver = agent.spec.driver
+    _refuse_unkept(agent.spec.evolve(mode=mode), capabilities_of(driver))
+    fixed = [each for each in ("bypassPermissions", "plan") if each in (mode, agent.mode)]
+    if agent.phase == "ended" or mode == agent.mode or not fixed:
+        return
+    if programs.is_foreign(driver):
+        raise Refused(
+            f"The program of driver {driver!r} takes the mode {fixed[0]} only when it starts.",
+            reason="fixed_mode",
+            remedy="Stop the agent, change its mode, then resume it: bullpen team resume",
+        )
 
 
 def _refuse_unkept(spec: AgentSpec, can: Capabilities) -> None:

@@ -12,7 +12,7 @@ are cut.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from bullpen.agents.tools.outside_text.harmless import (
     attribute,
@@ -62,17 +62,29 @@ def frame(message: Message, *, known: bool) -> str:
     return f"<teammate-message {' '.join(attributes)}>\n{body}\n</teammate-message>"
 
 
-def frames(messages: Sequence[Message], roster: Iterable[Member]) -> str:
-    """Several messages, each in its frame, after one notice; "" if there are no messages."""
+def frames(
+    messages: Sequence[Message], roster: Iterable[Member], *, proved: Collection[Message] = ()
+) -> str:
+    """Several messages, each in its frame, after one notice; "" if there are no messages.
+
+    `proved` are messages of members that have left since, as the team's records show.
+    """
     if not messages:
         return ""
     names = {member.name for member in roster}
-    framed = (frame(message, known=message.sender in names) for message in messages)
+    framed = (
+        frame(message, known=message.sender in names or message in proved) for message in messages
+    )
     return "\n\n".join((notice_of_provenance, *framed))
 
 
 def mail_text(
-    messages: Sequence[Message], roster: Iterable[Member], *, reader: str, leads: bool
+    messages: Sequence[Message],
+    roster: Iterable[Member],
+    *,
+    reader: str,
+    leads: bool,
+    proved: Collection[Message] = (),
 ) -> str:
     """Messages as the reader's model gets them: the user's own words, then framed mail.
 
@@ -84,7 +96,7 @@ def mail_text(
         for message in messages
         if leads and message.sender == reader and message.is_of_a_person
     ]
-    framed = frames([each for each in messages if each not in users], roster)
+    framed = frames([each for each in messages if each not in users], roster, proved=proved)
     own = [f"Your user says:\n{harmless(message.text)}" for message in users]
     return "\n\n".join([*own, framed] if framed else own)
 

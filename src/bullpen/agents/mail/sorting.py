@@ -10,6 +10,7 @@ from bullpen.protocol import json_text
 from bullpen.protocol.payloads import (
     Control,
     IdleNotification,
+    ModeSetRequest,
     PermissionResponse,
     PlanApprovalResponse,
     payload_of,
@@ -25,7 +26,7 @@ _POLITE = re.compile(
 _POLITE_CHARACTERS_MAX = 60
 
 
-Order = Control | PermissionResponse | PlanApprovalResponse
+Order = Control | ModeSetRequest | PermissionResponse | PlanApprovalResponse
 """Messages that the runner handles itself. Answers are among them, so that no model fakes one."""
 
 
@@ -52,7 +53,8 @@ def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> SortedM
     for entry in entries:
         payload = payload_of(entry.message.text)
         if isinstance(payload, PermissionResponse | PlanApprovalResponse) or (
-            isinstance(payload, Control) and may_order(team, agent, entry.message.sender)
+            isinstance(payload, Control | ModeSetRequest)
+            and may_order(team, agent, entry.message.sender)
         ):
             orders.append((entry, payload))
             continue

@@ -28,13 +28,17 @@ from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.clock import ms_of
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.presence import AgentState
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Entry
 from bullpen.team.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
+from bullpen.team.requests.rules import is_consent
+from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
@@ -100,6 +104,8 @@ class RunnerDesk:
         self.notes: list[str] = []
         self.timers: list[tuple[float, str]] = []
         self.wrote_to: dict[str, str] = {}
+        # The task that it completed last in this turn.
+        self.completed: str | None = None
         self.leaving: str | None = None
         # Tasks that it gave back and must not take again.
         self.given_back: set[str] = set()
@@ -175,7 +181,10 @@ class RunnerDesk:
             raise
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
-        return await complete(self, self.hooks, self._work, task_id, report=report)
+        done = await complete(self, self.hooks, self._work, task_id, report=report)
+        if not is_queued(done.task):
+            self.completed = done.task.id
+        return done
 
     async def give_back(
         self, task_id: str, reason: str, text: str | None = None, summary: str | None = None
@@ -231,7 +240,13 @@ class RunnerDesk:
         for message in messages:
             # Another program's lead asks only by message; the reader must be able to answer it.
             await self.team.approvals.hear(message, to=self.agent)
-        text = mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
+        text = mail_text(
+            messages,
+            config.roster,
+            reader=self.agent,
+            leads=self.is_lead,
+            proved=await self._last_words(messages, config),
+        )
         await self.team.mailbox.mark(self.agent, ids, "injected")
         self._given.update(ids)
         now = self._now()
@@ -239,7 +254,23 @@ class RunnerDesk:
         self.record("mail", ids=list(ids), text=text, waited_ms=waited)
         return Mail(text, ids)
 
+    async def _last_words(self, messages: Sequence[Message], config: TeamConfig) -> list[Message]:
+        """The consents to a shutdown by members that left with them: the request proves them."""
+        gone = [each for each in messages if config.member(each.sender) is None]
+        if not gone:
+            return []
+        requests = await self.team.approvals.all()
+        return [each for each in gone if is_consent(each, requests)]
+
     async def take_mail(self) -> Mail | None:
+        mail = await self._take_mail()
+        news = self.mode_news()
+        if not news:
+            return mail
+        texts = news if mail is None else [*news, mail.text]
+        return Mail("\n\n".join(texts), () if mail is None else mail.ids)
+
+    async def _take_mail(self) -> Mail | None:
         entries = await self.unread()
         if not entries:
             return None
@@ -248,6 +279,11 @@ class RunnerDesk:
         if not (mail.urgent or mail.reports):
             return None
         return await self.inject(mail.mail)
+
+    def mode_news(self) -> list[str]:
+        """What to tell the model about a new mode; returned once."""
+        news, self.planning.news = self.planning.news, []
+        return news
 
     async def wait_mail(self) -> Mail:
         while True:

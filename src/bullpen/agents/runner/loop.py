@@ -236,9 +236,11 @@ class Runner:
         except Unavailable:
             desk.not_given(entry.id for entry in entries)
             raise
+        if said := desk.planning.changed(turn.agent):
+            desk.planning.news.append(said)
         todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
         parts = [briefing_text(snapshot, self._name), *([todos] if todos else [])]
-        parts += [*desk.hooks.context(), *self._reasons]
+        parts += [*desk.hooks.context(), *desk.mode_news(), *self._reasons]
         if mail is not None:
             parts.append(mail.text)
         self._reasons, self._reports_since = [], None
@@ -290,6 +292,7 @@ class Runner:
         turn, given = await self._started(entries)
         number = turn.agent.usage.turns
         desk.wrote_to.clear()
+        desk.completed = None
         desk.enter("working")
         desk.record("turn", number=number, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
@@ -304,6 +307,7 @@ class Runner:
             failure=None if failure is None else desk.redacted(failure),
             interrupted=interrupted,
             peers=self._resting.peers_with(written_to_peers(desk.wrote_to)),
+            completed=desk.completed,
         )
         self._pending = end
         desk.record("end", **end.row())

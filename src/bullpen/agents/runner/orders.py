@@ -1,4 +1,4 @@
-"""Obey the orders that an agent gets by mail: stop, pause, resume, cancel. No model reads them."""
+"""Obey the orders that an agent gets by mail: stop, pause, a new mode. No model reads them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import anyio
 
 from bullpen.agents.mail.sorting import SortedMail, triage
 from bullpen.agents.runner.desk import RunnerDesk
-from bullpen.protocol.payloads import Control
+from bullpen.protocol.payloads import Control, ModeSetRequest
 
 
 class Orders:
@@ -33,7 +33,9 @@ class Orders:
         async with self._obeying:
             mail = await self.sorted_mail()
             for entry, payload in mail.orders:
-                if not isinstance(payload, Control):
+                if isinstance(payload, ModeSetRequest):
+                    await self._desk.planning.told_mode(entry, payload)
+                elif not isinstance(payload, Control):
                     await self._desk.planning.heard(entry, payload)
             # Nothing waits here: an order may cancel the turn in which it is obeyed.
             for entry, payload in mail.orders:

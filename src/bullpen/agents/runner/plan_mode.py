@@ -1,4 +1,4 @@
-"""Plan mode of one agent: it reads, submits a plan, and works once the plan is approved."""
+"""The mode of one agent. In plan mode it reads, submits a plan, and works once it is approved."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from anyio import to_thread
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.runner.plan_command import PlanVerdict, ask_rule
 from bullpen.agents.system.environment import for_commands
-from bullpen.errors import Conflict, NotFound, Refused, Unavailable
+from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import PermissionResponse, PlanApprovalResponse
+from bullpen.protocol.payloads import ModeSetRequest, PermissionResponse, PlanApprovalResponse
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.request import Answerer, Request
 from bullpen.store.contract import Entry
@@ -37,12 +37,44 @@ class PlanMode:
         self._nonce = nonce
         self.mode: Mode = "default"
         self.waits_for: str | None = None
+        # What to tell the model with its next request.
+        self.news: list[str] = []
 
     def adopt(self, agent: AgentFacts) -> None:
         """Take the mode and the plan from an agent's record, also after a restart."""
         self.mode = agent.mode
         plan = agent.standing.plan
         self.waits_for = None if plan is None else plan.request_id
+
+    def changed(self, agent: AgentFacts) -> str | None:
+        """Take the mode that somebody gave this agent; returns what to tell the model, if any."""
+        before = self.mode
+        if agent.mode == before:
+            return None
+        self.adopt(agent)
+        self._record("mode", mode=self.mode, before=before)
+        return _new_mode(before, self.mode, leads=self._agent == LEAD)
+
+    async def told_mode(self, entry: Entry, order: ModeSetRequest) -> None:
+        """Take the mode from the store, where Bullpen's own doors put it before the message.
+
+        The lead of another program only writes the message, so a guest stores the mode itself.
+        """
+        _, agent = await self._team.agents.get(self._agent)
+        sender = entry.message.sender
+        if agent.spec.is_guest and order.mode != agent.mode:
+            try:
+                agent = await self._team.modes.change(
+                    self._agent, order.mode, by=sender, voice="agent"
+                )
+            except (Invalid, Refused) as error:
+                self._record("trouble", text=f"Ignored a mode from {sender}: {error.message}")
+                return
+        waited = self.waits_for is not None
+        said = self.changed(agent)
+        if said is not None:
+            # An agent that waited for an answer to its plan has to be told to go on.
+            (self._desk.wake if waited else self.news.append)(said)
 
     async def enter(self) -> None:
         """Enter plan mode."""
@@ -182,6 +214,19 @@ def answer_content(answer: PermissionResponse | PlanApprovalResponse) -> dict[st
         "updated_input": answer.updated_input if answer.approved else None,
         "digest": named.get("input_digest"),
     }
+
+
+def _new_mode(before: Mode, mode: Mode, *, leads: bool) -> str:
+    said = [f"Your permission mode is now {mode}."]
+    if mode == "plan":
+        said.append("Change nothing. Submit a plan with ExitPlanMode and wait for its approval.")
+    elif before == "plan":
+        said.append("You no longer plan: start the work.")
+    if leads and mode == "delegate":
+        said.append("You only lead: have teammates read, change and run everything.")
+    elif leads and before == "delegate":
+        said.append("You have your own tools again.")
+    return " ".join(said)
 
 
 def _told(status: PlanStatus) -> str:

@@ -36,6 +36,8 @@ class TurnEnd:
     interrupted: Interruption | None = None
     # What it wrote to other members.
     peers: str | None = None
+    # The task that it completed last.
+    completed: str | None = None
     # Whether it was carried out by a later process than the one that had the turn.
     late: bool = False
 
@@ -48,7 +50,8 @@ class TurnEnd:
         """What the transcript says of it; its mail is in the row of its start."""
         row = {"number": self.number, "text": self.text, "failure": self.failure}
         row["interrupted"] = self.interrupted
-        return row if self.peers is None else {**row, "peers": self.peers}
+        more = {"peers": self.peers, "completed": self.completed}
+        return row | {name: value for name, value in more.items() if value is not None}
 
     @classmethod
     def of(cls, begun: Mapping[str, Any], ended: Mapping[str, Any]) -> Self | None:
@@ -66,6 +69,7 @@ class TurnEnd:
             failure=_words(ended.get("failure")),
             interrupted=cast("Interruption", why) if why in get_args(Interruption) else None,
             peers=_words(ended.get("peers")),
+            completed=_words(ended.get("completed")),
             late=True,
         )
 
@@ -147,7 +151,7 @@ class Resting:
 
 
 async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNotification:
-    """How the turn ended, the last words, and which members it wrote to."""
+    """How the turn ended, the last words, a completed task, and which members it wrote to."""
     more = any(entry.state == "stored" for entry in await desk.unread())
     reason = "failed" if end.failure is not None else None if more else "available"
     return IdleNotification.new(
@@ -157,6 +161,8 @@ async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNot
         summary=end.peers,
         result=_bounded(desk, end.text) or None,
         failure_reason=end.failure,
+        completed_task_id=end.completed,
+        completed_status=None if end.completed is None else "success",
     )
 
 

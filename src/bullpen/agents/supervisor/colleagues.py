@@ -16,6 +16,7 @@ from bullpen.agents.drivers.native.provider.options import (
     STRICT_MODEL,
 )
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
+from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
@@ -78,6 +79,13 @@ class TeamColleagues:
                 "You cannot stop yourself.", reason="not_lead", remedy="Ask the lead to stop you."
             )
         return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))
+
+    async def set_mode(self, name: str, mode: str) -> str:
+        """Change a teammate's mode, never to a wider one than the lead's."""
+        after = await change_mode(
+            self._team, self._files, name, mode, by=self._agent, voice="agent"
+        )
+        return mode_told(name, after)
 
 
 async def teammate(

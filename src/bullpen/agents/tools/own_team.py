@@ -1,6 +1,7 @@
-"""TeamCreate and TeamDelete, for an agent that leads: its team is there before its first turn.
+"""TeamCreate, TeamDelete and SetMode, for an agent that leads. The first two are not shown.
 
-Models that know Claude Code call them by themselves, so they are not shown and cost no tokens.
+Models that know Claude Code call the first two by themselves; the team is there before the first
+turn. The third is rare.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import Desk, Identity
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.team_tools import colleagues_of
 from bullpen.errors import Refused
 from bullpen.protocol.names import LEAD, agent_id, team_folder
 from bullpen.team.agents.rules import refuse_while_alive
@@ -31,6 +33,13 @@ class TeamCreateInput(ToolInput):
 
 class TeamDeleteInput(ToolInput):
     """Input of TeamDelete."""
+
+
+class SetModeInput(ToolInput):
+    """Input of SetMode."""
+
+    name: str = Field(description="Name of the teammate")
+    mode: str = Field(description="Its new mode, such as plan")
 
 
 def second_team(led: str) -> Refused:
@@ -66,7 +75,13 @@ async def _delete(given: TeamDeleteInput, desk: Identity) -> str:
     return json.dumps({"success": True, "message": said, "team_name": name}, ensure_ascii=False)
 
 
+async def _set_mode(given: SetModeInput, desk: Identity) -> str:
+    """Change the permission mode of a running teammate, never to a wider one than yours."""
+    return await colleagues_of(desk).set_mode(given.name, given.mode)
+
+
 TEAM_CREATE: Tool[Desk] = documented("TeamCreate", TeamCreateInput, "team", _create)
 TEAM_DELETE: Tool[Identity] = documented("TeamDelete", TeamDeleteInput, "team", _delete)
+SET_MODE: Tool[Identity] = documented("SetMode", SetModeInput, "team", _set_mode, deferred=True)
 
-OWN_TEAM_TOOLS: tuple[Tool[Desk], ...] = (TEAM_CREATE, TEAM_DELETE)
+OWN_TEAM_TOOLS: tuple[Tool[Desk], ...] = (TEAM_CREATE, TEAM_DELETE, SET_MODE)

@@ -354,7 +354,8 @@ class ScheduleWakeupInput(ToolInput):
     reason: str = Field(description="What to do then. That turn starts with this text")
 
 
-def _colleagues(desk: Identity) -> Colleagues:
+def colleagues_of(desk: Identity) -> Colleagues:
+    """What starts, stops and changes teammates for an agent. Raises Refused if it may not."""
     if desk.colleagues is None:
         raise Refused(
             f"{desk.agent!r} may not start or stop teammates.",
@@ -366,14 +367,14 @@ def _colleagues(desk: Identity) -> Colleagues:
 
 async def _spawn(given: SpawnTeammateInput, desk: Identity) -> str:
     """Start a teammate with a name and a prompt. It works on its own and writes to you."""
-    return await _colleagues(desk).spawn(_wanted(given, given.name, given.agent_type))
+    return await colleagues_of(desk).spawn(_wanted(given, given.name, given.agent_type))
 
 
 async def _task(given: TaskInput, desk: Identity) -> str:
     """Start a teammate, if you give a name: it works on its own and writes to you. Without a name,
     run a subagent: it uses your tools, and the result is its answer.
     """
-    colleagues = _colleagues(desk)
+    colleagues = colleagues_of(desk)
     if not given.name:
         raise Refused(
             "Only native agents have subagents. Nothing was started.",
@@ -392,7 +393,7 @@ async def _task(given: TaskInput, desk: Identity) -> str:
 
 async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:
     """The spec of the subagent that a call without a name asks for. Raises Refused."""
-    return await _colleagues(desk).subagent(_wanted(given, "", given.subagent_type))
+    return await colleagues_of(desk).subagent(_wanted(given, "", given.subagent_type))
 
 
 def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:
@@ -413,7 +414,7 @@ def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:
 
 async def _stop(given: StopTeammateInput, desk: Identity) -> str:
     """Stop a teammate at once. To let it finish its work first, send it a shutdown_request."""
-    return await _colleagues(desk).stop(given.name, reason=given.reason)
+    return await colleagues_of(desk).stop(given.name, reason=given.reason)
 
 
 async def _status(given: TeamStatusInput, desk: Identity) -> str:

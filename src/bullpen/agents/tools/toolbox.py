@@ -29,7 +29,7 @@ from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
-from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
+from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS, TEAM_CREATE, TEAM_DELETE
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
@@ -58,9 +58,9 @@ TOOLS: tuple[Tool[Desk], ...] = (
 )
 """All tools, in the order in which models see them."""
 
-_OF_THE_LEAD = {"Finish", "TeamCreate", "TeamDelete"}
-_NEEDS_COLLEAGUES = {"SpawnTeammate", "StopTeammate", "Task"}
-_NOT_WHILE_PLANNING = {"EnterPlanMode", "SpawnTeammate", "Task"}
+_OF_THE_LEAD = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
+_NEEDS_COLLEAGUES = {"SetMode", "SpawnTeammate", "StopTeammate", "Task"}
+_NOT_WHILE_PLANNING = {"EnterPlanMode", "SetMode", "SpawnTeammate", "Task"}
 _RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
@@ -190,7 +190,7 @@ def without_spares(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
     A model may call the others, if it knows them. Their schemas would cost each request of a lead
     about 700 tokens.
     """
-    spare = {*OWN_TEAM_TOOLS, *([SPAWN_TEAMMATE] if TASK in tools else [])}
+    spare = {TEAM_CREATE, TEAM_DELETE, *([SPAWN_TEAMMATE] if TASK in tools else [])}
     return [tool for tool in tools if tool not in spare]
 
 

@@ -9,7 +9,9 @@ from bullpen.app.app import App
 from bullpen.doors.actions.answer import Answered, answer_request, new_input
 from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.errors import Invalid
+from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import EVERYBODY
+from bullpen.protocol.policy import Mode
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 
@@ -67,6 +69,15 @@ class PersonActions:
         """Stop an agent; nothing of it runs any more when this returns."""
         by = await self._identity.acts(self._team)
         return await self._app.supervisor(self._team.name).stop(name, by=by, reason=reason)
+
+    async def mode(self, name: str) -> Mode:
+        """Return the permission mode of an agent. Raises NotFound."""
+        return (await self._team.agents.get(name))[1].mode
+
+    async def set_mode(self, name: str, mode: str) -> AgentFacts:
+        """Change the permission mode of an agent; it counts from its next tool call on."""
+        by, voice = await self._identity.speaks(self._team)
+        return await self._app.set_mode(self._team.name, name, mode, by=by, voice=voice)
 
     async def _asked(self, request_id: str, digest: str | None) -> Request:
         request = await self._team.approvals.get(request_id)

@@ -49,7 +49,7 @@ AGENTS_MAY_TYPE = frozenset(
         *("task graph", "task budget"),
         *("workspace list", "workspace show", "workspace saved"),
         *("merge list", "merge log", "merge set"),
-        *("policy show", "policy check"),
+        *("policy show", "policy check", "policy mode"),
         # The process of an agent itself.
         "agent run",
     }
@@ -168,13 +168,14 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "merge set": CommandEntry(
         "tasks.merge:set_", "Show or set the target branch and the merge gate"
     ),
-    "policy": GroupEntry("Show what an agent may do, and why"),
+    "policy": GroupEntry("Show and change what an agent may do"),
     "policy show": CommandEntry(
         "permissions.policy:show", "Show an agent's policy and where it comes from"
     ),
     "policy check": CommandEntry(
         "permissions.policy:check", "Show what would happen to a tool call, and why"
     ),
+    "policy mode": CommandEntry("permissions.policy:mode", "Change the mode of an agent"),
     "mcp": GroupEntry(
         "Connect programs that speak MCP to a team",
         about="Without a command, serves one program over standard input and output as the "

@@ -7,6 +7,7 @@ from pathlib import Path
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.supervisor.colleagues import ended, spawned
+from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, isolated
 from bullpen.app.app import App
 from bullpen.errors import Refused
@@ -78,3 +79,8 @@ class LeadColleagues:
                 "You cannot stop yourself.", reason="not_lead", remedy="End your program instead."
             )
         return ended(name, await self._supervisor.stop(name, by=self._agent, reason=reason))
+
+    async def set_mode(self, name: str, mode: str) -> str:
+        """Change a teammate's mode, never to a wider one than the default."""
+        after = await self._app.set_mode(self._team, name, mode, by=self._agent, voice="agent")
+        return mode_told(name, after)

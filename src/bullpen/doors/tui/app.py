@@ -22,7 +22,7 @@ class TeamApp(TextualApp[None]):
     CSS_PATH = Path(__file__).with_name("bullpen.tcss")
     TITLE = "Bullpen"
     BINDINGS = [  # noqa: RUF012
-        Binding("ctrl+t", "next_theme", "Theme", show=False),
+        Binding("T", "next_theme", "Theme", show=False),
         Binding("ctrl+c", "quit", "Quit", show=False),
     ]
 

@@ -13,6 +13,8 @@ Pages
   4        Waiting: requests that need an answer
   5        Log: what happened
   arrows   move; also j, k, pgup, pgdn, home, end
+  shift    with up or down: go to the previous or next member
+  ctrl+t   go to the tasks
   tab      go to the next part of the page
   enter    open a member, a task, a message or a log line
   esc      go back, or clear the filter
@@ -26,6 +28,7 @@ Actions
   m        write to the selected member; M writes to everybody
   t        assign the selected task, or a task to the member
   s        stop the selected agent (asks first)
+  shift+tab  change the mode of the selected agent
   o        show an agent's own terminal; ctrl+b d returns here
 
 Answer requests, on page 4
@@ -36,7 +39,7 @@ Answer requests, on page 4
   r        show a plan as plain text, or as Markdown again
 
 Other
-  ctrl+t   next theme; ctrl+p lists all themes
+  T        next theme; ctrl+p lists all themes
   w        switch to another team
   ?        this page
   q        quit; the team keeps running"""

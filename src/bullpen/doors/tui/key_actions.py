@@ -11,6 +11,7 @@ from textual.app import App as TextualApp
 from textual.app import SuspendNotSupported
 from textual.binding import Binding
 
+from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.app.app import App
 from bullpen.doors.actions.answer import shown_input
 from bullpen.doors.actions.attach import attach_command
@@ -20,6 +21,7 @@ from bullpen.doors.tui.panes.pane import TeamLook
 from bullpen.doors.tui.terminal_text import TerminalText
 from bullpen.errors import BullpenError, Refused
 from bullpen.protocol.names import EVERYBODY
+from bullpen.protocol.policy import MODES
 from bullpen.view.scene import AskCard
 from bullpen.view.task_state import FINISHED
 from bullpen.view.text import json_text
@@ -31,7 +33,10 @@ MEMBER_BINDINGS = (
     Binding("t", "assign", "Assign"),
     Binding("s", "stop", "Stop"),
     Binding("o", "attach", "Attach"),
+    # The key of Claude Code.
+    Binding("shift+tab", "mode", "Mode", show=False),
 )
+_NOW = "now"
 _READ_TRANSCRIPT = "Read its transcript: press Enter"
 
 
@@ -158,6 +163,17 @@ class KeyActions:
             self.tell(f"Stopping {name}.")
             stopped = await self._acts.stop(name)
             self.tell(f"Stopped {name}." if stopped.was_alive else f"{name} had already ended.")
+
+    @_in_background
+    async def mode(self, name: str) -> None:
+        """Give an agent another permission mode; for the lead, delegate is one of them."""
+        current = await self._acts.mode(name)
+        rows = [
+            (str(each), f"{each}  {_NOW if each == current else ''}".rstrip()) for each in MODES
+        ]
+        mode = await self._pick(f"Mode of {self._shown_name(name)}?", rows)
+        if mode is not None:
+            self.tell(mode_told(name, await self._acts.set_mode(name, mode)))
 
     @_in_background
     async def attach(self, name: str) -> None:

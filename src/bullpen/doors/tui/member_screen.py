@@ -143,6 +143,9 @@ class MemberScreen(Screen[None]):
     def action_stop(self) -> None:
         self._key_actions.stop(self._member)
 
+    def action_mode(self) -> None:
+        self._key_actions.mode(self._member)
+
     def action_attach(self) -> None:
         self._key_actions.attach(self._member)
 

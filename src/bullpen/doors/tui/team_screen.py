@@ -47,6 +47,7 @@ _PAGES_OF_ACTION = {
     "as_written": ("waiting",),
     "attach": ("members", "tasks"),
     "stop": ("members", "tasks"),
+    "mode": ("members", "tasks"),
     "assign": ("members", "tasks"),
 }
 
@@ -56,6 +57,10 @@ class TeamScreen(Screen[None]):
 
     BINDINGS = [  # noqa: RUF012
         *(Binding(str(n), f"page('{page}')", page, show=False) for n, page in enumerate(PAGES, 1)),
+        # The keys of Claude Code.
+        Binding("ctrl+t", "page('tasks')", "tasks", show=False),
+        Binding("shift+up", "member(-1)", "Previous member", show=False),
+        Binding("shift+down", "member(1)", "Next member", show=False),
         Binding("a", "answer('approve')", "Approve"),
         Binding("A", "answer('always')", "Always"),
         Binding("e", "answer('edit')", "Edit"),
@@ -198,6 +203,10 @@ class TeamScreen(Screen[None]):
         pane.main.focus()
         self.refresh_bindings()
 
+    def action_member(self, step: int) -> None:
+        self.action_page("members")
+        self.query_one(MembersPane).move(step)
+
     def on_tab_wanted(self, event: Tab.Wanted) -> None:
         self.action_page(event.page)
 
@@ -267,6 +276,10 @@ class TeamScreen(Screen[None]):
     def action_stop(self) -> None:
         if (name := self._member()) is not None:
             self._actions.stop(name)
+
+    def action_mode(self) -> None:
+        if (name := self._member()) is not None:
+            self._actions.mode(name)
 
     def action_attach(self) -> None:
         if (name := self._member()) is not None:

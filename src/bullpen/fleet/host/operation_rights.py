@@ -140,6 +140,7 @@ DOOR: Mapping[str, Right] = {
     "agents.limit": anyone,
     "agents.grant": nobody,
     "agents.rebudget": anyone,
+    "modes.change": anyone,
     "agents.take_lead": anyone,
     "agents.drop_lead": anyone,
     "agents.finish": anyone,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bullpen.protocol.agent import AgentFacts
-from bullpen.protocol.policy import Approver, Mode, PlanApprover, Policy
+from bullpen.protocol.policy import DEFAULT_MODE, Approver, Mode, PlanApprover, Policy
 
 Effect = Literal["allow", "ask", "deny"]
 Kind = Literal["read", "write", "run", "team"]
@@ -60,6 +60,16 @@ def plan_approver_of(policy: Policy, *, leads: bool) -> PlanApprover:
     if leads and policy.plan_approver == "lead":
         return "rule" if policy.approver == "policy" else "human"
     return policy.plan_approver
+
+
+def mode_to_give(agent: AgentFacts, *, leads: bool) -> Mode:
+    """Return the widest mode that an agent can give others.
+
+    Delegating takes tools only from the lead itself, so it gives what it could give before.
+    """
+    if leads and agent.mode == "delegate":
+        return agent.spec.policy.teammates or agent.standing.teammates or DEFAULT_MODE
+    return agent.mode
 
 
 def mode_after_plan(agent: AgentFacts) -> Mode:

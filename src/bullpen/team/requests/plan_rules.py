@@ -56,7 +56,7 @@ def submitted(view: View, request: Request, *, now_ms: int) -> list[Change]:
 
 def entered(agent: AgentFacts) -> AgentFacts:
     """Return the agent in plan mode. Plans it submitted before no longer count."""
-    return _standing(agent, agent.standing.evolve(mode="plan", plan=None))
+    return _standing(agent, agent.standing.evolve(mode="plan", plan=None, mode_by=None))
 
 
 def settled(agent: AgentFacts, request: Request | None) -> tuple[PlanStatus, AgentFacts]:
@@ -75,7 +75,7 @@ def settled(agent: AgentFacts, request: Request | None) -> tuple[PlanStatus, Age
         after = _standing(agent, cleared)
         return PlanStatus("rejected", after.mode, request, words), after
     mode = mode_given(agent, (request.answer or {}).get("permissionMode"))
-    after = _standing(agent, cleared.evolve(mode=mode))
+    after = _standing(agent, cleared.evolve(mode=mode, mode_by=None))
     words = (request.answer or {}).get("feedback")
     return PlanStatus("approved", mode, request, words), after
 

@@ -11,6 +11,7 @@ from typing import Any
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol import names
 from bullpen.protocol.clock import iso
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import (
     Payload,
@@ -21,6 +22,7 @@ from bullpen.protocol.payloads import (
     ShutdownApproved,
     ShutdownRejected,
     ShutdownRequest,
+    payload_of,
 )
 from bullpen.protocol.policy import DEFAULT_MODE, MODES
 from bullpen.protocol.request import Request, Voice
@@ -450,4 +452,18 @@ def _permission_verdict(request: Request, approved: bool, answer: dict[str, Any]
         approved_request={key: value for key, value in call.items() if value is not None},
         response={"updated_input": updated} if approved else None,
         error=None if approved else answer.get("feedback", "Permission denied"),
+    )
+
+
+def is_consent(message: Message, requests: Mapping[str, Request]) -> bool:
+    """Return whether a message is the consent to a shutdown that a request records as given."""
+    payload = payload_of(message.text)
+    if not isinstance(payload, ShutdownApproved):
+        return False
+    request = requests.get(payload.request_id)
+    return (
+        request is not None
+        and request.kind == "shutdown"
+        and request.state == "approved"
+        and request.to == request.answered_by == message.sender == payload.sender
     )

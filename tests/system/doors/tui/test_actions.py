@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from rich.text import Text
+from textual.coordinate import Coordinate
 from textual.pilot import Pilot
 from textual.widgets import DataTable, TextArea
 from textual.widgets._toast import Toast
@@ -20,6 +21,7 @@ from bullpen.agents.system.processes import host_name, start_of
 from bullpen.app.app import open_app
 from bullpen.app.stores import open_teams
 from bullpen.doors.tui.panes import requests
+from bullpen.doors.tui.panes.members import MembersPane
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.request import Request
@@ -398,12 +400,63 @@ async def test_only_cells_that_changed_are_written(
         assert changed == {("bob", "doing")}
 
 
+async def test_the_keys_of_claude_code_select_members_and_show_the_tasks(
+    team: Team, tmp_path: Path
+) -> None:
+    await team.tasks.add("Parse the config", by="team-lead")
+
+    def chosen(pilot: Pilot[None]) -> str:
+        table = pilot.app.screen.query_one("#members", MembersPane).main
+        assert isinstance(table, DataTable)
+        return str(table.coordinate_to_cell_key(Coordinate(table.cursor_row, 0)).row_key.value)
+
+    def is_chosen(pilot: Pilot[None], name: str) -> bool:
+        return chosen(pilot) == name
+
+    async with opened(tmp_path) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        assert chosen(pilot) == "team-lead"
+        await pilot.press("ctrl+t")
+        await until(pilot, "Parse the config")
+        # Also from another page, and no further than the last and the first member.
+        for keys, name in (
+            (["shift+down"], "alice"),
+            (["shift+down", "shift+down"], "bob"),
+            (["shift+up"], "alice"),
+            (["shift+up", "shift+up"], "team-lead"),
+        ):
+            await pilot.press(*keys)
+            await until(pilot, partial(is_chosen, pilot, name))
+
+
+async def test_the_mode_of_an_agent_is_picked(team: Team, tmp_path: Path) -> None:
+    async def mode() -> str:
+        return (await team.agents.get("alice"))[1].mode
+
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await pilot.press("shift+down", "shift+tab")
+        await until(pilot, "Mode of alice?")
+        await until(pilot, "default  now")
+        await pilot.press("escape")
+        await pilot.press("shift+tab")
+        await until(pilot, "Mode of alice?")
+        await pilot.press(*"accept", "enter")
+        await until(pilot, lambda: is_told(pilot, "alice is in mode acceptEdits from its next"))
+        assert await mode() == "acceptEdits"
+        # Nobody runs the lead, so there is no mode to change.
+        await pilot.press("shift+up", "shift+tab")
+        await until(pilot, lambda: is_told(pilot, "Bullpen does not run it"))
+
+
 async def test_themes_go_round(tmp_path: Path) -> None:
     await small_team(tmp_path)
     async with opened(tmp_path) as pilot:
         await ready(pilot)
         before = pilot.app.theme
-        await pilot.press("ctrl+t")
+        await pilot.press("T")
         await until(pilot, lambda: pilot.app.theme != before)
         await pilot.press("q")
         await pilot.pause()

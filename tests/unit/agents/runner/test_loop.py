@@ -576,3 +576,32 @@ async def test_a_turn_starts_with_the_agents_own_todo_list_while_something_is_op
     await crew.team.mailbox.send("alice", "Go on", sender=LEAD)
     await eventually(lambda: len(alice.turns) == 3)
     assert ["- Test it" in text for text in alice.turns] == [False, True, False]
+
+
+async def test_the_lead_is_told_which_task_was_completed_in_the_turn(crew: Crew) -> None:
+    """The notice of a turn that completed nothing names none."""
+    task = await crew.team.tasks.add("Parse", by=LEAD)
+
+    async def completes(given: TurnInput, desk: Desk) -> str:
+        if "Parse it" in given.text:
+            await desk.complete(task.id, report="parsed")
+        return "Done."
+
+    ann = await crew.hire("ann", completes)
+    for text in ("Parse it", "Thank the parser"):
+        number = len(ann.told("end"))
+        await crew.team.mailbox.send("ann", text, sender=LEAD)
+        await eventually(lambda number=number: len(ann.told("end")) > number)  # type: ignore[misc]
+
+    async def idle() -> list[IdleNotification]:
+        box = await crew.team.mailbox.read(LEAD)
+        found = [payload_of(entry.message.text) for entry in box.entries]
+        return [each for each in found if isinstance(each, IdleNotification)]
+
+    async def both() -> bool:
+        return len(await idle()) == 2
+
+    await eventually(both)
+    first, second = await idle()
+    assert (first.completed_task_id, first.completed_status) == (task.id, "success")
+    assert (second.completed_task_id, second.completed_status) == (None, None)

@@ -30,8 +30,10 @@ def last(folder: Path, *written: dict[str, Any], turn_ended: int = 2, born: int 
 
 
 def test_an_end_that_the_team_does_not_know_is_pending(tmp_path: Path) -> None:
-    found = last(tmp_path, TURN, {**END, "peers": "[to bob] Hello"})
-    assert found.pending == TurnEnd(3, "Done.", ids=("m1",), peers="[to bob] Hello", late=True)
+    found = last(tmp_path, TURN, {**END, "peers": "[to bob] Hello", "completed": "7"})
+    assert found.pending == TurnEnd(
+        3, "Done.", ids=("m1",), peers="[to bob] Hello", completed="7", late=True
+    )
     assert not found.cut_off
 
 

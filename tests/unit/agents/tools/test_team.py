@@ -181,6 +181,10 @@ class Office:
         self.asked.append((name, reason))
         return f"{name} is stopped."
 
+    async def set_mode(self, name: str, mode: str) -> str:
+        self.asked.append((name, mode))
+        return f"{name} is in mode {mode}."
+
 
 async def test_teammates_are_started_and_stopped_through_the_door(make_bench: MakeBench) -> None:
     app = Office()
@@ -190,9 +194,11 @@ async def test_teammates_are_started_and_stopped_through_the_door(make_bench: Ma
     )
     assert text == "zoe is running."
     assert await lead.ok("StopTeammate", name="zoe", reason="over") == "zoe is stopped."
+    assert await lead.ok("SetMode", name="zoe", mode="plan") == "zoe is in mode plan."
     assert app.asked == [
         Wanted("zoe", "Go", role="tester", model="m", mode="plan"),
         ("zoe", "over"),
+        ("zoe", "plan"),
     ]
 
 

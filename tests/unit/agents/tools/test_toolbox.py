@@ -23,6 +23,7 @@ TALKING = {
 }
 WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "Bash", "EnterPlanMode"}
 SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}
+LEADING = {"Finish", "SetMode", "TeamCreate", "TeamDelete", "ToolSearch"}
 
 
 class Office:
@@ -78,7 +79,7 @@ async def test_the_schema_of_the_tool_that_starts_agents_is_paid_once(
 async def test_a_lead_that_delegates_cannot_work_itself(make_bench: MakeBench) -> None:
     """R-12.1"""
     lead = make_bench(LEAD, colleagues=Office(), mode="delegate")
-    assert names(lead) == TALKING | SPAWNING | {"Finish", "TeamCreate", "TeamDelete"}
+    assert names(lead) == TALKING | SPAWNING | LEADING
     text = await lead.refused("Bash", command="touch x")
     assert "do not have the tool 'Bash'" in text
     assert not (lead.cwd / "x").exists()

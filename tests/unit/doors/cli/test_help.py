@@ -40,7 +40,7 @@ def test_all_commands_are_there() -> None:
         "member remove", "task add", "task list", "task show", "task claim", "task done",
         "task release", "task assign", "task depend", "task undepend", "task delete", "task edit",
         "task check", "task graph", "send", "inbox", "events", "doctor", "requests", "approve",
-        "deny", "policy show", "policy check",
+        "deny", "policy show", "policy check", "policy mode",
     }  # fmt: skip
 
 

@@ -187,3 +187,18 @@ def test_options_that_say_nothing_state_nothing() -> None:
     assert PolicyOptions().stated() == {}
     assert PolicyOptions(sandbox=False).stated() == {"sandbox": None}
     assert PolicyOptions(sandbox=True, network=True).stated() == {"sandbox": {"network": True}}
+
+
+def test_a_mode_is_changed_and_the_table_says_by_whom(ok: Ok, home: Path, as_json: Run) -> None:
+    hire(home, "alice")
+    assert ok("policy", "mode", "alice", "plan").strip() == (
+        "alice is in mode plan from its next tool call on. In this mode it reads only, until a plan"
+        " is approved."
+    )
+    assert "default; since then: a person changed it" in ok("policy", "show", "alice")
+    assert as_json("policy", "mode", "alice", "acceptEdits") == {
+        "agent": "alice",
+        "team": "calc",
+        "mode": "acceptEdits",
+    }
+    assert as_json("policy", "show", "alice")["mode"] == "acceptEdits"

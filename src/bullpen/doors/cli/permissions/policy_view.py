@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bullpen.agents.permissions.rule_language.rule import tool_of
+from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.agents.system.vendors.acp_presets import GENERIC
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.app.effective_rights import FOREIGN_TOOLS, Effective, EffectiveVerdict
@@ -20,7 +21,7 @@ _MODES = {
     "acceptEdits": "changes project files freely, asks before it runs commands",
     "bypassPermissions": "never asks",
     "plan": "reads only, until a plan is approved",
-    "delegate": "a lead only coordinates; a teammate works as in acceptEdits",
+    "delegate": "only coordinates if it is the lead; a teammate works as in acceptEdits",
     "dontAsk": "denies what no rule allows, without asking",
 }
 _WHO = {
@@ -123,6 +124,14 @@ class PolicyViews:
         page.table(("inside", "outside", "to"), [_otherwise(found, *row) for row in _KINDS])
         page.line()
         page.line(f"Try a call: bullpen policy check {found.name} Bash 'COMMAND'")
+
+    def mode(self, found: Effective) -> None:
+        """The mode of one agent, after it was changed."""
+        mode = found.rights.mode
+        if self._page.json:
+            self._page.value({"agent": found.name, "team": found.team, "mode": mode})
+            return
+        self._page.line(f"{mode_told(found.name, found.agent)} In this mode it {_MODES[mode]}.")
 
     def verdict(self, found: Effective, verdict: EffectiveVerdict) -> None:
         """What would come of a call."""

@@ -91,6 +91,10 @@ class MembersPane(Pane):
     def compose(self) -> ComposeResult:
         yield self._table
 
+    def move(self, step: int) -> None:
+        """Select the next member, or the previous one."""
+        self._table.move_cursor(row=max(0, self._table.cursor_row + step))
+
     def on_resize(self) -> None:
         if self._look is not None:
             self.show(self._look)

@@ -44,6 +44,9 @@ class Types:
     async def stop(self, name: str, *, reason: str | None) -> str:
         raise NotImplementedError
 
+    async def set_mode(self, name: str, mode: str) -> str:
+        raise NotImplementedError
+
 
 @pytest.fixture
 def place(workplace: Workplace, tmp_path: Path) -> Workplace:

@@ -99,6 +99,9 @@ class AllTools:
     async def stop(self, name: str, *, reason: str | None) -> str:
         raise NotImplementedError
 
+    async def set_mode(self, name: str, mode: str) -> str:
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize("has_one", [True, False])
 async def test_a_subagent_has_the_skills_of_its_agent(

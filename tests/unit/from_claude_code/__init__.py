@@ -1,0 +1,1 @@
+"""Runs every row that docs/from-claude-code.md calls the same."""
