@@ -55,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
     "ExitPlanMode": "is about the agent itself",
     "ScheduleWakeup": "is about the agent itself",
     "TodoWrite": "is about the agent itself",
+    "AskUserQuestion": "asks a person; the row of approvals.ask_question is its rule",
     "WaitForMail": "reads the member's own mail",
 }
 _OF_A_RUNNER = (

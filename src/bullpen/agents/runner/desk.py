@@ -19,6 +19,7 @@ from bullpen.agents.permissions.decide import hidden
 from bullpen.agents.runner.control import RunnerControl
 from bullpen.agents.runner.gate import Gate
 from bullpen.agents.runner.plan_mode import PlanMode
+from bullpen.agents.runner.questions import ask_person
 from bullpen.agents.runner.spending import Spending
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.transcript import Transcript
@@ -159,6 +160,9 @@ class RunnerDesk:
 
     async def enter_plan_mode(self) -> None:
         await self.planning.enter()
+
+    async def ask_person(self, questions: Sequence[Mapping[str, Any]]) -> str:
+        return await ask_person(self, questions, self._gate.answer_to)
 
     async def submit_plan(self, plan: str) -> str:
         return await self.planning.submit(self.redacted(plan))

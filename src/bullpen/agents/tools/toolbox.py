@@ -21,10 +21,11 @@ from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
 from bullpen.agents.tools.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.question_tools import ASK_USER_QUESTION
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.task_tools import TASK_TOOLS
-from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
+from bullpen.agents.tools.team_tools import FINISH, SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
@@ -41,6 +42,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
     TODO_WRITE,
+    ASK_USER_QUESTION,
 )
 """All tools, in the order in which models see them."""
 
@@ -112,6 +114,9 @@ def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
     about 700 tokens.
     """
     spare = {*OWN_TEAM_TOOLS, *([SPAWN_TEAMMATE] if TASK in tools else [])}
+    if FINISH not in tools:
+        # Teammates ask the lead first.
+        spare.add(ASK_USER_QUESTION)
     return [tool for tool in tools if tool not in spare]
 
 

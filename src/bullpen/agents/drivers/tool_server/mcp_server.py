@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.tools.question_tools import ASK_USER_QUESTION
 from bullpen.agents.tools.team_tools import TASK
 from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.toolbox import call as call_tool
@@ -19,7 +20,7 @@ from bullpen.agents.tools.toolbox import shown, toolbox
 SERVER_NAME = "bullpen"
 """The name of the server. Programs derive their names for its tools from it."""
 
-_OWN = (TASK, TODO_WRITE)
+_OWN = (TASK, TODO_WRITE, ASK_USER_QUESTION)
 
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:
