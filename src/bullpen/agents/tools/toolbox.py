@@ -20,13 +20,13 @@ from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS
-from bullpen.agents.tools.plan_tools import PLAN_TOOLS
-from bullpen.agents.tools.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.planning.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.todo_tools import TODO_WRITE
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import FINISH, SPAWN_TEAMMATE, TASK, TEAM_TOOLS
-from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode

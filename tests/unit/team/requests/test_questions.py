@@ -83,7 +83,12 @@ async def test_only_a_person_answers_and_only_once(team: Team) -> None:
 
 async def test_a_question_is_no_call_that_could_be_permitted(team: Team) -> None:
     request = await asked(team)
-    for how in ({"always": True}, {"updated_input": {}}, {"permission_mode": "default"}):
+    extras: tuple[dict[str, Any], ...] = (
+        {"always": True},
+        {"updated_input": {}},
+        {"permission_mode": "default"},
+    )
+    for how in extras:
         with pytest.raises(Invalid):
             await answered(team, request, "Red", **how)
     await answered(team, request, "Red")

@@ -11,9 +11,9 @@ from mcp.server.lowlevel import Server
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.tools.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.todo_tools import TODO_WRITE
 from bullpen.agents.tools.team_tools import TASK
-from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
 
