@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents.contracts.tool import ToolInput
 from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.tools.files.edit_forms import for_model
@@ -68,3 +69,18 @@ def test_a_model_is_told_every_field_that_it_needs_and_each_has_a_description() 
     # The older form of SendMessage, which is accepted as before.
     older = {"type", "recipient", "content", "request_id", "approve"}
     assert left_out == {"SendMessage": older}
+
+
+def test_a_schema_that_a_type_states_itself_is_sent_as_it_is() -> None:
+    foreign = {
+        "type": "object",
+        "properties": {"size": {"oneOf": [{"type": "integer", "minimum": 1}], "default": 2}},
+        "additionalProperties": False,
+    }
+
+    class Foreign(ToolInput):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return foreign
+
+    assert sent_schema(Foreign) == foreign
