@@ -121,6 +121,9 @@ class RunnerDesk:
         # Messages to the lead that are not stored yet, by their keys.
         self._unsent: dict[str, tuple[str, str]] = {}
         self._remembers = remembers
+        # What it waits for, and its state before.
+        self._waits: list[str] = []
+        self._before_waiting: tuple[AgentState, str | None] = ("starting", None)
 
     def _end(self, why: str) -> None:
         self.control.stop("stopped", why)
@@ -297,12 +300,16 @@ class RunnerDesk:
 
     @contextmanager
     def waiting(self, on: str) -> Iterator[None]:
-        before = self.activity.state, self.activity.detail
+        # A subagent in the background may wait, too, and either may end first.
+        if not self._waits:
+            self._before_waiting = self.activity.state, self.activity.detail
+        self._waits.append(on)
         self.enter("waiting", on)
         try:
             yield
         finally:
-            self.enter(*before)
+            self._waits.remove(on)
+            self.enter(*(("waiting", self._waits[-1]) if self._waits else self._before_waiting))
 
     def enter(self, state: AgentState, detail: str | None = None) -> None:
         """Report another state."""

@@ -70,3 +70,15 @@ async def test_where_no_person_answers_nobody_is_asked_and_the_agent_is_told_at_
     bob = await crew.hire("bob", asks(), policy=asking(approver="lead"), prompt="Go")
     assert "Ask the lead with SendMessage" in await last_words(crew, bob)
     assert await crew.team.approvals.all() == {}
+
+
+async def test_who_waits_for_two_answers_waits_until_both_are_there(crew: Crew) -> None:
+    alice = await crew.hire("alice")
+    await eventually(lambda: alice.desk.activity.state == "idle")
+    first, second = alice.desk.waiting("one"), alice.desk.waiting("two")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert (alice.desk.activity.state, alice.desk.activity.detail) == ("waiting", "two")
+    second.__exit__(None, None, None)
+    assert (alice.desk.activity.state, alice.desk.activity.detail) == ("idle", None)
