@@ -112,6 +112,8 @@ class AgentSpec(Wire):
     policy: OrDefault[Policy] = default(Policy.new())
     # Hook commands by event, in the format of Claude Code's settings.
     hooks: dict[str, Any] | None = None
+    # Commands to run after it changed a file, by a pattern of names; {file} is its path.
+    after_edit: dict[str, list[str]] | None = None
     # Its skills, for tasks that need them.
     skills: list[str] | None = None
     # Its MCP servers by name, in the format of Claude Code; variables are written as ${NAME}.

@@ -123,6 +123,11 @@ def permission_request_id(*, now_ms: int, suffix: str) -> str:
     return f"perm-{now_ms}-{suffix}"
 
 
+def question_request_id(*, now_ms: int, suffix: str) -> str:
+    """Return the id of a question to a person: `question-<ms>-<7 characters>`."""
+    return f"question-{now_ms}-{suffix}"
+
+
 def plan_digest(content: str) -> str:
     """Return the SHA-256 of a plan's text, which an approval must name."""
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()

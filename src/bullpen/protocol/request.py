@@ -1,4 +1,4 @@
-"""A request that needs an answer: shutdown, plan or permission. Bullpen's own record."""
+"""A request that needs an answer: shutdown, plan, permission or question. Bullpen's own record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bullpen.protocol.record import Wire
 
-RequestKind = Literal["shutdown", "plan", "permission"]
+RequestKind = Literal["shutdown", "plan", "permission", "question"]
 RequestState = Literal["pending", "approved", "denied", "expired"]
 
 Voice = Literal["human", "agent", "policy"]
@@ -28,7 +28,7 @@ class Request(Wire):
     created_ms: int
     deadline_ms: int | None = None
     state: RequestState = "pending"
-    # Exactly what is asked: a plan's text and digest, a tool call, the reason for a shutdown.
+    # Exactly what is asked: a plan's text and digest, a tool call, questions, why to shut down.
     subject: dict[str, Any] = Field(default_factory=dict)
     digest: str | None = None
     # Who may answer; without one, the member that was asked and the lead.

@@ -92,6 +92,9 @@ class RecordingDesk:
         self.plans.append(plan)
         return "The plan is submitted."
 
+    async def ask_person(self, questions: Sequence[Mapping[str, Any]]) -> str:
+        raise Refused("Nobody answers questions here.", reason="no_person")
+
     async def begin_task(self, task: Task) -> None:
         """Note what it works on; it has no worktree."""
         self.attempts[task.id] = task.facts.attempt

@@ -15,6 +15,7 @@ from bullpen.protocol.names import LEAD, task_order
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
+from bullpen.team.requests import question_rules
 from bullpen.team.tasks.check_rules import is_queued
 
 THE_RUN_IS_OVER = "the run is over"
@@ -35,6 +36,12 @@ _ENDS = {
     "lost": "was lost",
 }
 
+_VERDICTS = {
+    "permission": ("allowed", "denied"),
+    "plan": ("approved", "rejected"),
+    "question": ("answered", "did not answer"),
+    "shutdown": ("approved", "rejected"),
+}
 _ON_SHUTDOWN = {
     "approved": "agrees to end",
     "denied": "goes on working",
@@ -101,6 +108,9 @@ def asked_for(request: Request) -> str:
         case "plan":
             lines = (line.strip(" #") for line in str(subject.get("plan", "")).split("\n"))
             return f"plan: {next((line for line in lines if line), '')}".rstrip(": ")
+        case "question":
+            asked = question_rules.questions_of(request)
+            return f"question: {' / '.join(str(each.get('question', '')) for each in asked)}"
         case "shutdown":
             return f"to end ({subject['reason']})" if "reason" in subject else "to end"
 
@@ -127,7 +137,7 @@ def _answer(event: Event, request: Request) -> Iterator[str]:
         yield f"nobody answered {about}{why}"
         return
     who = "a rule" if request.voice == "policy" else request.answered_by
-    yes, no = ("approved", "rejected") if request.kind == "plan" else ("allowed", "denied")
+    yes, no = _VERDICTS[request.kind]
     yield f"{who} {yes if request.state == 'approved' else no} {about}{why}"
 
 

@@ -1,4 +1,4 @@
-"""The exact content of a request: a command, a change to a file as a diff, or a plan."""
+"""The exact content of a request: a command, a change to a file as a diff, a plan, questions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from bullpen.protocol import json_text
 from bullpen.protocol.request import Request
+from bullpen.team.requests import question_rules
 from bullpen.team.tasks import guarded_rules
 from bullpen.view.news import asked_for
 from bullpen.view.text import Cell
@@ -25,6 +26,8 @@ def action(request: Request, *, cwd: str | None, changed: Any = None) -> list[Ce
     subject = request.subject
     if request.kind == "plan":
         return [Cell(line) for line in str(subject.get("plan", "")).split("\n")]
+    if request.kind == "question":
+        return [Cell(line) for line in question_rules.question_lines(request)]
     if request.kind == "shutdown":
         return [Cell(f"Asks {request.to} to end: {subject.get('reason') or 'no reason given'}")]
     given = subject.get("input") if changed is None else changed

@@ -202,6 +202,11 @@ ACTS: Mapping[str, Act] = {
     "approvals.ask_permission": Act(
         lambda s, at, who: at.team.approvals.ask_permission("Bash", {}, by=who.name, to=RECEIVER)
     ),
+    "approvals.ask_question": Act(
+        lambda s, at, who: at.team.approvals.ask_question(
+            [{"question": "Why?"}], by=who.name, to=RECEIVER
+        )
+    ),
     "approvals.answer": Act(
         lambda s, at, who: at.team.approvals.answer(
             s.asked, approve=True, by=who.name, voice=who.voice

@@ -83,6 +83,7 @@ OPERATIONS: Mapping[str, Right] = {
     "approvals.ask_shutdown": "member",
     "approvals.ask_plan": "member",
     "approvals.ask_permission": "member",
+    "approvals.ask_question": "member",
     "approvals.answer": "lead",
     "approvals.answer: what a person was asked": "person",
     "approvals.hear": "member",

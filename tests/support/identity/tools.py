@@ -57,6 +57,7 @@ ELSEWHERE: Mapping[str, str] = {
     "ScheduleWakeup": "is about the agent itself",
     "ToolSearch": "is about the agent itself",
     "TodoWrite": "is about the agent itself",
+    "AskUserQuestion": "asks a person; the row of approvals.ask_question is its rule",
     "WaitForMail": "reads the member's own mail",
 }
 _OF_A_RUNNER = (

@@ -51,6 +51,7 @@ class SettingsFile:
     # Fields of a policy with a single value.
     values: dict[str, Any] = field(default_factory=dict)
     hooks: dict[str, Any] = field(default_factory=dict)
+    after_edit: dict[str, list[str]] = field(default_factory=dict)
     forbids_bypass: bool = False
     unused: list[str] = field(default_factory=list)
     # The SHA-256 of the bytes that were read.
@@ -64,8 +65,8 @@ class SettingsFile:
     @property
     def matters(self) -> bool:
         """Whether it changes anything for an agent."""
-        said = (self.directories, self.mode, self.values, self.hooks, *self.rules.values())
-        return self.forbids_bypass or any(said)
+        said = (self.directories, self.mode, self.values, self.hooks, self.after_edit)
+        return self.forbids_bypass or any((*said, *self.rules.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,16 @@ class FileSettings:
         return joined
 
     @property
+    def after_edit(self) -> dict[str, list[str]]:
+        """The commands to run after an edit, of all files, the nearest last."""
+        joined: dict[str, list[str]] = {}
+        for each in reversed(self.files):
+            for pattern, commands in each.after_edit.items():
+                kept = joined.setdefault(pattern, [])
+                kept += [command for command in commands if command not in kept]
+        return joined
+
+    @property
     def unused(self) -> list[str]:
         """What the files say that Bullpen does not use, one sentence each."""
         of_files = [line for each in self.files for line in each.unused]
@@ -110,7 +121,8 @@ class FileSettings:
         self.refuse_mode(mode)
         policy = self._policy(spec.policy, frozenset(stated), child=child)
         hooks = joined_hooks(spec.hooks or {}, self.hooks)
-        return spec.evolve(mode=mode, policy=policy.raw, hooks=hooks or None)
+        after = self.after_edit or None
+        return spec.evolve(mode=mode, policy=policy.raw, hooks=hooks or None, after_edit=after)
 
     def refuse_mode(self, mode: str | None) -> None:
         """Refuse a mode that a file forbids. Raises Refused: mode_disabled."""
@@ -320,6 +332,7 @@ class _Own(_Table):
     plans: _Plans = Field(default_factory=_Plans)
     sandbox: _Sandbox | None = None
     hooks: dict[str, Any] = Field(default_factory=dict)
+    after_edit: dict[str, list[str]] = Field(default_factory=dict)
 
 
 def _own(path: Path, data: bytes, place: _Place) -> SettingsFile:
@@ -344,6 +357,7 @@ def _own(path: Path, data: bytes, place: _Place) -> SettingsFile:
         permissions.mode,
         values=_values(path, told, place),
         hooks=_hooks(path, told.hooks, place, own_hooks),
+        after_edit=told.after_edit,
     )
 
 

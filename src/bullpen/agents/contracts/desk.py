@@ -222,6 +222,13 @@ class Runtime(Protocol):
     async def enter_plan_mode(self) -> None:
         """Only allow reading until a plan is approved."""
 
+    async def ask_person(self, questions: Sequence[Mapping[str, Any]]) -> str:
+        """Ask a person and wait until the deadline for answers; returns what to tell the model.
+
+        Raises:
+            Refused: no_person, if nobody answers questions of this agent.
+        """
+
     def wake_later(self, seconds: float, note: str) -> None:
         """Give this agent another turn in this many seconds, starting with the note."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bullpen.agents.tools.outside_text.harmless import one_line
-from bullpen.agents.tools.todo_tools import TODO_WRITE, read_todos
+from bullpen.agents.tools.planning.todo_tools import TODO_WRITE, read_todos
 
 _SHOWN_MAX = 30
 _CHARS_MAX = 120

@@ -19,6 +19,7 @@ from bullpen.agents.permissions.decide import hidden
 from bullpen.agents.runner.control import RunnerControl
 from bullpen.agents.runner.gate import Gate
 from bullpen.agents.runner.plan_mode import PlanMode
+from bullpen.agents.runner.questions import ask_person
 from bullpen.agents.runner.spending import Spending
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.transcript import Transcript
@@ -128,6 +129,9 @@ class RunnerDesk:
         # Messages to the lead that are not stored yet, by their keys.
         self._unsent: dict[str, tuple[str, str]] = {}
         self._remembers = remembers
+        # What it waits for, and its state before.
+        self._waits: list[str] = []
+        self._before_waiting: tuple[AgentState, str | None] = ("starting", None)
 
     def _end(self, why: str) -> None:
         self.control.stop("stopped", why)
@@ -167,6 +171,9 @@ class RunnerDesk:
 
     async def enter_plan_mode(self) -> None:
         await self.planning.enter()
+
+    async def ask_person(self, questions: Sequence[Mapping[str, Any]]) -> str:
+        return await ask_person(self, questions, self._gate.answer_to)
 
     async def submit_plan(self, plan: str) -> str:
         return await self.planning.submit(self.redacted(plan))
@@ -331,12 +338,16 @@ class RunnerDesk:
 
     @contextmanager
     def waiting(self, on: str) -> Iterator[None]:
-        before = self.activity.state, self.activity.detail
+        # A subagent in the background may wait, too, and either may end first.
+        if not self._waits:
+            self._before_waiting = self.activity.state, self.activity.detail
+        self._waits.append(on)
         self.enter("waiting", on)
         try:
             yield
         finally:
-            self.enter(*before)
+            self._waits.remove(on)
+            self.enter(*(("waiting", self._waits[-1]) if self._waits else self._before_waiting))
 
     def enter(self, state: AgentState, detail: str | None = None) -> None:
         """Report another state."""

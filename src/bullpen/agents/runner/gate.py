@@ -199,9 +199,12 @@ class Gate:
         return request.state == "pending" and not self._team.approvals.overdue(request)
 
     async def _answered(self, call: Call, request: Request, approver: Approver) -> Request:
-        """Wait for the answer until the request's deadline."""
         whom = _WORDS.get(approver, LEAD)
-        with self._desk.waiting(f"permission from {whom} for {call} ({request.id})"):
+        return await self.answer_to(request, f"permission from {whom} for {call} ({request.id})")
+
+    async def answer_to(self, request: Request, on: str) -> Request:
+        """Wait for the answer until the request's deadline. `on` says what for."""
+        with self._desk.waiting(on):
             while request.state == "pending":
                 change = self._change()
                 await self._deadlines.keep()

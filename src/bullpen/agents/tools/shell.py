@@ -40,21 +40,26 @@ class BashInput(ToolInput):
     )
 
 
+async def ran(command: str, desk: Desk, seconds: float) -> tuple[int | None, str]:
+    """Run a command for at most so long; its exit code, None if it was killed, and its output."""
+    path = desk.folder / "output" / f"command-{secrets.token_hex(6)}.txt"
+    with Output(path, desk) as output:
+        code: int | None = None
+        async with started(shell(command), desk, output.add) as running:
+            with anyio.move_on_after(seconds):
+                code = await running.finished()
+            if code is None:
+                await running.end(_GRACE_S)
+        return code, output.text().rstrip("\n")
+
+
 async def _bash(given: BashInput, desk: Desk) -> str:
     """Run a command in your working directory. Each call is a new shell: cd and variables do not
     carry over. There is no terminal and no input.
     """
     if given.run_in_background:
         return await start_job(given.command, desk)
-    path = desk.folder / "output" / f"command-{secrets.token_hex(6)}.txt"
-    with Output(path, desk) as output:
-        code: int | None = None
-        async with started(shell(given.command), desk, output.add) as running:
-            with anyio.move_on_after(given.timeout / 1000):
-                code = await running.finished()
-            if code is None:
-                await running.end(_GRACE_S)
-        text = output.text().rstrip("\n")
+    code, text = await ran(given.command, desk, given.timeout / 1000)
     if code is None:
         raise CommandFailed(
             f"The command timed out after {given.timeout:g} ms and was killed. "

@@ -30,13 +30,14 @@ from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
 from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS, TEAM_CREATE, TEAM_DELETE
-from bullpen.agents.tools.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.planning.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.planning.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.todo_tools import TODO_WRITE
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.side_by_side import Place
 from bullpen.agents.tools.skills.skill_tool import SKILL
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
-from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
@@ -55,6 +56,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *PLAN_TOOLS,
     TOOL_SEARCH,
     TODO_WRITE,
+    ASK_USER_QUESTION,
 )
 """All tools, in the order in which models see them."""
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import Identity, Mail, Mailroom, TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.own_team import TeamCreateInput, TeamDeleteInput
-from bullpen.agents.tools.plan_tools import EXIT_PLAN_MODE
+from bullpen.agents.tools.planning.plan_tools import EXIT_PLAN_MODE
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import (
     SEND_MESSAGE,

@@ -12,6 +12,7 @@ from bullpen.doors.report.tables import ReportTable
 from bullpen.protocol import json_text
 from bullpen.protocol.clock import iso
 from bullpen.protocol.request import Request
+from bullpen.team.requests.question_rules import question_lines
 from bullpen.view.cards import TaskCard
 from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
 from bullpen.view.graph import graph_of
@@ -197,6 +198,8 @@ def _content(request: Request) -> str:
     """All of what was asked: a plan, or the input of a call."""
     if request.kind == "plan":
         return str(request.subject.get("plan", ""))
+    if request.kind == "question":
+        return "\n".join(question_lines(request))
     return json_text.dumps(request.subject.get("input")).decode()
 
 

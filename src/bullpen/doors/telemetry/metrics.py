@@ -6,13 +6,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from bullpen.doors.telemetry import attribute_names as names
 from bullpen.doors.telemetry.span_records import SpanRecord
 from bullpen.doors.telemetry.tool_spans import ToolCall
 from bullpen.protocol.changes import Deliver, Event, MarkMail, PutTask
 from bullpen.protocol.clock import ms_of
+from bullpen.protocol.request import RequestKind
 from bullpen.team.budget.rules import account
 from bullpen.view.scene import scene_of
 from bullpen.view.story import Story
@@ -132,7 +133,7 @@ class Meter:
              {(("state", state),): tasks[state] for state in TASK_STATES}),
             ("merge.queue", "{task}", "Work to be merged.", {(): tasks["queued"]}),
             ("requests.pending", "{request}", "Requests that wait for an answer.",
-             {(("kind", kind),): asks[kind] for kind in ("permission", "plan", "shutdown")}),
+             {(("kind", kind),): asks[kind] for kind in get_args(RequestKind)}),
             ("members", "{member}", "Members by state, as the log says.",
              {(("state", state),): count for state, count in members.items()}),
         )  # fmt: skip

@@ -99,9 +99,19 @@ class KeyActions:
         if always and not ask.always:
             self.tell('No "always" rule fits this request.', "Approve it once: press a", bad=True)
             return
+        if ask.kind == "question":
+            await self._answer(ask)
+            return
         given = await self._acts.approve(ask.id, digest=ask.digest, changed=changed, always=always)
         how = ", always from now on" if always else ", with your input" if changed else ""
         self.tell(f"Allowed {ask.sender}: {ask.about}{how}", given.untold or "")
+
+    async def _answer(self, ask: AskCard) -> None:
+        """Answer a question, in words or by the number of an option."""
+        words = await self._write(f"{ask.sender} asks: {ask.about}. Your answer:", send="Answer")
+        if words is not None:
+            await self._acts.approve(ask.id, digest=ask.digest, words=words.strip() or None)
+            self.tell(f"Answered {ask.sender}: {ask.about}")
 
     @_in_background
     async def edit(self, ask: AskCard) -> None:

@@ -194,6 +194,8 @@ class Dashboard:
             words=form.get("words") or None,
         )
         more = f" {answered.untold}" if answered.untold else ""
+        if answered.request.kind == "question":
+            return f"Answered {answered.request.sender}.{more}"
         return f"Approved what {answered.request.sender} asked for.{more}"
 
     async def _deny(self, form: Mapping[str, str]) -> str:

@@ -119,6 +119,7 @@ DOOR: Mapping[str, Right] = {
     "approvals.ask_shutdown": anyone,
     "approvals.ask_plan": anyone,
     "approvals.ask_permission": anyone,
+    "approvals.ask_question": anyone,
     "approvals.answer": anyone,
     "approvals.hear": anyone,
     "approvals.redeem": anyone,

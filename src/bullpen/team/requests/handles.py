@@ -9,7 +9,7 @@ from bullpen.protocol.request import Request
 
 HANDLE_LEAST = 4
 
-_TELLING = re.compile(r"perm-\d+-(?P<suffix>\w+)|[a-z_]+-(?P<ms>\d+)@.*")
+_TELLING = re.compile(r"(?:perm|question)-\d+-(?P<suffix>\w+)|[a-z_]+-(?P<ms>\d+)@.*")
 """The part of an id that differs between requests of the same kind and member."""
 
 

@@ -1,4 +1,4 @@
-"""Shutdown, plan and permission requests: stored questions with one answer each.
+"""Requests: to shut down, for a plan or a permission, and questions. Each has one answer.
 
 Each question and each answer is stored in the same commit as its message.
 """
@@ -29,7 +29,7 @@ from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import among, leads
 from bullpen.team.mail.operations import new_message, notice
 from bullpen.team.operation import operation
-from bullpen.team.requests import plan_rules
+from bullpen.team.requests import plan_rules, question_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.tasks import guarded_rules
 from bullpen.team.tasks.rules import lease_until
@@ -124,6 +124,31 @@ class Approvals(TeamPart):
             approver=approver,
         )
 
+    @operation
+    async def ask_question(
+        self,
+        questions: Sequence[Any],
+        *,
+        by: str,
+        to: str = LEAD,
+        deadline_s: float | None = None,
+    ) -> Request:
+        """Ask a person. The words of the answer are its `feedback`; no agent can answer."""
+        question_rules.check_questions(questions)
+        suffix = self._new_id().replace("-", "")[:7]
+        with _storable():
+            digest = names.input_digest("question", json_text.dumps_line(list(questions)))
+        return await self._ask(
+            "question",
+            {"questions": list(questions)},
+            lambda _, ms: names.question_request_id(now_ms=ms, suffix=suffix),
+            by=by,
+            to=to,
+            deadline_s=deadline_s,
+            digest=digest,
+            approver="human",
+        )
+
     async def _ask(
         self,
         kind: RequestKind,
@@ -156,15 +181,16 @@ class Approvals(TeamPart):
                     digest=digest,
                     approver=approver,
                 )
-            message = notice(
-                request_rules.question(request),
-                team=view.team,
-                sender=by,
-                message_id=message_id,
-                now_ms=now,
-            )
             changes: list[Change] = [PutRequest(request)]
-            if request_rules.reaches_inbox(request, view.team):
+            # A person sees questions in the list of requests.
+            if kind != "question" and request_rules.reaches_inbox(request, view.team):
+                message = notice(
+                    request_rules.question(request),
+                    team=view.team,
+                    sender=by,
+                    message_id=message_id,
+                    now_ms=now,
+                )
                 changes.append(Deliver(to, message, fresh=True))
             if request.kind == "plan":
                 changes += plan_rules.submitted(view, request, now_ms=now)
@@ -213,6 +239,9 @@ class Approvals(TeamPart):
                 permission_mode=permission_mode,
                 always=always,
             )
+            words = feedback
+            if request.kind == "question" and approve:
+                words = question_rules.answer_words(request, feedback)
             with _storable():
                 request = request_rules.answered(
                     request,
@@ -220,7 +249,7 @@ class Approvals(TeamPart):
                     by=by,
                     voice=voice,
                     now_ms=now,
-                    feedback=feedback,
+                    feedback=words,
                     updated_input=updated_input,
                     permission_mode=permission_mode,
                     always=approve and always,
@@ -368,6 +397,9 @@ def open_requests(
 
 
 def _told(view: View, request: Request, sender: str, message_id: str, now_ms: int) -> list[Change]:
+    if request.kind == "question":
+        # The call that asks waits for the record.
+        return [PutRequest(request)]
     if guarded_rules.is_hand_in(request):
         # No call waits for it: the model has to read it.
         message = new_message(

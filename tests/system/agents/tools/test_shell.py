@@ -234,3 +234,11 @@ async def test_files_that_look_like_a_repository_do_not_make_git_run_programs(an
     )
     await ann.refused("Bash", command="cd hidden && git status")
     assert not mark.exists()
+
+
+async def test_commands_after_an_edit_run_as_the_agents_own(ann: Bench) -> None:
+    checks = {"*.txt": ["cat {file}; echo $COLOUR; pwd"]}
+    ann.desk.spec = ann.desk.spec.evolve(after_edit=checks)
+    said = await ann.ok("Write", file_path="a b.txt", content="text")
+    assert f"passed\ntextgreen\n{ann.cwd}" in said
+    assert ann.desk.wanted[-1].tool == "Bash"

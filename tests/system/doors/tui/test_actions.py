@@ -461,3 +461,15 @@ async def test_themes_go_round(tmp_path: Path) -> None:
         await pilot.press("q")
         await pilot.pause()
         assert not pilot.app.is_running
+
+
+async def test_a_question_is_answered_in_words(tmp_path: Path, team: Team) -> None:
+    colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
+    request = await team.approvals.ask_question([colour], by="alice")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await on_waiting(pilot, "2. Blue")
+        await pilot.press("a")
+        await until(pilot, "Your answer:")
+        await pilot.press(*"Green", "ctrl+s")
+        found = await answered(pilot, team, request)
+        assert found.state == "approved" and (found.answer or {})["feedback"] == "Green"

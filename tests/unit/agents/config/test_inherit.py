@@ -32,11 +32,11 @@ delegate(plan)               plan        x       x           x                 p
 dontAsk                      dontAsk     x       x           x                 x    x        dontAsk
 """  # noqa: E501 - a table
 
-WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell", "Skill"]
-WORKING += ["MultiEdit", "apply_patch"]
+WORKING = ["Read", "Write", "Edit", "MultiEdit", "apply_patch", "Glob", "Grep", "Bash"]
+WORKING += ["BashOutput", "KillShell", "Skill"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
-TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode", "ToolSearch"]
-TEAM += ["TodoWrite"]
+TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
+TEAM += ["ToolSearch", "TodoWrite", "AskUserQuestion"]
 LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"]
 PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 

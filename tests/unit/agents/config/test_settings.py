@@ -307,3 +307,16 @@ def test_a_broken_rule_in_claude_codes_file_is_refused(files: Files) -> None:
     path = files.claudes(permissions(deny=["Bash(rm:*"]))
     with pytest.raises(Invalid, match=str(path)):
         files.read()
+
+
+def test_commands_after_an_edit_add_up_and_need_trust(files: Files) -> None:
+    files.write(files.home / "settings.toml", '[after_edit]\n"*.py" = ["mine {file}"]\n')
+    ours = files.ours('[after_edit]\n"*.py" = ["ruff {file}"]\n"*.ts" = ["tsc"]\n')
+    for child in (False, True):
+        spec = files.applied(child=child)
+        assert spec.after_edit == {"*.py": ["mine {file}", "ruff {file}"], "*.ts": ["tsc"]}
+    assert [path for path, _, _ in files.read().of_project] == [ours]
+    assert files.read(project=False).after_edit == {"*.py": ["mine {file}"]}
+    files.ours('[after_edit]\n"*.py" = "ruff"\n')
+    with pytest.raises(Invalid, match=r"after_edit"):
+        files.read()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bullpen.agents.drivers.tool_server.mcp_server import team_tools
 from bullpen.agents.mail.todo_list import todo_text
-from bullpen.agents.tools.todo_tools import FILE
+from bullpen.agents.tools.planning.todo_tools import FILE
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench

@@ -251,3 +251,20 @@ def test_ps_and_team_show_say_who_waits_for_you(ok: Callable[..., str], home: Pa
     for words in (("ps",), ("team", "show", "calc")):
         assert "alice waits for you: Bash git push origin main" in ok(*words)
     assert f"Answer: bullpen approve {request.id[-4:]}\n" in ok("ps")
+
+
+def test_a_question_is_shown_with_its_options_and_answered_in_words_or_by_number(
+    ok: Callable[..., str], run: Run, home: Path
+) -> None:
+    colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
+    request = in_team(home, lambda t: t.approvals.ask_question([colour], by="alice"))
+    shown = ok("requests")
+    assert "alice asks you, 0s ago" in shown and "only a person" in shown
+    assert "    Which colour?\n      1. Red\n      2. Blue\n" in shown
+    assert f"bullpen approve {request.id[-4:]} --message 'YOUR ANSWER'" in shown
+    refused = run("approve", request.id[-4:])
+    assert refused.exit_code != 0 and "needs an answer in words" in refused.stderr
+    said = ok("approve", request.id[-4:], "--message", "2")
+    assert "Answered alice:" in said and "alice will see: Blue" in said
+    assert (stored(home, request).answer or {})["feedback"] == "Blue"
+    assert "question: Which colour?" in ok("requests", "--all")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bullpen.agents.contracts import Desk, Tool
-from bullpen.agents.tools.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.planning.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
 from bullpen.doors.mcp.member_tools import _OF_A_CONNECTION, WAIT_S_MAX

@@ -27,6 +27,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "mailbox.send": {"to": "bob", "text": "Hello.", "sender": ME},
     "mailbox.broadcast": {"text": "Hello.", "sender": ME},
     "approvals.ask_permission": {"tool_name": "Bash", "tool_input": {}, "by": ME},
+    "approvals.ask_question": {"questions": [{"question": "Why?"}], "by": ME},
     "agents.begin_turn": {"name": ME, "nonce": "nonce-ann"},
     "agents.end_turn": {"name": ME, "nonce": "nonce-ann", "reports": {}, "idle": None},
 }

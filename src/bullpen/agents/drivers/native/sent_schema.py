@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from bullpen.agents.contracts.tool import ToolInput
 
 _KEPT = ("type", "enum", "const", "items", "properties", "required", "anyOf", "description")
@@ -16,8 +18,13 @@ _NOTHING = {"type": "null"}
 
 
 def sent_schema(given: type[ToolInput]) -> dict[str, Any]:
-    """The schema without titles, defaults, limits, `null` and the fields models are not told of."""
+    """The schema without titles, defaults, limits, `null` and the fields models are not told of.
+
+    A type with a schema of its own, such as that of another program's tool, is sent as it says.
+    """
     whole = given.model_json_schema()
+    if given.model_json_schema.__func__ is not BaseModel.model_json_schema.__func__:  # type: ignore[attr-defined]
+        return whole
     sent = _trimmed(whole, whole.get("$defs", {}))
     # Docstrings of inputs are for readers of the code.
     sent.pop("description", None)

@@ -11,8 +11,9 @@ from mcp.server.lowlevel import Server
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
+from bullpen.agents.tools.planning.question_tools import ASK_USER_QUESTION
+from bullpen.agents.tools.planning.todo_tools import TODO_WRITE
 from bullpen.agents.tools.team_tools import TASK
-from bullpen.agents.tools.todo_tools import TODO_WRITE
 from bullpen.agents.tools.tool_search import TOOL_SEARCH
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import toolbox, without_spares
@@ -20,7 +21,7 @@ from bullpen.agents.tools.toolbox import toolbox, without_spares
 SERVER_NAME = "bullpen"
 """The name of the server. Programs derive their names for its tools from it."""
 
-_OWN = (TASK, TODO_WRITE, TOOL_SEARCH)
+_OWN = (TASK, TODO_WRITE, ASK_USER_QUESTION, TOOL_SEARCH)
 
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:

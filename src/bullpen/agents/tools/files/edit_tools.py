@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from anyio import to_thread
 from pydantic import Field
 
-from bullpen.agents.contracts.desk import TeamDesk
+from bullpen.agents.contracts.desk import Desk, TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.files.after_edit import after_edit
 from bullpen.agents.tools.files.file_content import (
     encoded,
     find,
@@ -49,16 +50,18 @@ class MultiEditInput(ToolInput):
     )
 
 
-async def _edit(given: EditInput, desk: TeamDesk) -> str:
+async def _edit(given: EditInput, desk: Desk) -> str:
     """Replace text in a file that you have read. old_string must occur once, without the line
     numbers, unless you set replace_all.
     """
-    return await to_thread.run_sync(_edit_now, given.file_path, [given], desk)
+    said = await to_thread.run_sync(_edit_now, given.file_path, [given], desk)
+    return await after_edit(said, [given.file_path], desk)
 
 
-async def _multi_edit(given: MultiEditInput, desk: TeamDesk) -> str:
+async def _multi_edit(given: MultiEditInput, desk: Desk) -> str:
     """Make several edits of one file at once, all or none."""
-    return await to_thread.run_sync(_edit_now, given.file_path, given.edits, desk)
+    said = await to_thread.run_sync(_edit_now, given.file_path, given.edits, desk)
+    return await after_edit(said, [given.file_path], desk)
 
 
 def _edit_now(named: str, steps: Sequence[EditStep], desk: TeamDesk) -> str:
@@ -166,5 +169,5 @@ def _around(text: str, position: int, new: str) -> str:
     return "\n".join(f"{first + i + 1:6d}\t{cut(line)}" for i, line in enumerate(lines[first:last]))
 
 
-EDIT: Tool[TeamDesk] = documented("Edit", EditInput, "write", _edit)
-MULTI_EDIT: Tool[TeamDesk] = documented("MultiEdit", MultiEditInput, "write", _multi_edit)
+EDIT: Tool[Desk] = documented("Edit", EditInput, "write", _edit)
+MULTI_EDIT: Tool[Desk] = documented("MultiEdit", MultiEditInput, "write", _multi_edit)

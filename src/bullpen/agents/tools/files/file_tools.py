@@ -10,6 +10,7 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import Desk, TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.files.after_edit import after_edit
 from bullpen.agents.tools.files.file_content import (
     FoundFile,
     encoded,
@@ -112,9 +113,10 @@ def _numbered(path: str, text: str, first: int, limit: int) -> str:
     return "\n".join(shown)
 
 
-async def _write(given: WriteInput, desk: TeamDesk) -> str:
+async def _write(given: WriteInput, desk: Desk) -> str:
     """Write a whole file, with its directory. Read an existing file before you overwrite it."""
-    return await to_thread.run_sync(_write_now, given, desk)
+    said = await to_thread.run_sync(_write_now, given, desk)
+    return await after_edit(said, [given.file_path], desk)
 
 
 def _write_now(given: WriteInput, desk: TeamDesk) -> str:

@@ -19,6 +19,7 @@ from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
+from bullpen.agents.tools.files.after_edit import after_edit
 from bullpen.agents.tools.files.file_content import (
     FoundFile,
     encoded,
@@ -74,7 +75,8 @@ async def _apply(given: ApplyPatchInput, desk: Desk) -> str:
     with anyio.CancelScope(shield=True):
         await to_thread.run_sync(_make, steps, desk)
     told = [await desk.called(step.call, step.said, failed=False) for step in steps]
-    return "\n".join(["Done:", *told])
+    written = [str(step.call.input["file_path"]) for step in steps if step.raw is not None]
+    return await after_edit("\n".join(["Done:", *told]), written, desk)
 
 
 async def _steps(change: FileChange, desk: Desk) -> list[_Step]:

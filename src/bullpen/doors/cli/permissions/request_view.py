@@ -22,7 +22,12 @@ _LINES_MAX = 40
 """How many lines of a request a list shows; alone it is shown whole."""
 
 _STATE_STYLES = {"pending": "attention", "approved": "good", "denied": "bad", "expired": "bad"}
-_ASKS = {"permission": "asks for", "plan": "asks to approve its", "shutdown": "asks"}
+_ASKS = {
+    "permission": "asks for",
+    "plan": "asks to approve its",
+    "question": "asks",
+    "shutdown": "asks",
+}
 _VOICES = {"human": "a person", "agent": "the agent itself", "policy": "code, by a rule"}
 
 
@@ -151,7 +156,7 @@ class RequestViews:
         tool = str(request.subject.get("toolName"))
         if guarded_rules.is_hand_in(request):
             tool = "changes to guarded paths"
-        what = {"permission": tool, "plan": "plan"}
+        what = {"permission": tool, "plan": "plan", "question": "you"}
         about = what.get(request.kind, f"{request.to} to end")
         left = _left(request, now)
         head = [f"{request.sender} {whom} {about}", f"{sentences.age(request.created_ms, now)} ago"]
@@ -166,7 +171,8 @@ class RequestViews:
     def _how(self, found: FoundRequest) -> None:
         """What to type."""
         handle = f"{found.handle}{self._elsewhere}"
-        self._page.line(Cell(f"  bullpen approve {handle}", "good"))
+        words = " --message 'YOUR ANSWER'" if found.request.kind == "question" else ""
+        self._page.line(Cell(f"  bullpen approve {handle}{words}", "good"))
         self._page.line(Cell(f"  bullpen deny {handle} 'WHY'", "bad"))
 
     def _action(
@@ -246,6 +252,8 @@ def _verdict(request: Request) -> tuple[str, str]:
         if yes:
             return f"Approved the plan of {name}; it leaves plan mode{after}:", "good"
         return f"Denied the plan of {name}; it stays in plan mode and can revise the plan:", "bad"
+    if request.kind == "question":
+        return (f"Answered {name}:", "good") if yes else (f"Did not answer {name}:", "bad")
     if request.kind == "shutdown":
         return f"{'Approved' if yes else 'Denied'} for {request.to}:", "good"
     tool = request.subject.get("toolName")

@@ -88,6 +88,7 @@ async def _watch(session: Session, teams: Teams) -> None:
     "bullpen approve 3f2a --always",
     """bullpen approve 3f2a --input '{"command": "git push --dry-run"}'""",
     "bullpen approve 7155 --mode default --message 'Mind the tests'",
+    "bullpen approve 09cb --message 2",
 )
 def approve(
     session: Session,
@@ -109,7 +110,7 @@ def approve(
     """Approve a request.
 
     An approval is valid once: for this call or this plan. Where a person must answer, an agent's
-    approval is refused.
+    approval is refused. Answer a question with --message: words, or the number of an option.
     """
     if edit and changed_input is not None:
         raise typer.BadParameter("pass --input or --edit, not both.")

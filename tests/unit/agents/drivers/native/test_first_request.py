@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents.contracts.tool import ToolInput
 from bullpen.agents.drivers.native.sent_schema import sent_schema
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.tools.files.edit_forms import for_model
@@ -47,7 +48,9 @@ async def test_the_first_request_of_a_teammate_is_small(workplace: Workplace, mo
     sent = mock.requests[0].body
     paid = {key: value for key, value in sent.items() if key not in ("model", "stream")}
     assert "Part 9" in json.dumps(paid) and "Begin with part 0." in json.dumps(paid)
-    assert len(paid["tools"]) == len(for_model(shown(toolbox(desk), ToolShelf([])), model))
+    shown_tools = for_model(shown(toolbox(desk), ToolShelf([])), model)
+    # There are no skills to load.
+    assert len(paid["tools"]) == len([tool for tool in shown_tools if tool.name != "Skill"])
     assert tokens(paid["tools"]) <= TOOLS_MAX
     assert tokens(paid) <= REQUEST_MAX
 
@@ -69,3 +72,18 @@ def test_a_model_is_told_every_field_that_it_needs_and_each_has_a_description() 
     # The older form of SendMessage, which is accepted as before.
     older = {"type", "recipient", "content", "request_id", "approve"}
     assert left_out == {"SendMessage": older}
+
+
+def test_a_schema_that_a_type_states_itself_is_sent_as_it_is() -> None:
+    foreign = {
+        "type": "object",
+        "properties": {"size": {"oneOf": [{"type": "integer", "minimum": 1}], "default": 2}},
+        "additionalProperties": False,
+    }
+
+    class Foreign(ToolInput):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return foreign
+
+    assert sent_schema(Foreign) == foreign
