@@ -23,6 +23,7 @@ from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
+from bullpen.agents.tools.web.web_tools import WEB_TOOLS, why_no_web
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -32,6 +33,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *SEARCH_TOOLS,
     *SHELL_TOOLS,
     *JOB_TOOLS,
+    *WEB_TOOLS,
     *TASK_TOOLS,
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
@@ -85,6 +87,7 @@ def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> d
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
+        why = why or why_no_web(tool.name, spec)
         if why is None and given is not None and one_name(tool.name) not in given:
             why = "not in its list of tools"
         if why is None and one_name(tool.name) in taken:

@@ -26,6 +26,7 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
 from bullpen.agents.drivers.native.model_choice import choose, same_model
 from bullpen.agents.drivers.native.normalize import Answer
+from bullpen.agents.drivers.native.provider_search import ProviderSearch
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
@@ -66,6 +67,7 @@ class Native:
         self._blind = False
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
+        self._search: ProviderSearch | None = None
         self._ask = Ask(system="", tools=())
         self._window = 0
 
@@ -92,6 +94,7 @@ class Native:
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
         self._limiter = Limiter(limits, choice.key, api=f"the API at {choice.host}")
+        self._search = ProviderSearch(choice, self._limiter, self._waits)
         self._connection = ModelConnection(choice, self._waits)
         self._window = _window(self._spec, self._connection)
         await self._connection.open()
@@ -308,6 +311,8 @@ class Native:
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
         tools = [task if tool is TASK else tool for tool in self._shelf.callable(self._tools(desk))]
+        if self._search is not None:
+            tools = self._search.given_to(tools)
         files: list[Attachment] = []
         text, failed = await call_tool(
             tools,

@@ -20,7 +20,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.openai import (
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+    OpenAIResponsesModelSettings,
+)
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -88,6 +93,8 @@ class Ask:
     # A request for a summary lists the tools, as the API requires, but must not use them.
     words_only: bool = False
     effort: ThinkingEffort | None = None
+    # The API's own search, which it runs itself.
+    search: WebSearchTool | None = None
 
 
 class ModelConnection:
@@ -313,6 +320,8 @@ def _settings(ask: Ask, waits: Waits) -> ModelSettings:
         settings["tool_choice"] = "none"
     if ask.effort is not None:
         settings["thinking"] = ask.effort
+    if ask.search is not None:
+        settings = settings | OpenAIResponsesModelSettings(openai_include_web_search_sources=True)
     return settings
 
 
@@ -326,6 +335,7 @@ def _parameters(ask: Ask) -> ModelRequestParameters:
             )
             for tool in ask.tools
         ],
+        native_tools=[] if ask.search is None else [ask.search],
         instruction_parts=[InstructionPart(content=ask.system)],
     )
 

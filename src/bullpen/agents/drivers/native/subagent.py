@@ -23,6 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.native.provider_search import ProviderSearch
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
@@ -82,6 +83,7 @@ class Subagent:
         self._waits = waits
         self._choice = choose(spec.model, env)
         self._limiter = Limiter(limits, self._choice.key, api=f"the API at {self._choice.host}")
+        self._tools = ProviderSearch(self._choice, self._limiter, waits).given_to(self._tools)
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
         self._used = 0
