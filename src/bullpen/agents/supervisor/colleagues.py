@@ -12,13 +12,14 @@ from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
+from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
-_INHERITED = ("context_window",)
+_INHERITED = ("context_window", SEARCH_URL)
 
 
 class TeamColleagues:

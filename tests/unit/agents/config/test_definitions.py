@@ -84,7 +84,7 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
         role="role",
         instructions="Do it well.",
         tools=with_team_tools("Read", "Grep", "Glob", "Bash", "TaskUpdate"),
-        disallowed_tools=["Bash"],
+        disallowed_tools=["Bash", "WebFetch"],
         model=MODELS["opus"],
         mode="plan",
         turns_max=7,
@@ -95,7 +95,7 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
 REFUSED = {
     "tools: 'Bash(git log, Read'": r"tools: Bash\(git log: its parentheses do not match",
     "tools: 'Bsh(git:*)'": r"tools: there is no tool 'Bsh\(git:\*\)' here",
-    "tools: WebFetch": "tools: there is no tool 'WebFetch' here",
+    "tools: NotebookEdit": "tools: there is no tool 'NotebookEdit' here",
     "tools: [Read, Reed, mcp__x__y]": r"tools: there is no tool 'Reed' here; tools: .*mcp__x__y",
     "tools: 7": "tools: it is not a list",
     "disallowedTools: Bsh": "disallowedTools: there is no tool 'Bsh'",

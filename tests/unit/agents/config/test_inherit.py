@@ -32,10 +32,10 @@ delegate(plan)               plan        x       x           x                 p
 dontAsk                      dontAsk     x       x           x                 x    x        dontAsk
 """  # noqa: E501 - a table
 
-WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell"]
+WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell", "WebFetch"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
 TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode", "ToolSearch"]
-LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell"]
+LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "WebFetch"]
 PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 
 # What a teammate has in each mode: its tools, and what happens when it reads inside, reads outside,

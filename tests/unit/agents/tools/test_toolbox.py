@@ -16,7 +16,7 @@ from bullpen.protocol.names import LEAD
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench, MakeBench
 
-LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell"}
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "WebFetch", "ToolSearch"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup"),
@@ -47,7 +47,7 @@ async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBenc
 
 async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
     assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
-        *("ExitPlanMode", "ToolSearch"),
+        *("ExitPlanMode", "WebSearch"),
     }
     assert not SPAWNING & names(make_bench(LEAD))
 
@@ -122,7 +122,7 @@ async def test_bad_input_is_an_error_that_says_what_would_be_right(ann: Bench) -
     text = await ann.refused("Read", path="x", limit="many")
     assert "file_path: Field required" in text
     assert "path: Extra inputs are not permitted" in text
-    assert "{file_path, offset?, limit?}" in text
+    assert "{file_path, offset?, limit?, pages?}" in text
     assert "-i?" in await ann.refused("Grep")
     wrong: tuple[Any, ...] = (None, [], "x")
     for raw in wrong:
@@ -158,7 +158,9 @@ def test_models_find_the_fields_they_know() -> None:
         for tool in TOOLS
         if tool.input.model_fields
     }
-    assert fields["Read"] == {"file_path", "offset", "limit"}
+    assert fields["Read"] == {"file_path", "offset", "limit", "pages"}
+    assert fields["WebFetch"] == {"url", "prompt"}
+    assert fields["WebSearch"] == {"query", "allowed_domains", "blocked_domains"}
     assert fields["Write"] == {"file_path", "content"}
     assert fields["Edit"] == {"file_path", "old_string", "new_string", "replace_all"}
     assert fields["Bash"] == {"command", "timeout", "description", "run_in_background"}

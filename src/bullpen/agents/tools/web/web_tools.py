@@ -49,7 +49,7 @@ class WebFetchInput(ToolInput):
 class WebSearchInput(ToolInput):
     """Input of WebSearch."""
 
-    query: str = Field(min_length=2, max_length=1_000)
+    query: str = Field(min_length=2, max_length=1_000, description="What to search for")
     allowed_domains: list[str] | None = Field(None, description="Only results from these")
     blocked_domains: list[str] | None = Field(None, description="No results from these")
 
