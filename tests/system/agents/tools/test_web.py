@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from bullpen.agents.contracts.tool import Attachment
+from bullpen.agents.permissions.rule_language.web_address import WebAddress
 from bullpen.agents.tools.toolbox import call, toolbox
+from bullpen.agents.tools.web.fetch import Fetched, Moved, Reach, fetch
+from bullpen.errors import Unavailable
 from bullpen.protocol.policy import Policy, Sandbox
+from bullpen.sandbox.network.host_rules import HostList, host_rule
 from support.agents.pictures import pdf, png
 
 if TYPE_CHECKING:
@@ -132,3 +144,69 @@ async def test_a_search_endpoint_of_this_machine_is_reached(
     ann = make_bench("ann", options={"search_url": f"http://{site}/find?q={{query}}"})
     assert "404" in await ann.refused("WebSearch", query="two words")
     assert Site.seen == [f"/find?q=two%20words {site}"]
+
+
+def certificate(name: str) -> tuple[bytes, bytes]:
+    """A certificate for a name that nobody else signed, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return made.public_bytes(pem), key.private_bytes(pem, form, plain)
+
+
+@pytest.fixture
+def secure_port(tmp_path: Path) -> Iterator[int]:
+    """The port of a server with a certificate for site.test."""
+    made, key = certificate("site.test")
+    (tmp_path / "site.pem").write_bytes(made + key)
+    Site.seen.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "site.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_a_certificate_must_be_for_the_name_although_an_address_is_connected_to(
+    secure_port: int, tmp_path: Path
+) -> None:
+    async def here(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async def get(name: str, trusted: ssl.SSLContext | None) -> Fetched | Moved:
+        address = WebAddress.of(f"https://{name}:{secure_port}/packed")
+        assert address is not None
+        hosts = HostList((host_rule(address.place),))
+        transport = None if trusted is None else httpx2.AsyncHTTPTransport(verify=trusted)
+        return await fetch(address, Reach(hosts, find=here, transport=transport))
+
+    def trusting() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(tmp_path / "site.pem"))
+
+    found = await get("site.test", trusting())
+    assert isinstance(found, Fetched) and found.body == b"packed words"
+    assert Site.seen == [f"/packed site.test:{secure_port}"]
+    with pytest.raises(Unavailable, match="certificate"):
+        await get("other.test", trusting())
+    with pytest.raises(Unavailable, match="certificate"):
+        await get("site.test", None)
+    assert len(Site.seen) == 1
