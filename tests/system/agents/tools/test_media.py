@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bullpen.agents.contracts.tool import Attachment
-from bullpen.agents.tools.files import media
+from bullpen.agents.tools.files import media, media_worker
 from bullpen.agents.tools.toolbox import call, toolbox
 from support.agents.pictures import pdf, png
 
@@ -47,7 +47,7 @@ async def test_a_worker_that_does_not_end_is_killed(
         f"import os, time\nopen({str(ann.cwd / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')\n"
         "while True: time.sleep(1)\n"
     )
-    monkeypatch.setattr(media.media_worker, "__file__", str(endless))
+    monkeypatch.setattr(media_worker, "__file__", str(endless))
     monkeypatch.setattr(media, "_WORK_S", 2.0)
     (ann.cwd / "a.pdf").write_bytes(pdf("Hello"))
     assert "took longer than 2 seconds" in await ann.refused("Read", file_path="a.pdf")

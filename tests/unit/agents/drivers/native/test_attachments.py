@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart, ToolReturnPart
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed
@@ -214,6 +214,7 @@ def test_the_oldest_images_are_dropped_when_there_are_many() -> None:
     shown(history, 100)
     assert numbers_in(history.with_prompts([])) == [7, 8, 9, 10, 11, 100]
     first = history.owed[0]
+    assert isinstance(first, ToolReturnPart)
     assert (
         first.content
         == "picture 0\n[image/png: no longer shown, to save room. Read it again if you need it.]"

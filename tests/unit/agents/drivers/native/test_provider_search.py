@@ -6,7 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelResponse, NativeToolReturnPart, TextPart
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponsePart,
+    NativeToolReturnPart,
+    TextPart,
+)
 
 from bullpen.agents.drivers.native import provider_search
 from bullpen.errors import Refused
@@ -134,7 +139,7 @@ def test_sources_are_listed_once_whatever_the_api_calls_them() -> None:
         {"type": "web_search_result", "title": "A page", "url": "https://a.org"},
     ]
     openai = {"status": "completed", "sources": [{"type": "url", "url": "https://b.org"}]}
-    parts = [
+    parts: list[ModelResponsePart] = [
         TextPart("It says so."),
         NativeToolReturnPart("web_search", anthropic, "1"),
         NativeToolReturnPart("web_search", openai, "2"),
