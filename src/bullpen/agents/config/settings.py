@@ -21,6 +21,7 @@ from bullpen.agents.permissions.rule_language.redundant import rebased
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, check_rules, rule_of
 from bullpen.agents.system.project_files import read_limited, unreadable, up_to_git_root
 from bullpen.agents.tools.toolbox import TOOLS
+from bullpen.agents.tools.web.search import SEARCH_URL, check_search_url
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol import json_text
 from bullpen.protocol.agent import AgentSpec
@@ -52,6 +53,8 @@ class SettingsFile:
     values: dict[str, Any] = field(default_factory=dict)
     hooks: dict[str, Any] = field(default_factory=dict)
     after_edit: dict[str, list[str]] = field(default_factory=dict)
+    # Options of a spec.
+    options: dict[str, Any] = field(default_factory=dict)
     forbids_bypass: bool = False
     unused: list[str] = field(default_factory=list)
     # The SHA-256 of the bytes that were read.
@@ -65,7 +68,7 @@ class SettingsFile:
     @property
     def matters(self) -> bool:
         """Whether it changes anything for an agent."""
-        said = (self.directories, self.mode, self.values, self.hooks, self.after_edit)
+        said = (self.directories, self.mode, self.values, self.hooks, self.after_edit, self.options)
         return self.forbids_bypass or any((*said, *self.rules.values()))
 
 
@@ -122,7 +125,16 @@ class FileSettings:
         policy = self._policy(spec.policy, frozenset(stated), child=child)
         hooks = joined_hooks(spec.hooks or {}, self.hooks)
         after = self.after_edit or None
-        return spec.evolve(mode=mode, policy=policy.raw, hooks=hooks or None, after_edit=after)
+        options = dict(spec.options)
+        for each in () if child else self.files:
+            options = {**each.options, **options}
+        return spec.evolve(
+            mode=mode,
+            policy=policy.raw,
+            hooks=hooks or None,
+            after_edit=after,
+            options=options,
+        )
 
     def refuse_mode(self, mode: str | None) -> None:
         """Refuse a mode that a file forbids. Raises Refused: mode_disabled."""
@@ -326,11 +338,16 @@ class _Sandbox(_Table):
     write: list[str] = Field(default_factory=list)
 
 
+class _Web(_Table):
+    search_url: str | None = None
+
+
 class _Own(_Table):
     permissions: _Permissions = Field(default_factory=_Permissions)
     answers: _Answers | None = None
     plans: _Plans = Field(default_factory=_Plans)
     sandbox: _Sandbox | None = None
+    web: _Web = Field(default_factory=_Web)
     hooks: dict[str, Any] = Field(default_factory=dict)
     after_edit: dict[str, list[str]] = Field(default_factory=dict)
 
@@ -358,7 +375,16 @@ def _own(path: Path, data: bytes, place: _Place) -> SettingsFile:
         values=_values(path, told, place),
         hooks=_hooks(path, told.hooks, place, own_hooks),
         after_edit=told.after_edit,
+        options=_options(path, told.web),
     )
+
+
+def _options(path: Path, web: _Web) -> dict[str, Any]:
+    if web.search_url is None:
+        return {}
+    with _naming(path):
+        check_search_url(web.search_url)
+    return {SEARCH_URL: web.search_url}
 
 
 def _values(path: Path, told: _Own, place: _Place) -> dict[str, Any]:

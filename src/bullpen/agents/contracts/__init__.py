@@ -7,7 +7,8 @@
   starts teammates.
 - A backend runs agents somewhere: `Backend` starts a `Launch`, marked by `NONCE`.
 - A tool is something a model can call: `Tool` with a `ToolInput`. It names the part of the desk
-  that it needs; every member has a `TeamDesk`.
+  that it needs; every member has a `TeamDesk`. It returns text, or a `ToolResult` with an
+  `Attachment` for models that can see.
 - Machines: `Hosts` starts and stops agents on other machines; `OneMachine` has none.
 
 `bullpen.testing` has the suites that drivers and backends must pass.
@@ -37,11 +38,12 @@ from bullpen.agents.contracts.driver import (
     TurnResult,
 )
 from bullpen.agents.contracts.machines import Hosts, OneMachine
-from bullpen.agents.contracts.tool import Tool, ToolInput
+from bullpen.agents.contracts.tool import Attachment, Tool, ToolInput, ToolResult
 
 __all__ = [
     "EVERYTHING",
     "NONCE",
+    "Attachment",
     "Backend",
     "Call",
     "Capabilities",
@@ -61,6 +63,7 @@ __all__ = [
     "TeamDesk",
     "Tool",
     "ToolInput",
+    "ToolResult",
     "TurnFailed",
     "TurnInput",
     "TurnResult",

@@ -22,13 +22,14 @@ from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
 from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.agents.tools.toolbox import missing_tools_note
+from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
-_INHERITED = (SMALL_MODEL_OPTIONS, STRICT_MODEL)
+_INHERITED = (SMALL_MODEL_OPTIONS, STRICT_MODEL, SEARCH_URL)
 
 
 class TeamColleagues:

@@ -39,6 +39,7 @@ from bullpen.agents.tools.skills.skill_tool import SKILL
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
 from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
+from bullpen.agents.tools.web.web_tools import WEB_TOOLS, why_no_web
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -50,6 +51,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *SHELL_TOOLS,
     *JOB_TOOLS,
     SKILL,
+    *WEB_TOOLS,
     *TASK_TOOLS,
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
@@ -97,7 +99,18 @@ def unknown_tools(names: Iterable[str], driver: str) -> list[str]:
 
 def missing_tools(spec: AgentSpec) -> list[str]:
     """The tools that an agent was given by name and does not have, because nothing here is one."""
-    return unknown_tools(spec.tools or (), spec.driver)
+    return [
+        name
+        for name in spec.tools or ()
+        if unknown_tools([name], spec.driver)
+        or (is_server_tool(name) and not is_foreign(spec.driver) and not _has_server(name, spec))
+    ]
+
+
+def _has_server(name: str, spec: AgentSpec) -> bool:
+    """Whether an agent has the server of a tool of this name."""
+    servers = spec.mcp_servers or {}
+    return any(name == "mcp__*" or f"{name}__".startswith(f"mcp__{each}__") for each in servers)
 
 
 def missing_tools_note(names: Sequence[str]) -> str:
@@ -156,6 +169,7 @@ def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> d
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
+        why = why or why_no_web(tool.name, spec)
         if why is None and given is not None and given_as(tool.name) not in given:
             why = "not in its list of tools"
         if why is None and taken & {one_name(tool.name), given_as(tool.name)}:

@@ -21,7 +21,7 @@ WEB_PORTS = (443, 80)
 _NAME = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*")
 _PORT_MAX = 65_535
 
-_METADATA = frozenset(map(ipaddress.ip_address, ("168.63.129.16",)))
+_METADATA = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "192.0.0.192")))
 """Addresses of cloud metadata services that look public. The others are link-local or private."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

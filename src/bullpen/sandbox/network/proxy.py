@@ -17,6 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from bullpen.sandbox.network.checked_addresses import (
+    HostRefused,
+    checked_addresses,
+    refuse_unlisted,
+)
 from bullpen.sandbox.network.host_rules import HostList, host_name, is_public
 
 _HEAD_BYTES_MAX = 64 * 1024
@@ -27,10 +32,6 @@ _AT_ONCE = 256
 
 Refusal = Callable[[str], None]
 """Is told which host was refused, and why."""
-
-
-class HostRefused(Exception):
-    """The list does not allow this host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +158,11 @@ class HostProxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a host on the list. Raises HostRefused or OSError."""
         exactly = self._hosts.names_exactly(host, port)
-        if not self._hosts.allows(host, port):
-            raise HostRefused(f"The sandbox does not allow {host}:{port}.")
         async with asyncio.timeout(_CONNECT_S):
             if self._upstream is not None and not exactly:
+                refuse_unlisted(self._hosts, host, port)
                 return await self._connect_upstream(self._upstream, host, port)
-            loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-            if not exactly:
-                for address in addresses:
-                    if not is_public(address) or _is_of_this_machine(address):
-                        raise HostRefused(
-                            f"The sandbox does not allow {host}:{port}: {address} is an address of"
-                            " this machine or of a private network. Name the host with its port"
-                            " to allow it."
-                        )
-            return await _first_of(addresses, port)
+            return await _first_of(await checked_addresses(self._hosts, host, port), port)
 
     async def _connect_upstream(
         self, upstream: UpstreamProxy, host: str, port: int
@@ -206,15 +195,6 @@ async def _first_of(
         except OSError as error:
             last = error
     raise last
-
-
-def _is_of_this_machine(address: str) -> bool:
-    """Whether a public address is one of this machine's own."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.bind((address, 0))
-        return True
-    return False
 
 
 def _is_for_proxy(line: str) -> bool:

@@ -17,7 +17,8 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 
 READING = {"Read", "Glob", "Grep"}
-WORKING = {tool.name for tool in TOOLS if tool.kind != "team"}
+# Without an endpoint and without a model whose API searches, there is no search.
+WORKING = {tool.name for tool in TOOLS if tool.kind != "team"} - {"WebSearch"}
 TYPES = {
     "general-purpose": WORKING,
     "Explore": READING,

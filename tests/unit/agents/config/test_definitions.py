@@ -84,7 +84,7 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
         role="role",
         instructions="Do it well.",
         tools=with_team_tools("Read", "Grep", "Glob", "Bash", "TaskUpdate"),
-        disallowed_tools=["Bash"],
+        disallowed_tools=["Bash", "WebFetch"],
         model=MODELS["opus"],
         mode="plan",
         turns_max=7,

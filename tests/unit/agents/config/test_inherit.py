@@ -33,11 +33,11 @@ dontAsk                      dontAsk     x       x           x                 x
 """  # noqa: E501 - a table
 
 WORKING = ["Read", "Write", "Edit", "MultiEdit", "apply_patch", "Glob", "Grep", "Bash"]
-WORKING += ["BashOutput", "KillShell", "Skill"]
+WORKING += ["BashOutput", "KillShell", "Skill", "WebFetch"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
 TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
 TEAM += ["ToolSearch", "TodoWrite", "AskUserQuestion"]
-LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"]
+LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill", "WebFetch"]
 PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 
 # What a teammate has in each mode: its tools, and what happens when it reads inside, reads outside,

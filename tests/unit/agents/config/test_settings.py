@@ -220,7 +220,7 @@ def test_the_file_of_the_user_is_not_one_of_the_project_when_one_works_at_home(
     ("told", "words"),
     [
         ({"model": "opus", "$schema": "x"}, ["model is not used"]),
-        (permissions(allow=["WebFetch(domain:x.org)"]), ["WebFetch(domain:x.org) is about a tool"]),
+        (permissions(allow=["NotebookEdit(x)"]), ["NotebookEdit(x) is about a tool"]),
         (permissions(allow=["Hologram"]), ["Hologram is about a tool"]),
         (permissions(defaultMode="auto"), ["there is no mode 'auto'"]),
         (permissions(skipDangerous=True), ["permissions.skipDangerous is not used"]),
@@ -288,6 +288,7 @@ INVALID = [
     ("[permissions]\ndeadline_s = 0\n", "permissions.deadline_s"),
     ('[permissions]\nallow = ["Bsh"]\n', "there is no tool 'Bsh'"),
     ('[answers]\nallow = ["Bash("]\n', "parentheses do not match"),
+    ('[web]\nsearch_url = "https://x.org/"\n', "search_url is 'https://x.org/', not a URL with"),
     ('[[hooks.PreCompact]]\nrun = "x"\n', "unknown event 'PreCompact'"),
 ]
 
@@ -320,3 +321,19 @@ def test_commands_after_an_edit_add_up_and_need_trust(files: Files) -> None:
     files.ours('[after_edit]\n"*.py" = "ruff"\n')
     with pytest.raises(Invalid, match=r"after_edit"):
         files.read()
+
+
+SEARCH = "https://search.example.org/?format=json&q={query}"
+
+
+def test_the_endpoint_of_searches_is_an_option_of_the_agent(files: Files) -> None:
+    files.write(files.home / "settings.toml", '[web]\nsearch_url = "https://mine.org/{query}"\n')
+    assert files.applied().options == {"search_url": "https://mine.org/{query}"}
+    files.ours(f'[web]\nsearch_url = "{SEARCH}"\n')
+    assert files.applied().options == {"search_url": SEARCH}
+    assert files.read().of_project, "a project must not send searches anywhere without trust"
+
+
+def test_a_child_searches_where_its_parent_does(files: Files) -> None:
+    files.ours(f'[web]\nsearch_url = "{SEARCH}"\n')
+    assert files.applied(child=True).options == {}

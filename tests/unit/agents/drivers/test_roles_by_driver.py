@@ -70,7 +70,7 @@ def test_every_field_of_a_role_is_applied_to_every_program(tmp_path: Path, drive
     assert result.tools == list(
         dict.fromkeys(["Read", "Grep", "Bash", "TaskUpdate", *COORDINATION])
     )
-    assert result.disallowed_tools == ["Write"]
+    assert result.disallowed_tools == ["Write", "WebFetch"]
     assert result.policy.deny == ["Bash(rm:*)"]
     assert (result.model, result.mode, result.turns_max) == ("opus", "plan", 7)
     assert result.hooks is not None and list(result.hooks) == ["PreToolUse"]

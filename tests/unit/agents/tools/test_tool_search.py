@@ -55,7 +55,9 @@ ALL = [ALWAYS, PAINT, BRUSH, TOOL_SEARCH]
 
 async def search(shelf: ToolShelf, tools: list[Tool[Desk]], query: str) -> str:
     found = next(tool for tool in shelf.callable(tools) if tool.name == "ToolSearch")
-    return str(await found.run(ToolSearchInput(query=query), cast("Desk", None)))
+    told = await found.run(ToolSearchInput(query=query), cast("Desk", None))
+    assert isinstance(told, str)
+    return told
 
 
 def names(tools: list[Tool[Desk]]) -> list[str]:

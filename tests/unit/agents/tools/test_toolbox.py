@@ -16,7 +16,7 @@ from bullpen.protocol.names import LEAD
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench, MakeBench
 
-LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill"}
+LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill", "WebFetch"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite", "AskUserQuestion", "ToolSearch"),
@@ -48,7 +48,7 @@ async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBenc
 
 async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
     assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
-        "ExitPlanMode",
+        *("ExitPlanMode", "WebSearch"),
     }
     assert not SPAWNING & names(make_bench(LEAD))
 
@@ -163,6 +163,8 @@ def test_models_find_the_fields_they_know() -> None:
         if tool.input.model_fields
     }
     assert fields["Read"] == {"file_path", "offset", "limit", "pages"}
+    assert fields["WebFetch"] == {"url", "prompt"}
+    assert fields["WebSearch"] == {"query", "allowed_domains", "blocked_domains"}
     assert fields["Write"] == {"file_path", "content"}
     assert fields["Edit"] == {"file_path", "old_string", "new_string", "replace_all"}
     assert fields["Bash"] == {"command", "timeout", "description", "run_in_background"}

@@ -29,6 +29,7 @@ from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.provider.checks import AnswerChecks
 from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOptions
 from bullpen.agents.drivers.native.provider.small import SmallModel
+from bullpen.agents.drivers.native.provider_search import ProviderSearch
 from bullpen.agents.drivers.native.said import Said
 from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
 from bullpen.agents.drivers.native.subagent import Subagent
@@ -79,6 +80,7 @@ class Native:
         self._small: SmallModel | None = None
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
+        self._search: ProviderSearch | None = None
         self._ask = Ask(system="", tools=())
         self._window = 0
 
@@ -112,6 +114,7 @@ class Native:
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
         self._limiter = Limiter(limits, choice.credential, api=f"the API at {choice.host}")
+        self._search = ProviderSearch(choice, self._limiter, self._waits)
         options = ModelOptions.of(self._spec.options)
         self._connection = ModelConnection(choice, self._waits, options)
         await self._connection.open()
@@ -369,6 +372,8 @@ class Native:
         tools = [
             task if tool is TASK else tool for tool in self._shelf.callable(self._all_tools(desk))
         ]
+        if self._search is not None:
+            tools = self._search.given_to(tools)
         files: list[Attachment] = []
         text, failed = await call_tool(
             tools,

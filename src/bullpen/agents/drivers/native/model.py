@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request_stream
@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     PartStartEvent,
 )
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.settings import ModelSettings, ThinkingEffort
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
@@ -87,6 +88,8 @@ class Ask:
     # A request for a summary lists the tools, as the API requires, but must not use them.
     words_only: bool = False
     effort: ThinkingEffort | None = None
+    # The API's own search, which it runs itself.
+    search: WebSearchTool | None = None
 
 
 class ModelConnection:
@@ -229,7 +232,9 @@ class ModelConnection:
             cache_write_tokens=used.cache_write_tokens,
         )
         answered = None if said is None else said.model_name
-        cost = price(self.choice, usage, answered=answered, options=self.options)
+        # The library adds this field where the API searched.
+        searches = int(getattr(used, "web_searches", 0) or 0)
+        cost = price(self.choice, usage, answered=answered, options=self.options, searches=searches)
         return usage.evolve(cost_usd=cost or 0.0, unpriced=int(cost is None))
 
     def _settings(self, ask: Ask) -> ModelSettings:
@@ -247,6 +252,11 @@ class ModelConnection:
             settings["tool_choice"] = "none"
         if ask.effort is not None:
             settings["thinking"] = ask.effort
+        if ask.search is not None:
+            # A setting of OpenAI's Responses; the others do not look at it.
+            settings = cast(
+                "ModelSettings", {**settings, "openai_include_web_search_sources": True}
+            )
         return settings
 
     def _failure(self, error: errors.AgentRunError, said: ModelResponse | None) -> RequestFailed:
@@ -323,6 +333,7 @@ def _parameters(ask: Ask) -> ModelRequestParameters:
             )
             for tool in ask.tools
         ],
+        native_tools=[] if ask.search is None else [ask.search],
         instruction_parts=[InstructionPart(content=ask.system)],
     )
 

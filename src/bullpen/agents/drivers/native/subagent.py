@@ -24,6 +24,7 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import ModelOptions
+from bullpen.agents.drivers.native.provider_search import ProviderSearch
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
@@ -93,6 +94,7 @@ class Subagent:
         self._limiter = Limiter(
             limits, self._choice.credential, api=f"the API at {self._choice.host}"
         )
+        self._tools = ProviderSearch(self._choice, self._limiter, waits).given_to(self._tools)
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
         self._used = 0

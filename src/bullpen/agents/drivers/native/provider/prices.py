@@ -16,8 +16,9 @@ def price(
     *,
     answered: str | None = None,
     options: ModelOptions = ModelOptions(),  # noqa: B008 - frozen
+    searches: int = 0,
 ) -> float | None:
-    """The price in dollars; None if it is not known.
+    """The price in dollars, with that of searches by the API; None if it is not known.
 
     A price that was set counts. Otherwise it is that of the model which answered, if that is known,
     or else that of the model which was asked for.
@@ -26,7 +27,7 @@ def price(
         return told
     names = dict.fromkeys(name for name in (answered, choice.model) if name)
     for name in names:
-        if (found := _known(choice, name, used)) is not None:
+        if (found := _known(choice, name, used, searches)) is not None:
             return found
     return None
 
@@ -40,12 +41,13 @@ def check_price(choice: ModelChoice, options: ModelOptions) -> None:
         )
 
 
-def _known(choice: ModelChoice, name: str, used: Usage) -> float | None:
+def _known(choice: ModelChoice, name: str, used: Usage, searches: int) -> float | None:
     tokens = genai_prices.Usage(
         input_tokens=used.input_tokens + used.cache_read_tokens + used.cache_write_tokens,
         cache_read_tokens=used.cache_read_tokens,
         cache_write_tokens=used.cache_write_tokens,
         output_tokens=used.output_tokens,
+        **({"web_searches": searches} if searches else {}),
     )
     try:
         found = genai_prices.calc_price(tokens, model_ref=name, provider_id=choice.provider.prices)
