@@ -119,7 +119,10 @@ def role_servers(value: Any) -> dict[str, Any]:
         elif isinstance(each, dict):
             found |= each
         else:
-            raise Invalid("It is not a list of names or definitions of servers.")
+            raise Invalid(
+                f"{each!r} is neither the name nor the definition of an MCP server.",
+                remedy="List names, or definitions by name.",
+            )
     for name, raw in found.items():
         if raw is not None:
             definition_of(name, raw)

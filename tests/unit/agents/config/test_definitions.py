@@ -110,7 +110,7 @@ REFUSED = {
     "background: maybe": "background: it is neither",
     "initialPrompt: [x]": "initialPrompt: it is not text",
     "skills: {a: 1}": "skills: it is not a list of names",
-    "mcpServers: [7]": "mcpServers: It is not a list of names",
+    "mcpServers: [7]": "mcpServers: 7 is neither the name nor the definition",
     "mcpServers: [{a: {url: 7}}]": "mcpServers: The MCP server 'a' cannot be used: it needs a text",
     "hooks: {Stop: [{}]}": "hooks: The hooks cannot be used: Stop: hooks is not a list",
     "hooks: [guard]": "hooks: it is not a mapping of events",

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from bullpen.agents.config.mcp_config import known_server
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.config.trust import trust
-from bullpen.errors import Invalid, Refused, Unreadable
+from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 
 HUB = {"command": "hub-server", "env": {"HUB_TOKEN": "${HUB_TOKEN}"}}
@@ -141,3 +142,16 @@ async def test_files_that_cannot_be_used_are_said_with_their_names(places: Place
     with pytest.raises(Invalid, match=r"mcp\.json: The MCP server 'hub'") as refused:
         await places.spec()
     assert SECRET not in str(refused.value)
+
+
+def test_only_known_servers_of_trusted_files_can_be_logged_in_to(places: Places) -> None:
+    home, project = places.home, places.project
+    places.define(project / ".mcp.json", sky=SKY)
+    assert known_server("hub", project, home=home).command == ("hub-server",)
+    with pytest.raises(NotFound, match="no MCP server 'gone'"):
+        known_server("gone", project, home=home)
+    with pytest.raises(Refused, match="not trusted") as refused:
+        known_server("sky", project, home=home)
+    assert refused.value.reason == "not_trusted"
+    trust(home, project)
+    assert known_server("sky", project, home=home).url == SKY["url"]

@@ -187,7 +187,7 @@ class McpServers:
         )
         text = framed(server.connection.name, tool_text(result), self._clean)
         if result.is_error:
-            raise Refused(text, reason="mcp_error")
+            raise Refused(text, reason="mcp_error", remedy="The server's tool reports an error.")
         return text
 
     async def _check_unchanged(self, server: _Server, tool: ServerTool) -> None:

@@ -20,9 +20,10 @@ def login(
     session: Session,
     name: Annotated[str, argument("The server, as .mcp.json or mcp.json names it", "SERVER")],
 ) -> None:
-    """Log in to an MCP server in a browser, for the agents that use it.
+    """Log in to an MCP server that agents use.
 
-    Prints the address to open. The tokens are kept in Bullpen's home, and agents renew them.
+    Prints the address to open in a browser. The tokens are kept in Bullpen's home; agents renew
+    them.
     """
     need_extra("mcp", "mcp")
     where = Path(directory(None))

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.contracts.desk import Desk, Wanted
 from bullpen.agents.drivers.native.driver import Native
 from bullpen.agents.drivers.native.server_tools import open_servers
 from bullpen.agents.tools.mcp_servers.connection import ServerConnection
@@ -133,6 +133,46 @@ async def test_lists_of_tools_and_modes_apply_to_servers_too(
     given = [connected("a", listing([tool("x")])), connected("b", listing([tool("y")]))]
     (request,) = await played(workplace, steps(), *given)
     assert {name for name in request.tools if name.startswith("mcp__")} == seen
+
+
+class Types:
+    """Colleagues that know one type of subagent."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.spec = spec
+
+    async def subagent(self, wanted: Wanted) -> AgentSpec:
+        return self.spec
+
+    async def spawn(self, wanted: Wanted) -> str:
+        raise NotImplementedError
+
+    async def stop(self, name: str, *, reason: str | None) -> str:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("tools", "seen"), [(["Read", "mcp__sky"], True), (["Read"], False), (None, True)]
+)
+async def test_a_subagent_has_the_servers_that_its_type_lists(
+    workplace: Workplace, tools: list[str] | None, seen: bool
+) -> None:
+    desk, of_subagent = workplace.desk, []
+    desk.colleagues = Types(desk.spec.evolve(tools=tools))
+
+    def model(request: ModelRequest) -> Reply:
+        if "You are a subagent" in request.system:
+            of_subagent.append(request)
+            if seen and not request.results:
+                return Reply("", [Call("mcp__sky__forecast", {"city": "Rome"})])
+            return Reply(f"Found: {[result.text for result in request.results]}")
+        if not request.results:
+            return Reply("", [Call("Task", {"description": "Look", "prompt": "How is it?"})])
+        return Reply("Done.")
+
+    await played(workplace, model, connected("sky", friendly()), connected("b", listing([])))
+    assert ("mcp__sky__forecast" in of_subagent[0].tools) is seen
+    assert ("rain in Rome" in of_subagent[-1].text) is seen
 
 
 async def test_an_agent_and_its_lead_are_told_of_a_server_that_does_not_start(
