@@ -71,6 +71,8 @@ def skill_names(value: Any) -> list[str]:
 
 def memory(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Where the notes of its agents are kept."""
+    if value in ("", False):
+        return {}
     if value not in SCOPES:
         raise FieldRefused(f"there is no scope {value!r}; known are {', '.join(SCOPES)}")
     return {"options": {MEMORY: value}}
@@ -78,7 +80,7 @@ def memory(value: Any, spec: AgentSpec) -> dict[str, Any]:
 
 def isolation(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Check the workspace that a role wants; `resolve` plans it."""
-    if value != "worktree":
+    if value not in ("", False, "worktree"):
         raise FieldRefused(f"there is no isolation {value!r}; known is worktree")
     return {}
 

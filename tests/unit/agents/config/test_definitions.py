@@ -93,6 +93,13 @@ def test_a_role_with_every_field_that_can_be_applied(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("field", ["memory: ''", "memory: false", "isolation: ''", "skills: []"])
+def test_a_field_without_a_value_changes_nothing(tmp_path: Path, field: str) -> None:
+    definition = made(tmp_path, f"{field}\n")
+    assert not definition.governs and not definition.skills
+    assert apply(definition, spec()) == spec(role="role", instructions="Do it well.")
+
+
 REFUSED = {
     "tools: 'Bash(git log, Read'": r"tools: Bash\(git log: its parentheses do not match",
     "tools: 'Bsh(git:*)'": r"tools: an agent here has none of these: Bsh\(git:\*\)",
