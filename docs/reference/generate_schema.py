@@ -22,6 +22,7 @@ TABLES = {
     "[unattended]": "UnattendedTable",
     "[retention]": "RetentionTable",
     "[[notify]]": "NotifyTable",
+    '[models."NAME"]': "ModelTable",
     "[[member]]": "MemberTable",
     "[member.rules]": "RulesTable",
     "[[task]]": "TaskTable",
@@ -38,7 +39,7 @@ def text() -> str:
         name = TABLES[heading]
         about = body.strip().split("\n\n")[0].replace("\n", " ")
         if not about.startswith("|"):
-            words["File", heading.strip("[]")] = about
+            words["File", heading.strip("[]").partition(".")[0]] = about
         for key, said in re.findall(r"^\| `([^`]+)` \| (.*) \|$", body, re.MULTILINE):
             words[name, key] = said
     return json.dumps(schema(words), indent=2, ensure_ascii=False) + "\n"

@@ -265,6 +265,7 @@ SECTIONS: dict[str, type[tables.FileTable]] = {
     "`[unattended]`": tables.UnattendedTable,
     "`[retention]`": tables.RetentionTable,
     "`[[notify]]`": tables.NotifyTable,
+    '`[models."NAME"]`': tables.ModelTable,
     "`[[member]]`": tables.MemberTable,
     "`[member.rules]`": tables.RulesTable,
     "`[[task]]`": tables.TaskTable,
