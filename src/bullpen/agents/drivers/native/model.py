@@ -165,7 +165,8 @@ class ModelConnection:
             raise
         except errors.AgentRunError as error:
             sent = getattr(error, "phase", None) not in ("pool", "connect")
-            sent = sent and not _refused_in_body(error, said)
+            if self.choice.provider.api == "openai-chat":
+                sent = sent and not _refused_in_body(error, said)
             raise self._failure(error, said) from error
         except Exception as error:
             # An answer can be too odd for the libraries, and so can a conversation from elsewhere.
