@@ -23,6 +23,7 @@ TABLES = {
     "[retention]": "RetentionTable",
     "[[notify]]": "NotifyTable",
     "[mcp_servers]": "McpServerTable",
+    '[models."NAME"]': "ModelTable",
     "[[member]]": "MemberTable",
     "[member.rules]": "RulesTable",
     "[[task]]": "TaskTable",
@@ -39,7 +40,7 @@ def text() -> str:
         name = TABLES[heading]
         about = body.strip().split("\n\n")[0].replace("\n", " ")
         if not about.startswith("|"):
-            words["File", heading.strip("[]")] = about
+            words["File", heading.strip("[]").partition(".")[0]] = about
         for key, said in re.findall(r"^\| `([^`]+)` \| (.*) \|$", body, re.MULTILINE):
             words[name, key] = said
     return json.dumps(schema(words), indent=2, ensure_ascii=False) + "\n"

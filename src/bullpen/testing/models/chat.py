@@ -76,7 +76,7 @@ def events(request: ModelRequest, reply: Reply, number: int) -> Iterator[tuple[s
 
 def error_event(fault: Fault) -> tuple[str, Any]:
     """Return an error in the middle of a stream."""
-    return "", error(fault)
+    return "", error(fault) if fault.body is None else dict(fault.body)
 
 
 def _head(request: ModelRequest, reply: Reply, number: int, kind: str) -> dict[str, Any]:

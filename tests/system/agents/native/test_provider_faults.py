@@ -87,7 +87,9 @@ def is_paid(workplace: Workplace, mock: MockModels) -> bool:
 async def test_a_fault_ends_the_turn_as_the_table_says_and_the_next_turn_works(
     workplace: Workplace, row: Row, api: Api
 ) -> None:
-    workplace.desk.spec = workplace.desk.spec.evolve(model=MODELS[api])
+    workplace.desk.spec = workplace.desk.spec.evolve(
+        model=MODELS[api], options={"strict_model": True}
+    )
     script = Script(list(row.faults))
     with MockModels(script, strict=True) as mock:
         waits = QUICK if row.name == "no answer at all" else PATIENT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bullpen.agents.contracts.desk import Desk
@@ -9,6 +11,7 @@ from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.drivers.native import limiter
 from bullpen.agents.system.vendors.model_providers import PROVIDERS
+from bullpen.errors import Invalid
 from bullpen.testing.models import Api, Call, Fault, MockModels, ModelRequest, Reply
 from support.agents.native_workplace import Workplace
 
@@ -133,3 +136,27 @@ async def test_a_stream_that_breaks_is_asked_for_again_and_both_are_booked(
     assert [each.estimated for each in workplace.desk.usages] == [1, None]
     booked = sum(each.input_tokens + each.output_tokens for each in workplace.desk.usages)
     assert booked >= mock.tokens() * 0.9
+
+
+async def test_a_refusal_in_the_body_of_a_good_status_is_a_refusal_and_costs_nothing(
+    workplace: Workplace,
+) -> None:
+    on(workplace, "openrouter")
+    busy = Fault(429, message="Rate limited upstream", drop=Reply("x"), after=0, how="error")
+    in_body = {"error": {"code": 429, "message": "Rate limited upstream"}}
+    answers: list[Fault | Reply] = [replace(busy, body=in_body), Reply("Here.")]
+    with MockModels(lambda request: answers.pop(0)) as mock:
+        async with workplace.driver(mock, tools=tools) as native:
+            assert await workplace.turn(native) == "Here."
+    assert len(mock.requests) == 2
+    assert "rate limit" in " ".join(workplace.desk.waits)
+    assert [each.estimated for each in workplace.desk.usages] == [None]
+
+
+async def test_a_name_that_a_provider_cannot_have_is_refused_with_the_reason(
+    workplace: Workplace,
+) -> None:
+    workplace.desk.spec = workplace.desk.spec.evolve(model="openrouter:nobody")
+    with MockModels(looks_then_says) as mock, pytest.raises(Invalid, match="nobody"):
+        async with workplace.driver(mock, tools=tools):
+            raise AssertionError("it started")

@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
+from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.supervisor.colleagues import teammate
 from bullpen.agents.system import environment
 from bullpen.agents.system.secrets import redactor_of
 from bullpen.agents.system.vendors import model_providers
 from bullpen.agents.system.vendors.model_providers import PROVIDERS, ModelProvider
 from bullpen.errors import Invalid, Unavailable
-from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.names import LEAD
 
 ROOT = Path(__file__).parents[4]
 every_provider = pytest.mark.parametrize("prefix", list(PROVIDERS))
@@ -74,6 +77,24 @@ async def test_what_is_set_for_a_model_is_found_by_each_of_its_names(tmp_path: P
             "small_model": "vllm:small",
             "small_model_options": {"max_output": 5},
         }
+
+
+async def test_a_teammate_inherits_what_is_about_its_own_model_too(tmp_path: Path) -> None:
+    above = await spec_of(
+        tmp_path, ALL, model="vllm:m", small_model="groq:n", strict_model=True,
+        model_options={"context_window": 9000},
+    )  # fmt: skip
+    facts = AgentFacts.new(
+        spec=above.raw, parent=LEAD, nonce="n", phase="running", since_ms=0, began_ms=0
+    )
+    parent = (LEAD, facts)
+    files = SpawnFiles(tmp_path, {"HOME": str(tmp_path), **ALL})
+    same = await teammate(Wanted("bob", "Go"), files, parent, team="crew")
+    assert same.options == above.options
+    assert set(PROVIDERS["groq"].variables) <= set(same.env)
+    wanted = Wanted("bob", "Go", model="ollama:other")
+    other = await teammate(wanted, files, parent, team="crew")
+    assert other.options == {"small_model": "groq:n", "strict_model": True}
 
 
 @every_provider

@@ -277,6 +277,7 @@ SECTIONS: dict[str, type[tables.FileTable]] = {
     "`[retention]`": tables.RetentionTable,
     "`[[notify]]`": tables.NotifyTable,
     "`[mcp_servers]`": tables.McpServerTable,
+    '`[models."NAME"]`': tables.ModelTable,
     "`[[member]]`": tables.MemberTable,
     "`[member.rules]`": tables.RulesTable,
     "`[[task]]`": tables.TaskTable,

@@ -182,6 +182,8 @@ class ModelConnection:
             raise
         except errors.AgentRunError as error:
             sent = getattr(error, "phase", None) not in ("pool", "connect")
+            if self.choice.provider.api == "openai-chat":
+                sent = sent and not _refused_in_body(error, said)
             raise self._failure(error, said) from error
         except Exception as error:
             # An answer can be too odd for the libraries, and so can a conversation from elsewhere.
@@ -304,6 +306,12 @@ def _refuse_unfinished(said: ModelResponse) -> None:
         raise RequestFailed("network", "the answer ended without a stop reason")
     if said.finish_reason == "error":
         raise RequestFailed("server", "the API reported an error instead of an answer")
+
+
+def _refused_in_body(error: errors.AgentRunError, said: ModelResponse | None) -> bool:
+    """Whether an answer is nothing but an error: gateways send a refusal with the status 200."""
+    empty = said is None or not (said.parts or said.usage.input_tokens)
+    return empty and isinstance(error, errors.ModelHTTPError)
 
 
 def _partial(said: ModelResponse | None) -> str:

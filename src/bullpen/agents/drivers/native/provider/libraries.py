@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 
 from bullpen.agents.drivers.native.http_watch import WatchedConnection
@@ -19,6 +20,16 @@ _CONNECT_S = 10
 def open_model(choice: ModelChoice, watch: WatchedConnection) -> Model[Any]:
     """The model, whose requests the watch sees. Raises Unavailable or Invalid."""
     choice.provider.check_installed()
+    try:
+        return _opened(choice, watch)
+    except UserError as error:
+        raise Invalid(
+            f"The model {choice} cannot be used: {error}",
+            remedy="Check its name, and the variables of its provider: docs/reference/models.md.",
+        ) from error
+
+
+def _opened(choice: ModelChoice, watch: WatchedConnection) -> Model[Any]:
     match choice.provider.api:
         case "anthropic":
             return _anthropic(choice, watch)
