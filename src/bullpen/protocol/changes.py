@@ -66,6 +66,13 @@ class PutRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveRequest:
+    """Remove a request that was answered long ago. The log still has it."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class MarkMail:
     """Messages of one mailbox reached another delivery state."""
 
@@ -89,6 +96,7 @@ Change: TypeAlias = (
     | PutTeam
     | Deliver
     | PutRequest
+    | RemoveRequest
     | MarkMail
     | UnknownChange
 )
@@ -111,6 +119,8 @@ def encode(change: Change) -> dict[str, Any]:
             return {"put": "message", "to": to, "id": message.id, "message": message.raw}
         case PutRequest(request):
             return {"put": "request", "request": request.raw}
+        case RemoveRequest(request_id):
+            return {"put": "request_removed", "id": request_id}
         case MarkMail(agent, ids, state):
             return {"put": "mail_state", "agent": agent, "ids": list(ids), "state": state}
         case UnknownChange(raw):
@@ -148,6 +158,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
     "team": lambda raw: PutTeam(_at(raw, "fields", dict)),
     "message": _deliver,
     "request": lambda raw: PutRequest(Request.parse(raw["request"])),
+    "request_removed": lambda raw: RemoveRequest(_at(raw, "id", str)),
     "mail_state": _mark,
 }
 

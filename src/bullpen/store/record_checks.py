@@ -20,6 +20,7 @@ from bullpen.protocol.changes import (
     PutRequest,
     PutTask,
     PutTeam,
+    RemoveRequest,
     UnknownChange,
 )
 from bullpen.protocol.message import Message
@@ -82,6 +83,8 @@ def check_change(change: Change, limits: StoreLimits) -> None:
                 raise Invalid(
                     f"Request {request.id!r} is incomplete: {unasked}.", remedy="Complete it."
                 )
+        case RemoveRequest(request_id):
+            names.check_component(request_id, kind="request id")
         case Deliver(to, message):
             names.check_component(to, kind="member name")
             check_message(message, limits)

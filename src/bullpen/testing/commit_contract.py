@@ -18,6 +18,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Committed, Store, View
@@ -79,7 +80,8 @@ class CommitContract:
         await put(store, PutTask(task("1")), PutTask(task("2")), PutRequest(request("r1")))
         await put(store, PutTask(task("1", status="completed")), DeleteTask("2"))
         await put(store, PutMember(member("ann", color="red")), RemoveMember("bob"))
-        await put(store, PutRequest(request("r1", state="denied")))
+        await put(store, PutRequest(request("r1", state="denied")), PutRequest(request("r2")))
+        await put(store, RemoveRequest("r2"), RemoveRequest("never"))
         state = await store.read("alpha")
         assert state.tasks == {"1": task("1", status="completed")}
         assert state.team.roster == (member(LEAD), member("ann", color="red"))

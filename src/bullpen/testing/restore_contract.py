@@ -21,6 +21,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.names import LEAD
@@ -74,6 +75,8 @@ async def live_through(store: Store) -> None:
     await put(store, RemoveMember("bob"), PutTeam({"description": "new"}), team=team)
     await put(store, PutRequest(request("r1")), PutRequest(request("r2")), team=team)
     await put(store, PutRequest(request("r1", state="approved")), team=team)
+    await put(store, PutRequest(request("r3")), team=team)
+    await put(store, RemoveRequest("r3"), team=team)
     for number in range(2 * KEPT + 4):
         sent = message(f"m{number}", text=f"Text \ud83d of {number}")
         await store.append(team, "ann", sent, actor=LEAD)

@@ -22,6 +22,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
     encode,
 )
 from bullpen.protocol.names import LEAD
@@ -188,6 +189,11 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(team=teams, agent=agents, after=message_ids)
     def read_on(self, team: str, agent: str, after: str) -> None:
         self._both(lambda store: store.mailbox(team, agent, after=after, history=True))
+
+    @rule(team=teams, request_id=request_ids)
+    def forget(self, team: str, request_id: str) -> None:
+        """Remove a request."""
+        self._commit(team, always(RemoveRequest(request_id)))
 
     @rule(team=teams, request_id=request_ids, state=st.sampled_from(("pending", "denied")))
     def ask(self, team: str, request_id: str, state: str) -> None:

@@ -129,6 +129,8 @@ def _change(change: changes.Change) -> str:
             return f"message from {message.sender} to {to}{about}"
         case changes.PutRequest(request):
             return f"{request.kind} request {request.id} is {request.state}"
+        case changes.RemoveRequest(request_id):
+            return f"request {request_id} removed, answered long ago"
         case changes.MarkMail(agent, ids, state):
             return f"{len(ids)} of {agent}'s messages {state}"
         case changes.UnknownChange(raw):

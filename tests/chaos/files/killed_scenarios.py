@@ -16,9 +16,10 @@ from bullpen.protocol.changes import (
     PutRequest,
     PutTask,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.names import LEAD
-from bullpen.store.contract import StoreLimits, View
+from bullpen.store.contract import Store, StoreLimits, View
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
@@ -37,7 +38,7 @@ def store_on(home: Path, disk: Disk | None = None, *, part: PartSize = LONG) -> 
     )
 
 
-async def prepare(store: FileStore) -> None:
+async def prepare(store: Store) -> None:
     """A team with tasks, mail in every state and a request."""
     await store.create("alpha", config(), actor=LEAD)
     await store.commit(
@@ -57,7 +58,7 @@ async def prepare(store: FileStore) -> None:
     await store.acknowledge("alpha", "ann", ["old2"], "injected", actor="ann")
 
 
-async def commit_seven_files(store: FileStore) -> None:
+async def commit_eight_files(store: FileStore) -> None:
     def decide(view: View) -> list[Change]:
         first = view.task("1")
         assert first is not None
@@ -68,11 +69,12 @@ async def commit_seven_files(store: FileStore) -> None:
             PutMember(member("cleo")),
             RemoveMember("bob"),
             PutRequest(request("r2")),
+            RemoveRequest("r1"),
             Deliver("ann", message("new1")),
             Deliver("cleo", message("new2")),
         ]
 
-    await store.commit("alpha", decide, actor=LEAD, op="seven")
+    await store.commit("alpha", decide, actor=LEAD, op="eight")
 
 
 async def create(store: FileStore) -> None:
@@ -109,7 +111,7 @@ async def split_log(store: FileStore) -> None:
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
-        commit_seven_files,
+        commit_eight_files,
         create,
         delete,
         append,

@@ -77,7 +77,7 @@ async def check(home: Path) -> dict[str, Any]:
     return found
 
 
-ALL_OR_NOTHING = ["commit_seven_files", "create", "delete", "append"]
+ALL_OR_NOTHING = ["commit_eight_files", "create", "delete", "append"]
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["killed-before", "killed-half-way"])
@@ -109,12 +109,12 @@ def test_killed_while_it_mends_it_is_mended_by_the_next(prepared: Path, tmp_path
     """The process that carries out a dead one's commit dies too, at every step."""
     half = tmp_path / "half"
     shutil.copytree(prepared, half)
-    steps = steps_of(half, "commit_seven_files")
+    steps = steps_of(half, "commit_eight_files")
     after = anyio.run(state_of, half)
     committed = next(n for n, step in enumerate(steps) if step == "fsync events.jsonl") + 2
     shutil.rmtree(half)
     shutil.copytree(prepared, half)
-    kill_at(half, "commit_seven_files", committed, torn=False)
+    kill_at(half, "commit_eight_files", committed, torn=False)
     mending = tmp_path / "mending"
     shutil.copytree(half, mending)
     steps = steps_of(mending, "only_look")

@@ -55,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
     "EnterPlanMode": "is about the agent itself",
     "ExitPlanMode": "is about the agent itself",
     "ScheduleWakeup": "is about the agent itself",
+    "ToolSearch": "is about the agent itself",
     "WaitForMail": "reads the member's own mail",
 }
 _OF_A_RUNNER = (

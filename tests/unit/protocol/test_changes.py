@@ -19,6 +19,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
     UnknownChange,
     decode,
     encode,
@@ -42,6 +43,7 @@ CHANGES: list[Change] = [
     PutTeam({"description": None, "createdAt": 1}),
     Deliver("bob", MESSAGE),
     PutRequest(REQUEST),
+    RemoveRequest("r"),
     MarkMail("bob", ("m", "sha-1"), "seen"),
     UnknownChange({"put": "sprint", "x": [None], "sprint": {"id": "s1"}}),
 ]

@@ -56,6 +56,7 @@ ALLOWED = {
     "team/requests/deadlines.py::RequestDeadlines._counted": _TRANSLATED,
     "team/requests/rules.py::is_overdue": "deadlines are moved when the clock jumps",
     "team/requests/rules.py::is_usable": "an approval may be used once; if in doubt, ask again",
+    "team/requests/rules.py::outlived": "answered requests are forgotten about a day later",
     "team/tasks/lease_rules.py::expired.is_over": "a watcher has judged it before",
     "view/drawing.py::gantt_svg": _SHOWN,
     "view/drawing.py::spend_svg": _SHOWN,

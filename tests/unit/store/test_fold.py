@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
     UnknownChange,
 )
 from bullpen.store.events.fold import Folded, apply, digest, fold, raw_of
@@ -55,11 +56,18 @@ def test_the_last_put_of_a_record_counts() -> None:
     assert folded.requests == {"r1": request("r1", state="denied").raw}
 
 
-def test_deleted_tasks_and_removed_members_are_gone() -> None:
+def test_deleted_tasks_and_removed_members_and_requests_are_gone() -> None:
     folded = fold(
-        log(PutTask(task("1")), PutMember(member("ann")), DeleteTask("1"), RemoveMember("ann"))
+        log(
+            PutTask(task("1")),
+            PutMember(member("ann")),
+            PutRequest(request("r1")),
+            DeleteTask("1"),
+            RemoveMember("ann"),
+            RemoveRequest("r1"),
+        )
     )
-    assert (folded.tasks, folded.members) == ({}, {})
+    assert (folded.tasks, folded.members, folded.requests) == ({}, {}, {})
 
 
 def test_members_are_in_join_order() -> None:
@@ -169,6 +177,7 @@ def test_every_kind_of_change_can_be_replayed() -> None:
         PutTeam({"name": "alpha"}),
         Deliver("ann", message("m1")),
         PutRequest(request("r1")),
+        RemoveRequest("r0"),
         MarkMail("ann", ("m1",), "seen"),
         UnknownChange({"put": "sprint"}),
     ]

@@ -26,7 +26,8 @@ class Tool(Generic[D_contra]):
 
     `run` returns the text for the model. A BullpenError becomes an error for the model, with its
     remedy. The second argument of `run` is the part of the desk that it needs: a `Tool[Identity]`
-    also serves a desk with more parts.
+    also serves a desk with more parts. A `deferred` tool is shown to a model only after the model
+    has searched for it, with those of its `group`; it can always be called.
     """
 
     name: str
@@ -34,3 +35,6 @@ class Tool(Generic[D_contra]):
     input: type[ToolInput]
     kind: Kind
     run: Callable[[Any, D_contra], Awaitable[str]]
+    deferred: bool = False
+    # The server that it belongs to, as its name begins.
+    group: str | None = None

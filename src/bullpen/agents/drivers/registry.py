@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bullpen.agents.contracts.driver import EVERYTHING, Capabilities, Driver
+from bullpen.agents.drivers import native
 from bullpen.agents.drivers.native import model_choice as native_choice
 from bullpen.agents.drivers.scripted.driver import Scripted
 from bullpen.agents.drivers.unsupported import unkept
@@ -26,8 +27,6 @@ def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Dri
     """The driver that a spec asks for. All agents of a machine share the folder `limits`."""
     # A driver that needs an extra is imported when it is used.
     if spec.driver == "native":
-        from bullpen.agents.drivers import native
-
         return native.make(spec, env, limits=limits)
     if spec.driver == "scripted":
         return Scripted(spec)
@@ -94,8 +93,10 @@ def check_spec(
     else:
         if programs.COMMAND in spec.options:
             programs.command_of(spec)
-        # Refuses what is not installed.
-        make_driver(spec, {}, limits=Path())
+        if spec.driver == "native":
+            native.check_installed()
+        else:
+            make_driver(spec, {}, limits=Path())
     if spec.policy.sandbox is not None:
         check_sandbox()
     if spec.driver == "scripted" and spec.script is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from bullpen.agents.contracts.driver import Capabilities
+from bullpen.agents.drivers import native
 from bullpen.agents.drivers.registry import DRIVERS, capabilities_of
 from bullpen.agents.system.vendors.programs import PROGRAMS, check_libraries, found_at
 from bullpen.errors import Unavailable
@@ -59,8 +59,5 @@ def _check_installed(name: str) -> None:
     """Check a driver's libraries without loading them. Raises Unavailable."""
     if name in PROGRAMS:
         check_libraries(name)
-    elif name == "native" and find_spec("pydantic_ai") is None:
-        raise Unavailable(
-            "The driver 'native' needs a model library that is not installed.",
-            remedy="Run: pip install 'bullpen[native]'",
-        )
+    elif name == "native":
+        native.check_installed()

@@ -12,9 +12,14 @@ D = TypeVar("D")
 
 
 def documented(
-    name: str, given: type[ToolInput], kind: Kind, run: Callable[[Any, D], Awaitable[str]]
+    name: str,
+    given: type[ToolInput],
+    kind: Kind,
+    run: Callable[[Any, D], Awaitable[str]],
+    *,
+    deferred: bool = False,
 ) -> Tool[D]:
-    """A tool that is described by the docstring of `run`."""
+    """A tool that is described by the docstring of `run`. Models search for a `deferred` one."""
     if not run.__doc__:
         raise TypeError(f"The tool {name} has no description: python -OO removes docstrings.")
-    return Tool(name, " ".join(run.__doc__.split()), given, kind, run)
+    return Tool(name, " ".join(run.__doc__.split()), given, kind, run, deferred)

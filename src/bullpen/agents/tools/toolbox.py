@@ -22,6 +22,7 @@ from bullpen.agents.tools.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.shell import SHELL_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import SPAWN_TEAMMATE, TASK, TEAM_TOOLS
+from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -35,6 +36,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,
+    TOOL_SEARCH,
 )
 """All tools, in the order in which models see them."""
 
@@ -64,7 +66,13 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
     lacks = lacking(
         spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
     )
-    return [tool for tool in TOOLS if tool.name not in lacks]
+    return searchable([tool for tool in TOOLS if tool.name not in lacks])
+
+
+def searchable(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
+    """The tools, without the search if there is nothing to find."""
+    found = any(tool.deferred for tool in tools)
+    return [tool for tool in tools if found or tool is not TOOL_SEARCH]
 
 
 def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> dict[str, str]:
@@ -99,10 +107,15 @@ def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) ->
     return "only in plan mode" if tool.name == "ExitPlanMode" else None
 
 
-def shown(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
-    """The tools that a model is shown: none that another one does too, and none that is rare.
+def shown(tools: Sequence[Tool[Desk]], shelf: ToolShelf) -> list[Tool[Desk]]:
+    """The tools that a model is shown: those it always needs, then those it has loaded."""
+    return shelf.shown(without_spares(tools))
 
-    It may call the others, which models know. Their schemas would cost each request of a lead
+
+def without_spares(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
+    """The tools that nothing else does too.
+
+    A model may call the others, if it knows them. Their schemas would cost each request of a lead
     about 700 tokens.
     """
     spare = {*OWN_TEAM_TOOLS, *([SPAWN_TEAMMATE] if TASK in tools else [])}

@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.record import Wire
 from bullpen.store.contract import TeamState, View
@@ -82,8 +83,12 @@ class Taking:
 
     def _requests(self, view: View) -> list[Change]:
         wanted, logged = self.state.requests, self.remembered.folded.requests
-        outdated = _outdated(view.requests(), wanted, logged)
-        return [PutRequest(wanted[key]) for key in outdated if key in wanted]
+        here = view.requests()
+        return [
+            PutRequest(wanted[key]) if key in wanted else RemoveRequest(key)
+            for key in _outdated(here, wanted, logged)
+            if key in wanted or here[key].state != "pending"
+        ]
 
 
 def _outdated(

@@ -21,6 +21,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
@@ -96,8 +97,9 @@ class Sending:
                     ahead.put(PutTeam(allowed))
             case PutRequest(request):
                 self._request(ahead, request)
-            case PutTask() | DeleteTask() | MarkMail():
-                pass  # Tasks are handled together, marks on their own.
+            case PutTask() | DeleteTask() | MarkMail() | RemoveRequest():
+                # Tasks are handled together, marks on their own; the team forgets by itself.
+                pass
 
     def _refuse(self, ahead: PendingView, change: Change, why: BullpenError) -> None:
         what, right = "the team", None

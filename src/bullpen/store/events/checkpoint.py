@@ -82,6 +82,8 @@ class Checkpoint:
                 self._count(change["id"])
             case "member_removed":
                 self._records["member"].pop(change["name"], None)
+            case "request_removed":
+                self._records["request"].pop(change["id"], None)
             case "team":
                 merged = {**self._fields, **change["fields"]}
                 self._fields = {key: value for key, value in merged.items() if value is not None}

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from bullpen.protocol.changes import Change, Deliver, MarkMail, PutMember, PutTeam, RemoveMember
+from bullpen.protocol.changes import (
+    Change,
+    Deliver,
+    MarkMail,
+    PutMember,
+    PutTeam,
+    RemoveMember,
+    RemoveRequest,
+)
 
 _NO_AGENT = ""
 """Stands for changes that concern no agent and that nobody waits for."""
@@ -13,7 +21,7 @@ def concern_of(change: Change) -> str | None:
     match change:
         case Deliver(to=agent) | MarkMail(agent=agent):
             return agent
-        case PutMember() | RemoveMember() | PutTeam():
+        case PutMember() | RemoveMember() | PutTeam() | RemoveRequest():
             return _NO_AGENT
         case _:
             return None

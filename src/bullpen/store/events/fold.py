@@ -19,6 +19,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
     UnknownChange,
 )
 from bullpen.protocol.message import DeliveryState
@@ -82,6 +83,8 @@ def _apply_change(folded: Folded[T], change: Change, keep: Keep[T]) -> None:
             folded.team = {key: value for key, value in merged.items() if value is not None}
         case PutRequest(request):
             folded.requests[request.id] = keep(request)
+        case RemoveRequest(request_id):
+            folded.requests.pop(request_id, None)
         case Deliver(to, message):
             # A repeated delivery changes nothing: the message keeps its state.
             state: DeliveryState = "seen" if message.read else "stored"

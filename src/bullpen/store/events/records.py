@@ -15,6 +15,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
 )
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
@@ -90,6 +91,8 @@ class TeamRecords:
                     self._tasks.pop(task_id, None)
                 case PutRequest(request):
                     self._requests[request.id] = request
+                case RemoveRequest(request_id):
+                    self._requests.pop(request_id, None)
                 case PutMember() | RemoveMember() | PutTeam():
                     self._team = None
                 case _:

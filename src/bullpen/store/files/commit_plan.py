@@ -23,6 +23,7 @@ from bullpen.protocol.changes import (
     PutTask,
     PutTeam,
     RemoveMember,
+    RemoveRequest,
     UnknownChange,
 )
 from bullpen.protocol.message import Message
@@ -134,6 +135,8 @@ def record_of(change: Change) -> tuple[str, str]:
             return ("member", name)
         case PutRequest(request):
             return ("request", request.id)
+        case RemoveRequest(request_id):
+            return ("request", request_id)
         case PutTeam():
             return ("team", "")
         case Deliver(to, message):
@@ -179,6 +182,9 @@ def make_plan(records: Records, changes: Sequence[Change], *, high: int) -> Comm
             case PutRequest(request):
                 _keep(plan, "request", request.id, records.request(request.id))
                 plan.files[paths.request(request.id)] = request.dump()
+            case RemoveRequest(request_id):
+                _keep(plan, "request", request_id, records.request(request_id))
+                plan.files[paths.request(request_id)] = None
             case Deliver(to, message):
                 # Names given by another program can share a mailbox.
                 plan.mail.setdefault(names.inbox_stem(to), []).append(message)

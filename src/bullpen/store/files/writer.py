@@ -214,6 +214,8 @@ class Writer:
             if path in plan.expected:
                 found = swap.swap(self.disk, temp, path, keep=data is not None)
                 surprises.append(swap.surprise(plan, path, found))
+            elif data is None:
+                self.disk.unlink(path)
             else:
                 self.disk.rename(temp, path)
         for inbox, ready in mail:

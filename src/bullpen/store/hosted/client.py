@@ -208,6 +208,10 @@ class HostedStore(Store):
         rows = await self._ask("events", team=team, after=after, limit=limit)
         return [Event.decode(row) for row in rows]
 
+    async def recent_events(self, team: str) -> list[Event]:
+        rows = await self._ask("events", team=team, after=0, recent=True)
+        return [Event.decode(row) for row in rows]
+
     async def watch(
         self, team: str, *, every_s: float | None = None, agent: str | None = None
     ) -> AsyncGenerator[int, None]:

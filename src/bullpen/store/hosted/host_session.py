@@ -343,7 +343,10 @@ class HostSession:
     def _events(self, args: Args) -> Work:
         team, after = self._team(args), _number(args, "after")
         limit = None if args.get("limit") is None else _number(args, "limit")
-        work = self._store.events(team, after=after, limit=limit)
+        if args.get("recent"):
+            work = self._store.recent_events(team)
+        else:
+            work = self._store.events(team, after=after, limit=limit)
         return _shown(
             work, lambda events: [rights.shown_event(self._who, each).encode() for each in events]
         )

@@ -29,6 +29,7 @@ from bullpen.store.contract import (
     StoreLimits,
     TeamState,
 )
+from bullpen.store.events.recent import RECENT_EVENTS, with_begin
 from bullpen.store.events.whole_log import check_history
 from bullpen.store.mail_states import ahead_of, marks, without_repeats
 from bullpen.store.nats import mail
@@ -179,6 +180,19 @@ class NatsStore(Store):
 
     async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
         return await mail.read_events(await self._open(team), after, limit)
+
+    async def recent_events(self, team: str) -> list[Event]:
+        log = await self._open(team)
+        state, begin = log.kept.state(), log.kept.begin
+        after = state.seq - RECENT_EVENTS
+        if after <= (0 if begin is None else begin.first):
+            return await mail.read_events(log, 0, None)
+        boxes = {
+            member.name: await mail.mailbox(log, member.name, after=None, history=False)
+            for member in state.team.roster
+        }
+        # Read last, so that whatever changed meanwhile is in one of them.
+        return with_begin(await mail.read_events(log, after, None), state, boxes)
 
     async def _open(self, team: str) -> TeamLog:
         """Return the team's log, confirmed; its last known state if the servers do not answer."""

@@ -12,7 +12,14 @@ from typing import Any
 
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol import json_text, names
-from bullpen.protocol.changes import Change, Deliver, PutMember, PutRequest, PutTask
+from bullpen.protocol.changes import (
+    Change,
+    Deliver,
+    PutMember,
+    PutRequest,
+    PutTask,
+    RemoveRequest,
+)
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import ShutdownRequest, payload_of
@@ -321,12 +328,12 @@ class Approvals(TeamPart):
         return request_rules.is_usable(request, self._clock())
 
     async def all(self) -> Mapping[str, Request]:
-        """Return every request ever made, by id."""
+        """Return the requests by id; those that were answered long ago are only in the log."""
         return (await self._store.read(self._team)).requests
 
     @operation
     async def expire(self) -> list[Request]:
-        """Deny every request that is past its deadline, and tell the askers."""
+        """Deny every request that is past its deadline, tell the askers, and forget old ones."""
         now = self._clock()
 
         def decide(view: View) -> tuple[list[Request], list[Change]]:
@@ -338,6 +345,7 @@ class Approvals(TeamPart):
             changes: list[Change] = []
             for request in late:
                 changes += _told(view, request, request.to, _expiry_id(request), now)
+            changes += map(RemoveRequest, request_rules.outlived(view.requests(), now))
             return late, changes
 
         return await self._settle(decide, by=CLOCKWORK, op="request.expire")

@@ -33,6 +33,11 @@ from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_
 YES_HOLDS_MS = 3_600_000
 """How long an unused approval is valid. The asker may have to be restarted first."""
 
+SETTLED_KEPT = 200
+"""How many answered requests a team keeps in any case. All are in the log."""
+
+_SETTLED_KEPT_MS = 86_400_000
+
 NO_ANSWER = "No answer by the deadline."
 """What the asker is told when nobody answered."""
 
@@ -96,6 +101,19 @@ def check_answer(
             reason="wrong_digest",
             remedy="Show the request again, then answer it.",
         )
+
+
+def outlived(requests: Mapping[str, Request], now_ms: int) -> list[str]:
+    """Return the permissions that nobody needs any more: all but the last that were answered.
+
+    Without this, everything that was ever asked would be read at every look at the team.
+    """
+    settled = sorted(
+        (request.answered_ms or request.created_ms, request.id)
+        for request in requests.values()
+        if request.kind == "permission" and request.state != "pending"
+    )
+    return [key for at, key in settled[:-SETTLED_KEPT] if at < now_ms - _SETTLED_KEPT_MS]
 
 
 _ANSWERERS = {

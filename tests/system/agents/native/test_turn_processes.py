@@ -108,11 +108,14 @@ def test_without_the_model_library_making_the_driver_says_what_to_install() -> N
         assert package in run.stdout
 
 
-def test_looking_at_the_driver_package_loads_no_model_library(tmp_path: Path) -> None:
+def test_checking_a_spec_of_the_driver_loads_no_model_library(tmp_path: Path) -> None:
     program = (
         "import sys, bullpen.agents.drivers.native, bullpen.agents.drivers.native.model_choice,"
         " bullpen.agents.drivers.native.limiter, bullpen.agents.config.definitions,"
         " bullpen.testing.models;"
+        "from bullpen.agents.drivers.registry import check_spec;"
+        "from bullpen.protocol.agent import AgentSpec;"
+        "check_spec(AgentSpec.new(driver='native', backend='subprocess', cwd='/'));"
         "print([m for m in ('pydantic_ai', 'anthropic', 'openai') if m in sys.modules])"
     )
     run = subprocess.run(

@@ -20,6 +20,7 @@ from bullpen.store.events.checkpoint import BEGIN
 from bullpen.store.events.fold import fold
 from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import api
+from bullpen.store.nats.log.history import LogHistory
 from bullpen.store.nats.log.retention import HistoryTrim
 from bullpen.store.nats.mail import archived_ids
 from bullpen.store.nats.store import NatsStore
@@ -215,3 +216,27 @@ async def test_archived_mail_goes_with_the_events_that_brought_it(cluster: Clust
             str(number) for number in range(60 - len(whole.entries), 60)
         ]
         assert len(whole.entries) == len(known) + len(inbox)
+
+
+async def test_a_screen_does_not_read_a_long_history(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bullpen.store.nats.store.RECENT_EVENTS", 20)
+    store = open_store(cluster)
+    async with Teams(store) as teams:
+        team = await new_team(teams, "long")
+        await team.roster.join("ann", by=LEAD)
+        await team.mailbox.send("ann", "Keep me", sender=LEAD)
+        await work(team, 60)
+        whole, read = await team.events(), list[int]()
+        rows = LogHistory._rows
+
+        async def counted(self: LogHistory, wanted: Any, subject: str) -> Any:
+            read.append(len(wanted))
+            return await rows(self, wanted, subject)
+
+        monkeypatch.setattr(LogHistory, "_rows", counted)
+        events = await team.recent_events()
+        assert len(events) == 21 and events[0].op == BEGIN and sum(read) < await blocks(store, team)
+        assert fold(events).tasks == fold(whole).tasks and fold(events).mail == fold(whole).mail
+        assert fold(events).members == fold(whole).members

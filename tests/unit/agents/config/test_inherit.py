@@ -34,7 +34,7 @@ dontAsk                      dontAsk     x       x           x                 x
 
 WORKING = ["Read", "Write", "Edit", "Glob", "Grep", "Bash", "BashOutput", "KillShell"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
-TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
+TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode", "ToolSearch"]
 LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell"]
 PLANNING = [name for name in TEAM if name not in ("SpawnTeammate", "Task", "EnterPlanMode")]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bullpen.agents.tools.toolbox import shown, toolbox
+from bullpen.agents.tools.toolbox import toolbox, without_spares
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team
@@ -57,4 +57,4 @@ async def test_no_teammate_has_them_and_no_model_pays_for_them(
     own = {"TeamCreate", "TeamDelete"}
     assert not own & {tool.name for tool in toolbox(make_bench("ann").desk)}
     assert own <= {tool.name for tool in toolbox(lead.desk)}
-    assert not own & {tool.name for tool in shown(toolbox(lead.desk))}
+    assert not own & {tool.name for tool in without_spares(toolbox(lead.desk))}

@@ -9,7 +9,7 @@ import pytest
 
 from bullpen.agents.contracts.desk import Desk, Wanted
 from bullpen.agents.contracts.tool import Tool, ToolInput
-from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, shown, toolbox
+from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, toolbox, without_spares
 from bullpen.errors import Invalid
 from bullpen.protocol.names import LEAD
 
@@ -47,7 +47,7 @@ async def test_a_teammate_works_and_talks_but_does_not_lead(make_bench: MakeBenc
 
 async def test_the_lead_has_every_tool(make_bench: MakeBench) -> None:
     assert names(make_bench(LEAD, colleagues=Office())) == {tool.name for tool in TOOLS} - {
-        "ExitPlanMode"
+        *("ExitPlanMode", "ToolSearch"),
     }
     assert not SPAWNING & names(make_bench(LEAD))
 
@@ -56,11 +56,11 @@ async def test_one_tool_with_two_names_is_shown_once_and_given_and_taken_as_one(
     make_bench: MakeBench,
 ) -> None:
     lead = toolbox(make_bench(LEAD, colleagues=Office()).desk)
-    seen = {tool.name for tool in shown(lead)}
+    seen = {tool.name for tool in without_spares(lead)}
     assert {tool.name for tool in lead} - seen == {
         *("SetMode", "SpawnTeammate", "TeamCreate", "TeamDelete")
     }
-    assert shown(toolbox(make_bench("ann").desk)) == toolbox(make_bench("ann").desk)
+    assert without_spares(toolbox(make_bench("ann").desk)) == toolbox(make_bench("ann").desk)
     both = {"SpawnTeammate", "Task"}
     for name in both:
         assert names(make_bench(LEAD, colleagues=Office(), tools=[name])) == both
@@ -71,7 +71,7 @@ async def test_the_schema_of_the_tool_that_starts_agents_is_paid_once(
     make_bench: MakeBench,
 ) -> None:
     lead = toolbox(make_bench(LEAD, colleagues=Office()).desk)
-    starting = [tool for tool in shown(lead) if tool.name in ("SpawnTeammate", "Task")]
+    starting = [tool for tool in without_spares(lead) if tool.name in ("SpawnTeammate", "Task")]
     paid = sum(len(json.dumps(tool.input.model_json_schema())) for tool in starting)
     # Characters; about a quarter of that in tokens.
     assert paid < 2_600

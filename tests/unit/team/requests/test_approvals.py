@@ -389,6 +389,28 @@ async def test_requests_past_their_deadline_expire_together(team: Team, ticker: 
     assert await team.approvals.pending() == [open_plan]
 
 
+async def test_permissions_that_were_answered_long_ago_are_only_in_the_log(
+    team: Team, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bullpen.team.requests.rules.SETTLED_KEPT", 2)
+    plan = await team.approvals.ask_plan("# Plan", by="alice")
+    await team.approvals.answer(plan.id, approve=True, by=LEAD)
+    waiting = await ask_permission(team)
+    asked = []
+    for _ in range(4):
+        request = await ask_permission(team)
+        await team.approvals.answer(request.id, approve=True, by=LEAD)
+        asked.append(request.id)
+        ticker.ms += 10
+    ticker.ms += 86_400_000 - 20
+    await team.approvals.expire()
+    assert set(await team.approvals.all()) == {plan.id, waiting.id, *asked[2:]}
+    before = len(await team.events())
+    await team.approvals.expire()
+    assert len(await team.events()) == before
+    assert asked[0] in str([event.changes for event in await team.events()])
+
+
 async def test_pending_are_those_that_can_still_be_answered(team: Team, ticker: Ticker) -> None:
     late = await team.approvals.ask_plan("# A", by="alice", deadline_s=1)
     ticker.ms += 10

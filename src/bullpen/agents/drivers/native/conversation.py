@@ -59,6 +59,8 @@ class History:
     ids: dict[str, None] = field(default_factory=dict)
     # The size of the conversation in tokens, as the API counted it.
     tokens: int = 0
+    # The names of the deferred tools that the model has loaded, in this order.
+    loaded: list[str] = field(default_factory=list)
     # Whether there are changes that are not saved yet.
     unsaved: bool = False
 
@@ -164,7 +166,8 @@ def _dump(history: History, redacted: Callable[[str], str]) -> bytes:
         # Redact values, not the JSON text, where a secret could match by accident.
         messages = json.dumps(with_texts(json.loads(text), redacted)).encode()
     kept = {"format": FORMAT, "ids": list(history.ids), "tokens": history.tokens}
-    head = json.dumps({**kept, "owed": bool(owed)})
+    loaded = {"loaded": history.loaded} if history.loaded else {}
+    head = json.dumps({**kept, **loaded, "owed": bool(owed)})
     return head[:-1].encode() + b', "messages": ' + messages + b"}\n"
 
 
@@ -180,7 +183,8 @@ def _parse(kept: Any) -> History:
         owed = list(last.parts)
         messages.pop()
     ids = dict.fromkeys(map(str, kept["ids"]))
-    return History(messages, owed, ids, int(kept["tokens"]))
+    loaded = [str(name) for name in kept.get("loaded", [])]
+    return History(messages, owed, ids, int(kept["tokens"]), loaded)
 
 
 def _move_aside(path: Path, error: Exception) -> str:

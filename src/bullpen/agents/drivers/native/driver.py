@@ -30,6 +30,7 @@ from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.jobs import start_work
 from bullpen.agents.tools.team_tools import TASK, TaskInput, subagent_spec
+from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox
 from bullpen.errors import BullpenError, Invalid, Unavailable
@@ -59,6 +60,7 @@ class Native:
         self._tools = tools
         self._waits = waits
         self._history = History()
+        self._shelf = ToolShelf(self._history.loaded)
         self._model_checked = False
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
@@ -72,6 +74,7 @@ class Native:
         effort = effort_of(self._spec.options.get("effort"))
         self._tools(desk)
         self._history, damage = await anyio.to_thread.run_sync(histories.load, desk.folder)
+        self._shelf = ToolShelf(self._history.loaded)
         if damage is not None:
             desk.record("trouble", text=damage)
         files = PromptFiles(
@@ -241,7 +244,8 @@ class Native:
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
         connection, begun = self._connection, time.monotonic()
-        ask = replace(self._ask, tools=shown(self._tools(desk)), words_only=words_only)
+        tools = shown(self._tools(desk), self._shelf)
+        ask = replace(self._ask, tools=tools, words_only=words_only)
 
         async def attempt() -> ModelResponse:
             # What a broken attempt cost counts for the next one.
@@ -281,7 +285,7 @@ class Native:
             self._history.answer(call, wrong, error=True)
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
-        tools = [task if tool is TASK else tool for tool in self._tools(desk)]
+        tools = [task if tool is TASK else tool for tool in self._shelf.callable(self._tools(desk))]
         text, failed = await call_tool(
             tools, call.tool_name, call.args_as_dict(), desk, use_id=call.tool_call_id
         )

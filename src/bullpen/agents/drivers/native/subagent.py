@@ -24,6 +24,7 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.tools.files.prompt_files import PromptFiles
+from bullpen.agents.tools.tool_search import TOOL_SEARCH, ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
 from bullpen.errors import Refused, Unavailable
@@ -47,6 +48,8 @@ def subagent_tools(desk: Desk, spec: AgentSpec) -> list[Tool[Desk]]:
     """
     lacks = lacking(spec, mode=spec.start_mode, is_lead=False, may_spawn=False)
     tools = [tool for tool in toolbox(desk) if tool.kind != "team" and tool.name not in lacks]
+    if any(tool.deferred for tool in tools):
+        tools.append(TOOL_SEARCH)
     if not tools:
         raise Refused(
             "A subagent of this type would have no tools here.",
@@ -80,6 +83,7 @@ class Subagent:
         self._choice = choose(spec.model, env)
         self._limiter = Limiter(limits, self._choice.key, api=f"the API at {self._choice.host}")
         self._history = History()
+        self._shelf = ToolShelf(self._history.loaded)
         self._used = 0
 
     async def run(self, prompt: str) -> str:
@@ -91,7 +95,7 @@ class Subagent:
             redact=self._desk.redacted,
         )
         system = await anyio.to_thread.run_sync(subagent_text, self._desk.agent, self._spec, files)
-        ask = replace(self._base, system=system, tools=self._tools)
+        ask = replace(self._base, system=system)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
         connection = ModelConnection(self._choice, self._waits)
         await connection.open()
@@ -115,7 +119,9 @@ class Subagent:
             if last:
                 prompts.append(_ANSWER_NOW)
             response = await self._send(
-                self._history.with_prompts(prompts), connection, replace(ask, words_only=last)
+                self._history.with_prompts(prompts),
+                connection,
+                replace(ask, tools=self._shelf.shown(self._tools), words_only=last),
             )
             answer = self._history.commit(prompts, (), response)
             prompts.clear()
@@ -153,7 +159,7 @@ class Subagent:
             self._history.answer(call, wrong, error=True)
             return
         text, failed = await call_tool(
-            self._tools,
+            self._shelf.callable(self._tools),
             call.tool_name,
             call.args_as_dict(),
             self._desk,

@@ -12,8 +12,9 @@ from mcp.server.lowlevel import Server
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.tools.team_tools import TASK
+from bullpen.agents.tools.tool_search import TOOL_SEARCH
 from bullpen.agents.tools.toolbox import call as call_tool
-from bullpen.agents.tools.toolbox import shown, toolbox
+from bullpen.agents.tools.toolbox import toolbox, without_spares
 
 SERVER_NAME = "bullpen"
 """The name of the server. Programs derive their names for its tools from it."""
@@ -21,8 +22,9 @@ SERVER_NAME = "bullpen"
 
 def team_tools(desk: Desk) -> list[Tool[Desk]]:
     """The team tools. The program has its own for everything else, often one named Task too."""
-    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool is not TASK]
-    return shown(tools)
+    others = (TASK, TOOL_SEARCH)
+    tools = [tool for tool in toolbox(desk) if tool.kind == "team" and tool not in others]
+    return without_spares(tools)
 
 
 def tool_server(

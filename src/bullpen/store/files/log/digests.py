@@ -75,6 +75,8 @@ class Digests:
                 self.fields = {key: value for key, value in merged.items() if value is not None}
             case "request":
                 self.requests[change["request"]["id"]] = digest(change["request"])
+            case "request_removed":
+                self.requests.pop(change["id"], None)
             case "message":
                 self._take_message(change)
             case "mail_state":
