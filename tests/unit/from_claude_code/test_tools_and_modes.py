@@ -48,7 +48,7 @@ class Spawns:
 def judged(
     tool: str, kind: Kind, mode: Mode, given: Mapping[str, Any], **rules: tuple[str, ...]
 ) -> Effect:
-    rights = Rights(mode, "/work/tree", "/home/me", **rules)
+    rights = Rights(mode, "/srv/tree", "/home/me", **rules)
     return decide(Call(tool, given, kind), rights).effect
 
 
@@ -121,7 +121,7 @@ def test_modes() -> None:
     assert set(MODES) == {
         *("default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk"),
     }
-    inside, outside = {"file_path": "/work/tree/a"}, {"file_path": "/etc/a"}
+    inside, outside = {"file_path": "/srv/tree/a"}, {"file_path": "/etc/a"}
     assert judged("Read", "read", "acceptEdits", inside) == "allow"
     assert judged("Edit", "write", "acceptEdits", inside) == "allow"
     assert judged("Edit", "write", "acceptEdits", outside) == "ask"
