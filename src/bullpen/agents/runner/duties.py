@@ -9,6 +9,7 @@ import anyio
 
 from bullpen.agents.mail.message_frame import harmless
 from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.task import Task
@@ -18,15 +19,18 @@ from bullpen.team.budget.rules import OverBudget
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks.check_rules import is_done, is_queued
-from bullpen.team.tasks.dispatch_rules import in_order
+from bullpen.team.tasks.dispatch_rules import in_order, kept_for
 from bullpen.team.tasks.stall_rules import NOT_READY
 
 _RENEW_S = 40.0
-_REMINDERS_MAX = 2
+_REMINDERS_MAX = 3
+_LEAD_REMINDERS_MAX = 2
 # How long all must be idle before a lead is told so; longer if there is unread mail.
 _REST_S = 3.0
 _UNREAD_REST_S = 30.0
 _BUSY_LOOK_S = 10.0
+# How often to look whether a task that is kept for another member still is.
+_KEPT_LOOK_S = 20.0
 # When to try again to prepare a worktree for a task; the delay doubles each time.
 _PUT_OFF_S = 15.0
 _PUT_OFF_MAX_S = 600.0
@@ -38,14 +42,21 @@ UNTIL_DONE = "until_done"
 class Duties:
     """The tasks of one agent, and for a lead those of the team."""
 
-    def __init__(self, desk: RunnerDesk, *, reply_s: float) -> None:
+    def __init__(self, desk: RunnerDesk, *, pace: Pace) -> None:
         self._desk = desk
         self._tasks = desk.team.tasks
-        self._reply_s = reply_s
+        self._pace = pace
         self._renewed = -math.inf
         self._announced: set[tuple[str, int]] = set()
+        # How many times it was reminded, and of which tasks.
         self._reminded = 0
+        self._reminded_of: set[str] = set()
         self._remind_at: float | None = None
+        # Tasks that others gave back, and when they may be handed to this agent.
+        self._rests_until: dict[tuple[str, int], float] = {}
+        # Tasks that are kept for others: since when it waits, and those the lead was told about.
+        self._kept_since: dict[str, float] = {}
+        self._kept_told: set[str] = set()
         # Tasks whose worktree could not be prepared: when to try again, and the tries so far.
         self._put_off: dict[str, tuple[float, int]] = {}
         # Tasks that it began to claim and was not told about yet.
@@ -104,7 +115,7 @@ class Duties:
         by_id = {task.id: task for task in tasks}
         config = await desk.team.agents.config()
         for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
-            if task.id in self._desk.given_back or self._is_put_off(task):
+            if self._gave_back(task) or self._is_put_off(task) or self._rests(task):
                 continue
             self._claiming.add(task.id)
             try:
@@ -115,7 +126,43 @@ class Duties:
                 continue
             if told := await self._take_up(claimed):
                 return told
+        await self._tell_kept(by_id, config)
         return []
+
+    def _gave_back(self, task: Task) -> bool:
+        """Whether this agent gave a task back and was not assigned it again since."""
+        known = task.id in self._desk.given_back
+        return not task.owner and (known or self._desk.agent in (task.facts.gave_back or ()))
+
+    def _rests(self, task: Task) -> bool:
+        """Whether a task that somebody gave back must not be handed out yet: the lead comes first.
+
+        What the agent was assigned does not wait.
+        """
+        times = len(task.facts.gave_back or ())
+        if not times or task.owner:
+            return False
+        now = anyio.current_time()
+        delay = self._pace.again_s * 2 ** (times - 1)
+        return now < self._rests_until.setdefault((task.id, times), now + delay)
+
+    async def _tell_kept(self, tasks: dict[str, Task], config: TeamConfig) -> None:
+        """Tell the lead once about each task that waits too long for the member it is meant for."""
+        now = anyio.current_time()
+        kept = kept_for(tasks, config)
+        self._kept_since = {id_: self._kept_since.get(id_, now) for id_ in kept}
+        for task_id, since in self._kept_since.items():
+            if task_id in self._kept_told or now - since < self._pace.kept_s:
+                continue
+            self._kept_told.add(task_id)
+            if self._desk.agent not in kept[task_id].names:
+                names = " or ".join(sorted(kept[task_id].names))
+                minutes = f"{(now - since) / 60:.0f} minutes"
+                text = (
+                    f"Task #{task_id} has waited for {names} for {minutes}: {kept[task_id].why}."
+                    " I could take it. Assign it if somebody else should do it."
+                )
+                await self._desk.tell_lead(text, f"Task #{task_id} waits for {names}")
 
     async def _take_up(self, task: Task) -> list[str]:
         """Get ready for a task that this agent has claimed; returns what to tell it."""
@@ -170,15 +217,22 @@ class Duties:
     async def _remind(self, working: list[Task]) -> list[str]:
         """Remind the agent of its tasks in progress; finally give them back."""
         now = anyio.current_time()
+        ids = {task.id for task in working}
+        if not ids <= self._reminded_of:
+            # It has not been reminded of all of them yet.
+            self._reminded, self._reminded_of = 0, ids
         if self._remind_at is None or now < self._remind_at:
             return []
         named = ", ".join(f"#{task.id}" for task in working)
         if self._reminded < _REMINDERS_MAX:
             self._remind_at, self._reminded = None, self._reminded + 1
             words = (
-                f"Task {named} is still yours and in progress. Finish it and set it to completed."
-                " If you cannot, set it to pending, or ask the member you are waiting for."
+                f"Task {named} is still yours and in progress. If it is done, call TaskUpdate with"
+                f' {{"taskId": "{working[0].id}", "status": "completed"}}. If not, finish it first.'
+                ' If you cannot, set it to "pending", or ask the member you are waiting for.'
             )
+            if self._reminded == _REMINDERS_MAX:
+                words += " This is the last reminder: after this turn the task goes back."
             return [words]
         reason = f"{self._desk.agent} ended its turns without finishing"
         for task in working:
@@ -227,7 +281,7 @@ class Duties:
         moved = _progress(snapshot)
         if self._progress != moved:
             self._progress, self._reminded = moved, 0
-        if self._reminded >= _REMINDERS_MAX:
+        if self._reminded >= _LEAD_REMINDERS_MAX:
             self.stalled = True
             return []
         self._reminded += 1
@@ -289,8 +343,12 @@ class Duties:
         now = anyio.current_time()
         desk = self._desk
         asked = desk.wrote_to or desk.timers or desk.planning.waits_for
-        waits = bool(asked or interrupted)
-        self._remind_at = now + (self._reply_s if waits else 0.0)
+        waits = self._pace.reply_s if asked or interrupted else 0.0
+        again = self._reminded if self._desk.attempts.keys() <= self._reminded_of else 0
+        # The first reminder comes at once; so does the end of waiting after the last one.
+        if 0 < again < _REMINDERS_MAX:
+            waits = max(waits, self._pace.remind_s * 6 ** (again - 1))
+        self._remind_at = now + waits
 
     def owes(self) -> str | None:
         """What an idle agent still has to do, for people to see."""
@@ -303,6 +361,9 @@ class Duties:
         if self._desk.spec.claims and not self._desk.attempts:
             now = anyio.current_time()
             times += [at for at, _ in self._put_off.values() if at > now]
+            times += [at for at in self._rests_until.values() if at > now]
+            # Nobody is woken when the member that a task is kept for ends.
+            times += [now + _KEPT_LOOK_S] if self._kept_since else []
         due = [time for time in times if time is not None]
         return max(0.0, min(due) - anyio.current_time()) if due else None
 

@@ -70,7 +70,7 @@ class Runner:
         self._clock = clock
         self._pace = pace
         self._lead_hold = LeadHold(desk.team, nonce=desk.nonce, place=place, clock=clock)
-        self._duties = Duties(desk, reply_s=pace.reply_s)
+        self._duties = Duties(desk, pace=pace)
         self._heartbeat = Heartbeat(
             desk, place=place, clock=clock, pace=(pace.beat_s, pace.beat_ttl_s)
         )

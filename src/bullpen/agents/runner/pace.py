@@ -25,3 +25,9 @@ class Pace:
     reply_s: float = 120.0
     # How often an agent checks that it is still in its team.
     place_look_s: float = 5.0
+    # The second reminder of an unfinished task waits this long, the third six times as long.
+    remind_s: float = 10.0
+    # A task that somebody gave back is handed to the next member after this; doubled each time.
+    again_s: float = 15.0
+    # How long a task may wait for the member it is meant for before the lead is told.
+    kept_s: float = 600.0
