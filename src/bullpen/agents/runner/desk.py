@@ -99,6 +99,8 @@ class RunnerDesk:
         self.timers: list[tuple[float, str]] = []
         self.wrote_to: dict[str, str] = {}
         self.leaving: str | None = None
+        # Tasks that it completed in this turn without a report.
+        self.unreported: list[str] = []
         # Tasks that it gave back and must not take again.
         self.given_back: set[str] = set()
         self.hooks = AgentHooks(self, end_agent=self._end, give_back=self.give_back)
@@ -173,7 +175,10 @@ class RunnerDesk:
             raise
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
-        return await complete(self, self.hooks, self._work, task_id, report=report)
+        done = await complete(self, self.hooks, self._work, task_id, report=report)
+        if not (report or "").strip():
+            self.unreported.append(task_id)
+        return done
 
     async def give_back(
         self, task_id: str, reason: str, text: str | None = None, summary: str | None = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 import anyio
@@ -11,12 +13,15 @@ from bullpen.agents.mail.message_frame import harmless
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.tools.task_tools import LEASE_S
+from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.budget.rules import OverBudget
 from bullpen.team.lookup import owner_of
+from bullpen.team.requests.rules import may_answer
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks.check_rules import is_done, is_queued
 from bullpen.team.tasks.dispatch_rules import in_order, kept_for
@@ -25,9 +30,6 @@ from bullpen.team.tasks.stall_rules import NOT_READY
 _RENEW_S = 40.0
 _REMINDERS_MAX = 3
 _LEAD_REMINDERS_MAX = 2
-# How long all must be idle before a lead is told so; longer if there is unread mail.
-_REST_S = 3.0
-_UNREAD_REST_S = 30.0
 _BUSY_LOOK_S = 10.0
 # How often to look whether a task that is kept for another member still is.
 _KEPT_LOOK_S = 20.0
@@ -47,11 +49,22 @@ class Duties:
         self._tasks = desk.team.tasks
         self._pace = pace
         self._renewed = -math.inf
+        self._began = anyio.current_time()
+        # When to look again whether the team is complete.
+        self._formed_at: float | None = None
         self._announced: set[tuple[str, int]] = set()
         # How many times it was reminded, and of which tasks.
         self._reminded = 0
         self._reminded_of: set[str] = set()
         self._remind_at: float | None = None
+        # The last words of its last turn, and the tasks it completed in it without any.
+        self._said = ""
+        self._silent: list[str] = []
+        # Why a task that it said is done was not completed.
+        self._refusals: list[str] = []
+        # When to look again at the requests that wait for its answer, and the reminders of each.
+        self._requests_at: float | None = None
+        self._asked: dict[str, int] = {}
         # Tasks that others gave back, and when they may be handed to this agent.
         self._rests_until: dict[tuple[str, int], float] = {}
         # Tasks that are kept for others: since when it waits, and those the lead was told about.
@@ -84,6 +97,10 @@ class Duties:
     async def notes(self) -> list[str]:
         """Why this agent should have a turn although it has no mail."""
         desk = self._desk
+        if self._silent:
+            return self._ask_report()
+        if asked := await self._unanswered():
+            return asked
         tasks = (await self._tasks.list()).tasks
         own = self._owned(tasks)
         working = [task for task in own if task.status == "in_progress"]
@@ -104,6 +121,12 @@ class Duties:
             return await self._lead_on()
         return []
 
+    def _ask_report(self) -> list[str]:
+        """Ask once what came of tasks that the agent completed without a word."""
+        named, self._silent = _numbers(self._silent), []
+        words = f"You completed task {named} without a report. Say in a few sentences what you"
+        return [f"{words} did and what you found."]
+
     @property
     def until_done(self) -> bool:
         """Whether this is a lead that works until the goal is reached."""
@@ -114,8 +137,11 @@ class Duties:
         desk = self._desk
         by_id = {task.id: task for task in tasks}
         config = await desk.team.agents.config()
+        for_all = self._for_all(by_id, config)
         for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
             if self._gave_back(task) or self._is_put_off(task) or self._rests(task):
+                continue
+            if not task.owner and task.id in for_all:
                 continue
             self._claiming.add(task.id)
             try:
@@ -128,6 +154,20 @@ class Duties:
                 return told
         await self._tell_kept(by_id, config)
         return []
+
+    def _for_all(self, tasks: Mapping[str, Task], config: TeamConfig) -> Collection[str]:
+        """The tasks that must wait, because a member that fits better may still be spawned.
+
+        That is while the lead that spawned this agent has its turn, and not for long.
+        """
+        now, lead = anyio.current_time(), config.member(LEAD)
+        self._formed_at = None
+        leading = lead is not None and lead.agent is not None and lead.is_active
+        if not leading or now - self._began >= self._pace.form_s:
+            return ()
+        # Nobody is woken when the lead's turn ends.
+        self._formed_at = now + self._pace.form_s / 60
+        return tasks.keys() - kept_for(tasks, config).keys()
 
     def _gave_back(self, task: Task) -> bool:
         """Whether this agent gave a task back and was not assigned it again since."""
@@ -221,21 +261,18 @@ class Duties:
         if not ids <= self._reminded_of:
             # It has not been reminded of all of them yet.
             self._reminded, self._reminded_of = 0, ids
-        if self._remind_at is None or now < self._remind_at:
+        left = await self._completed_by_word(working)
+        if self._silent:
+            return self._ask_report()
+        if not left or self._remind_at is None or now < self._remind_at:
             return []
-        named = ", ".join(f"#{task.id}" for task in working)
+        named = _numbers(task.id for task in left)
         if self._reminded < _REMINDERS_MAX:
             self._remind_at, self._reminded = None, self._reminded + 1
-            words = (
-                f"Task {named} is still yours and in progress. If it is done, call TaskUpdate with"
-                f' {{"taskId": "{working[0].id}", "status": "completed"}}. If not, finish it first.'
-                ' If you cannot, set it to "pending", or ask the member you are waiting for.'
-            )
-            if self._reminded == _REMINDERS_MAX:
-                words += " This is the last reminder: after this turn the task goes back."
-            return [words]
+            refusals, self._refusals = self._refusals, []
+            return ["\n".join([*refusals, self._reminder(left[0], named)])]
         reason = f"{self._desk.agent} ended its turns without finishing"
-        for task in working:
+        for task in left:
             summary = f"Gave task #{task.id} back"
             text = f"I gave task #{task.id} back: I did not finish it"
             text += f" after {_REMINDERS_MAX} reminders."
@@ -246,6 +283,65 @@ class Duties:
         # A lead gets no message from itself.
         mine = f"Task {named} is no longer yours: you did not finish it."
         return [mine] if self._desk.is_lead else []
+
+    def _reminder(self, task: Task, named: str) -> str:
+        words = f"Task {named} is still yours and in progress."
+        if self._desk.mode == "plan":
+            words += " You are in plan mode: submit your plan with ExitPlanMode."
+        else:
+            words += (
+                f' If it is done, call TaskUpdate with {{"taskId": "{task.id}", "status":'
+                f' "completed"}}, or end your answer with the line: {_word_of(task)}\n'
+                'If not, finish it first. If you cannot, set it to "pending", or ask the member you'
+                " are waiting for."
+            )
+        if self._reminded == _REMINDERS_MAX:
+            words += " This is the last reminder: after this turn the task goes back."
+        return words
+
+    async def _completed_by_word(self, working: list[Task]) -> list[Task]:
+        """Complete what the agent says is done, as reminders offer. Models that call no tools can.
+
+        It is a call like the agent's own: the gate, the checks and the hooks decide. Returns the
+        tasks that are left; the next reminder says why they are.
+        """
+        said, self._said = self._said, ""
+        if not self._reminded:
+            return working
+        left: list[Task] = []
+        for task in working:
+            if not _says_done(said, task):
+                left.append(task)
+                continue
+            update = {"taskId": task.id, "status": "completed", "report": said}
+            text, failed = await call(toolbox(self._desk), "TaskUpdate", update, self._desk)
+            if failed:
+                left.append(task)
+                self._refusals.append(text)
+            elif len(said.splitlines()) == 1:
+                # That it is done is no report.
+                self._silent.append(task.id)
+        return left
+
+    async def _unanswered(self) -> list[str]:
+        """Remind the agent of requests that its last turn left unanswered, a few times each."""
+        now = anyio.current_time()
+        if self._requests_at is None or now < self._requests_at:
+            return []
+        self._requests_at = None
+        desk = self._desk
+        pending = await desk.team.approvals.pending(to=desk.agent)
+        waiting = [
+            request
+            for request in pending
+            if may_answer(request, "agent") and self._asked.get(request.id, 0) < _REMINDERS_MAX
+        ]
+        if not waiting:
+            return []
+        for request in waiting:
+            self._asked[request.id] = self._asked.get(request.id, 0) + 1
+        words = [f"{each.kind} request {each.id} from {each.sender}" for each in waiting]
+        return [f"Waiting for your answer (SendMessage): {'; '.join(words)}."]
 
     async def give_back_over_budget(self, over: OverBudget) -> None:
         """Give back a task whose budget is used up, and say so."""
@@ -275,7 +371,7 @@ class Duties:
         if self._rest_since is None:
             self._rest_since = now
         waits = any(view.unread for view in self._others(snapshot))
-        self._look_at = self._rest_since + (_UNREAD_REST_S if waits else _REST_S)
+        self._look_at = self._rest_since + self._pace.rest_s * (10 if waits else 1)
         if now < self._look_at:
             return []
         moved = _progress(snapshot)
@@ -338,10 +434,15 @@ class Duties:
         """Cancel reminders: the agent has a turn now."""
         self._remind_at = self._look_at = self._rest_since = None
 
-    def turn_ended(self, *, interrupted: bool) -> None:
+    def turn_ended(self, text: str, *, interrupted: bool) -> None:
         """Schedule the next reminder, later if the agent waits for someone."""
         now = anyio.current_time()
         desk = self._desk
+        self._said = text
+        silent, desk.unreported = desk.unreported, []
+        self._silent = silent if not (text.strip() or desk.is_lead) else []
+        times = max(self._asked.values(), default=0)
+        self._requests_at = now + (self._pace.remind_s * 6 ** (times - 1) if times else 0.0)
         asked = desk.wrote_to or desk.timers or desk.planning.waits_for
         waits = self._pace.reply_s if asked or interrupted else 0.0
         again = self._reminded if self._desk.attempts.keys() <= self._reminded_of else 0
@@ -358,8 +459,10 @@ class Duties:
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""
         times = [self._look_at, self._remind_at if self._desk.attempts else None]
+        times.append(self._requests_at if self._asked else None)
         if self._desk.spec.claims and not self._desk.attempts:
             now = anyio.current_time()
+            times.append(self._formed_at)
             times += [at for at, _ in self._put_off.values() if at > now]
             times += [at for at in self._rests_until.values() if at > now]
             # Nobody is woken when the member that a task is kept for ends.
@@ -370,6 +473,20 @@ class Duties:
     def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name
         return [task for task in tasks if owner_of(task, team) == self._desk.agent]
+
+
+def _numbers(ids: Iterable[str]) -> str:
+    return ", ".join(f"#{task_id}" for task_id in ids)
+
+
+def _word_of(task: Task) -> str:
+    """The line with which an agent says that a task is done."""
+    return f"Task #{task.id} completed"
+
+
+def _says_done(text: str, task: Task) -> bool:
+    said = rf"\W*task #?{re.escape(task.id)}\W*(?:is\s+)?(?:completed|done)\W*"
+    return any(re.fullmatch(said, line, re.IGNORECASE) for line in text.splitlines())
 
 
 def _progress(snapshot: Snapshot) -> object:

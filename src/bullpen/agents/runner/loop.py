@@ -381,7 +381,7 @@ class Runner:
         desk = self._desk
         if end.failure is None:
             self._failures = 0
-            self._duties.turn_ended(interrupted=end.interrupted is not None)
+            self._duties.turn_ended(end.text, interrupted=end.interrupted is not None)
             why = self._resting.refused(end)
             if why is not None and self._control.ended is None:
                 desk.notes.append(why)
