@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import anyio
@@ -14,6 +13,7 @@ from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.agents.tools.toolbox import call, toolbox
+from bullpen.agents.work import reminders
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
@@ -123,9 +123,8 @@ class Duties:
 
     def _ask_report(self) -> list[str]:
         """Ask once what came of tasks that the agent completed without a word."""
-        named, self._silent = _numbers(self._silent), []
-        words = f"You completed task {named} without a report. Say in a few sentences what you"
-        return [f"{words} did and what you found."]
+        silent, self._silent = self._silent, []
+        return [reminders.unreported(silent)]
 
     @property
     def until_done(self) -> bool:
@@ -266,11 +265,13 @@ class Duties:
             return self._ask_report()
         if not left or self._remind_at is None or now < self._remind_at:
             return []
-        named = _numbers(task.id for task in left)
+        named = reminders.numbers(task.id for task in left)
         if self._reminded < _REMINDERS_MAX:
             self._remind_at, self._reminded = None, self._reminded + 1
             refusals, self._refusals = self._refusals, []
-            return ["\n".join([*refusals, self._reminder(left[0], named)])]
+            last = self._reminded == _REMINDERS_MAX
+            words = reminders.unfinished(left, planning=self._desk.mode == "plan", last=last)
+            return ["\n".join([*refusals, words])]
         reason = f"{self._desk.agent} ended its turns without finishing"
         for task in left:
             summary = f"Gave task #{task.id} back"
@@ -284,21 +285,6 @@ class Duties:
         mine = f"Task {named} is no longer yours: you did not finish it."
         return [mine] if self._desk.is_lead else []
 
-    def _reminder(self, task: Task, named: str) -> str:
-        words = f"Task {named} is still yours and in progress."
-        if self._desk.mode == "plan":
-            words += " You are in plan mode: submit your plan with ExitPlanMode."
-        else:
-            words += (
-                f' If it is done, call TaskUpdate with {{"taskId": "{task.id}", "status":'
-                f' "completed"}}, or end your answer with the line: {_word_of(task)}\n'
-                'If not, finish it first. If you cannot, set it to "pending", or ask the member you'
-                " are waiting for."
-            )
-        if self._reminded == _REMINDERS_MAX:
-            words += " This is the last reminder: after this turn the task goes back."
-        return words
-
     async def _completed_by_word(self, working: list[Task]) -> list[Task]:
         """Complete what the agent says is done, as reminders offer. Models that call no tools can.
 
@@ -310,7 +296,7 @@ class Duties:
             return working
         left: list[Task] = []
         for task in working:
-            if not _says_done(said, task):
+            if not reminders.says_done(said, task):
                 left.append(task)
                 continue
             update = {"taskId": task.id, "status": "completed", "report": said}
@@ -340,8 +326,7 @@ class Duties:
             return []
         for request in waiting:
             self._asked[request.id] = self._asked.get(request.id, 0) + 1
-        words = [f"{each.kind} request {each.id} from {each.sender}" for each in waiting]
-        return [f"Waiting for your answer (SendMessage): {'; '.join(words)}."]
+        return [reminders.unanswered(waiting)]
 
     async def give_back_over_budget(self, over: OverBudget) -> None:
         """Give back a task whose budget is used up, and say so."""
@@ -473,20 +458,6 @@ class Duties:
     def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name
         return [task for task in tasks if owner_of(task, team) == self._desk.agent]
-
-
-def _numbers(ids: Iterable[str]) -> str:
-    return ", ".join(f"#{task_id}" for task_id in ids)
-
-
-def _word_of(task: Task) -> str:
-    """The line with which an agent says that a task is done."""
-    return f"Task #{task.id} completed"
-
-
-def _says_done(text: str, task: Task) -> bool:
-    said = rf"\W*task #?{re.escape(task.id)}\W*(?:is\s+)?(?:completed|done)\W*"
-    return any(re.fullmatch(said, line, re.IGNORECASE) for line in text.splitlines())
 
 
 def _progress(snapshot: Snapshot) -> object:

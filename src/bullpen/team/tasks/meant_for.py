@@ -90,11 +90,13 @@ _NO_LENS = frozenset(
 
 # Before a name, these say that it is only mentioned.
 _MENTIONED_AFTER = frozenset(
-    _words("ask asked by from inform like notify see than thank that to told tell via with")
+    _words("ask asked by from inform like notify see than thank to told tell via with")
 )
+# Before a word, these say that it is a thing and not a person: "the cache" is no mention of cache.
+_ARTICLES = frozenset(_words("an our the their this your"))
 # After a name, these say so.
 _MENTIONED_BEFORE = frozenset(
-    _words("asked did does found had has is knows made reported said says suggested told was wrote")
+    _words("asked found knows made reported said says suggested told wrote")
 )
 
 
@@ -224,6 +226,8 @@ def _mentions(text: str, name: re.Match[str]) -> bool:
     if after[:2].casefold() in ("'s", "’s"):
         return True
     before = _WORD.findall(text[max(0, name.start() - 40) : name.start()])
+    if before and _is_in(before[-1], _ARTICLES):
+        return False
     follows = _WORD.match(after.lstrip()) if after[:1].isspace() else None
     return (bool(before) and _is_in(before[-1], _MENTIONED_AFTER)) or (
         follows is not None and _is_in(follows[0], _MENTIONED_BEFORE)

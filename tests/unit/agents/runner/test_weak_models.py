@@ -57,10 +57,10 @@ async def test_whoever_reports_in_the_turn_or_with_the_task_is_not_asked(crew: C
         await update(desk, taskId="2", status="completed", report="It was a race.")
         return ""
 
-    await crew.team.tasks.add("alice: one", by=LEAD)
-    await crew.team.tasks.add("bob: two", by=LEAD)
     bob = await crew.hire("bob", states, claims=True)
     alice = await crew.hire("alice", says, claims=True)
+    await crew.team.tasks.add("alice: one", by=LEAD)
+    await crew.team.tasks.add("bob: two", by=LEAD)
     await eventually(lambda: completed(crew, "1"))
     await eventually(lambda: completed(crew, "2"))
     await anyio.sleep(0.3)

@@ -71,6 +71,7 @@ RUSSIAN = a_team(
 CHINESE = a_team(
     a_member("wang", prompt="你负责安全审查。"), a_member("li", prompt="你负责性能测试。")
 )
+THINGS = a_team(a_member("cache"), a_member("race"), a_member("disk"))
 WORKERS = a_team(a_member("worker-1"), a_member("worker-2"), a_member("worker-3"))
 
 
@@ -112,6 +113,9 @@ WORKERS = a_team(a_member("worker-1"), a_member("worker-2"), a_member("worker-3"
         (PEOPLE, "Ask @bob about the parser", "", set()),
         (PEOPLE, "Report to carol", "", set()),
         (REVIEWERS, "Collect what security-reviewer found", "", set()),
+        (THINGS, "Prove that the cache is to blame", "", {"cache"}),
+        (THINGS, "Start with the cache", "", {"cache"}),
+        (THINGS, "Collect what race found", "", set()),
         # By role, by prompt.
         (BY_ROLE, "Test the parser", "", {"alice"}),
         (BY_ROLE, "Write the manual", "", {"bob"}),
