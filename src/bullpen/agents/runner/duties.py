@@ -101,6 +101,9 @@ class Duties:
             return self._ask_report()
         if asked := await self._unanswered():
             return asked
+        if desk.planning.waits_for is not None:
+            # The answer to its plan wakes it, or the plan's deadline does.
+            return []
         tasks = (await self._tasks.list()).tasks
         own = self._owned(tasks)
         working = [task for task in own if task.status == "in_progress"]
@@ -428,7 +431,7 @@ class Duties:
         self._silent = silent if not (text.strip() or desk.is_lead) else []
         times = max(self._asked.values(), default=0)
         self._requests_at = now + (self._pace.remind_s * 6 ** (times - 1) if times else 0.0)
-        asked = desk.wrote_to or desk.timers or desk.planning.waits_for
+        asked = desk.wrote_to or desk.timers
         waits = self._pace.reply_s if asked or interrupted else 0.0
         again = self._reminded if self._desk.attempts.keys() <= self._reminded_of else 0
         # The first reminder comes at once; so does the end of waiting after the last one.
@@ -443,9 +446,10 @@ class Duties:
 
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""
-        times = [self._look_at, self._remind_at if self._desk.attempts else None]
+        waits = self._desk.planning.waits_for is not None
+        times = [self._look_at, self._remind_at if self._desk.attempts and not waits else None]
         times.append(self._requests_at if self._asked else None)
-        if self._desk.spec.claims and not self._desk.attempts:
+        if self._desk.spec.claims and not self._desk.attempts and not waits:
             now = anyio.current_time()
             times.append(self._formed_at)
             times += [at for at, _ in self._put_off.values() if at > now]

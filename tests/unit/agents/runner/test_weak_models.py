@@ -164,3 +164,27 @@ def test_a_new_member_does_not_wait_for_a_lead_that_works_on_and_on(tmp_path: Pa
         assert len(alice.turns) >= 1
 
     in_simulation(tmp_path, body)
+
+
+def test_an_agent_whose_plan_waits_for_an_answer_is_neither_handed_a_task_nor_reminded(
+    tmp_path: Path,
+) -> None:
+    async def submits(given: TurnInput, desk: Desk) -> str:
+        if "Rejected" not in given.text:
+            await desk.submit_plan("Read, then write.")
+        return "I wait."
+
+    async def body(crew: Crew) -> None:
+        await crew.hire(LEAD, pace=PACE)
+        alice = await crew.hire("alice", submits, claims=True, mode="plan", pace=PACE)
+        await crew.team.tasks.add("One", by=LEAD)
+        await anyio.sleep(500)
+        await crew.team.tasks.add("Two", by=LEAD)
+        await anyio.sleep(50)
+        assert len(alice.turns) == 1
+        # The plan is rejected when its deadline passes, and she goes on.
+        await anyio.sleep(600)
+        assert len(alice.turns) > 1
+        assert "Plan Rejected" in alice.turns[1]
+
+    in_simulation(tmp_path, body)
