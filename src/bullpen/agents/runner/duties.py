@@ -30,6 +30,8 @@ from bullpen.team.tasks.stall_rules import NOT_READY
 _RENEW_S = 40.0
 _REMINDERS_MAX = 3
 _LEAD_REMINDERS_MAX = 2
+# The last one comes before the deadline of a request.
+_REQUEST_REMINDERS_MAX = 4
 _BUSY_LOOK_S = 10.0
 # How often to look whether a task that is kept for another member still is.
 _KEPT_LOOK_S = 20.0
@@ -320,10 +322,12 @@ class Duties:
         self._requests_at = None
         desk = self._desk
         pending = await desk.team.approvals.pending(to=desk.agent)
+        mine = {request.id for request in pending if may_answer(request, "agent")}
+        self._asked = {id_: times for id_, times in self._asked.items() if id_ in mine}
         waiting = [
             request
             for request in pending
-            if may_answer(request, "agent") and self._asked.get(request.id, 0) < _REMINDERS_MAX
+            if request.id in mine and self._asked.get(request.id, 0) < _REQUEST_REMINDERS_MAX
         ]
         if not waiting:
             return []
@@ -349,9 +353,12 @@ class Duties:
 
     async def _lead_on(self) -> list[str]:
         """Remind a lead that everyone is idle and the goal is not reached, but not forever."""
+        if self._requests_at is not None:
+            # Somebody may wait for its answer; it is reminded of that first.
+            return []
         snapshot = await self._desk.team.snapshot()
         now = anyio.current_time()
-        if self._busy(snapshot) or any(map(is_queued, snapshot.tasks)):
+        if self._busy(snapshot) or snapshot.pending or any(map(is_queued, snapshot.tasks)):
             self._rest_since = None
             # The end of a turn comes by mail, but a stop during one does not.
             self._look_at = now + _BUSY_LOOK_S
@@ -428,7 +435,8 @@ class Duties:
         desk = self._desk
         self._said = text
         silent, desk.unreported = desk.unreported, []
-        self._silent = silent if not (text.strip() or desk.is_lead) else []
+        if not text.strip() and not desk.is_lead:
+            self._silent += silent
         times = max(self._asked.values(), default=0)
         self._requests_at = now + (self._pace.remind_s * 6 ** (times - 1) if times else 0.0)
         asked = desk.wrote_to or desk.timers

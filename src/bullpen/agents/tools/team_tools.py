@@ -358,12 +358,12 @@ class ScheduleWakeupInput(ToolInput):
     reason: str = Field(description="What you want to do then. That turn starts with this text")
 
 
-def _colleagues(desk: Identity) -> Colleagues:
-    if desk.colleagues is None:
+def _colleagues(desk: Identity, *, members: bool = True) -> Colleagues:
+    if desk.colleagues is None or (members and not desk.colleagues.members):
         raise Refused(
             f"{desk.agent!r} may not start or stop teammates.",
             reason="not_allowed",
-            remedy="Ask the lead to do it.",
+            remedy="Ask the lead to do it. A subagent (Task without a name) may read for you.",
         )
     return desk.colleagues
 
@@ -396,7 +396,7 @@ async def _task(given: TaskInput, desk: Identity) -> str:
 
 async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:
     """The spec of the subagent that a call without a name asks for. Raises Refused."""
-    return await _colleagues(desk).subagent(_wanted(given, "", given.subagent_type))
+    return await _colleagues(desk, members=False).subagent(_wanted(given, "", given.subagent_type))
 
 
 def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:

@@ -23,7 +23,7 @@ _LISTED = re.compile(r"^- #(\d+) (.*) \(", re.MULTILINE)
 _SHOWN_CALL = re.compile(r'TaskUpdate with (\{"taskId": "\d+", "status": "completed"\})')
 _GIVEN_BACK = re.compile(r"gave (?:the )?task #(\d+) back|refused to complete task #(\d+)")
 _OPEN = re.compile(r"these tasks are open: ((?:#\d+(?:, )?)+)")
-_PLAN = re.compile(r"\bplan request (\S+) from|plan_approval-\d+@[\w.-]+")
+_PLAN = re.compile(r"\bplan request (\S+) from|plan_approval-\d+@[\w.-]+@[\w-]+")
 
 FORGETS = 0.3
 """How often even the lead does nothing but talk."""
@@ -145,7 +145,8 @@ class WeakModel:
             return self._begin(dice)
         steps: list[Reply] = []
         for plan in self._plans(said):
-            if dice.random() < FORGETS:
+            # It understands a direct question better.
+            if dice.random() < (0.1 if "Waiting for your answer (Send" in said else FORGETS):
                 return [Reply("I will read the plan later.")]
             steps.append(self._plan_answer(plan))
         numbers = [one or other for one, other in _GIVEN_BACK.findall(said)]

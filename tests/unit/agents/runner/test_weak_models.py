@@ -118,7 +118,7 @@ def test_a_lead_that_leaves_a_request_unanswered_is_reminded_a_few_times(tmp_pat
         )
         await anyio.sleep(1000)
         asked = ["Waiting for your answer (SendMessage): plan request" in t for t in lead.turns]
-        assert asked == [False, True, True, True]
+        assert asked == [False, True, True, True, True]
 
     in_simulation(tmp_path, body)
 

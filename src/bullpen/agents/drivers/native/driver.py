@@ -297,7 +297,6 @@ class Native:
             desk,
             env=env,
             limits=self._limits or _limits_in(env, desk),
-            window=self._window,
             base=self._ask,
             waits=self._waits,
         )

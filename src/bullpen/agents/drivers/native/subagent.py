@@ -1,7 +1,7 @@
 """A short-lived subagent: it answers one question for its agent and is no member of the team.
 
-It has its own conversation. Its calls pass its agent's gate, in its agent's name, and what it uses
-is booked on its agent.
+It has its own conversation and model. Its calls pass the limits of its type, then its agent's gate,
+in its agent's name, and what it uses is booked on its agent.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
+from bullpen.agents.drivers.native.subagent_desk import SubagentDesk
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import lacking, toolbox
@@ -36,6 +37,8 @@ TOKENS_MAX = 300_000
 """How many tokens a subagent uses before it has to answer."""
 
 ANSWER_CHARS_MAX = 20_000
+
+_END_S = 30.0
 
 _ANSWER_NOW = "You have reached your limit. Call no tools. Answer now with what you have found."
 
@@ -66,15 +69,15 @@ class Subagent:
         *,
         env: Mapping[str, str],
         limits: Path,
-        window: int,
         base: Ask,
         waits: Waits,
     ) -> None:
         self._spec = spec
         self._desk = desk
         self._env = env
-        self._window = window
-        self._tools = subagent_tools(desk, spec)
+        self._window = 0
+        self._own = SubagentDesk(desk, spec)
+        self._tools = self._own.tools(subagent_tools(desk, spec))
         self._base = base
         self._waits = waits
         self._choice = choose(spec.model, env)
@@ -94,17 +97,24 @@ class Subagent:
         ask = replace(self._base, system=system, tools=self._tools)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
         connection = ModelConnection(self._choice, self._waits)
+        self._window = connection.context_window
         await connection.open()
+        cause = "it was cancelled"
         try:
-            return await self._answer(prompt, connection, ask)
+            told = await self._own.started()
+            answer = await self._answer("\n\n".join([*told, prompt]), connection, ask)
+            cause = "it has answered"
+            return answer
         except RequestFailed as failed:
+            cause = failed.words
             raise Unavailable(
                 f"The subagent's request failed: {failed.words}",
                 remedy=failed.remedy or "Try again, or do it yourself.",
             ) from failed
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_END_S, shield=True):
                 await connection.aclose()
+                await self._own.ended(cause)
 
     async def _answer(self, prompt: str, connection: ModelConnection, ask: Ask) -> str:
         prompts = [prompt]
@@ -156,7 +166,7 @@ class Subagent:
             self._tools,
             call.tool_name,
             call.args_as_dict(),
-            self._desk,
+            self._own.as_desk,
             use_id=call.tool_call_id,
         )
         self._history.answer(call, text, error=failed)
