@@ -63,7 +63,7 @@ class TeamColleagues:
             backend=above.backend,
             cwd=above.cwd,
             role=wanted.role,
-            model=_model(wanted.model, above.driver) or above.model,
+            model=_model(wanted.model, above.driver),
             prompt=wanted.prompt,
             script=above.script,
             mode=wanted.mode,
