@@ -34,8 +34,9 @@ PACE = Pace(
     plan_look_s=0.1,
     remind_s=0.05,
     again_s=0.2,
-    rest_s=0.3,
-    form_s=6.0,
+    rest_s=1.5,
+    # A busy machine spawns slowly.
+    form_s=60.0,
 )
 DEADLINE_S = 120.0
 TEAM = "alpha"
