@@ -30,7 +30,15 @@ from bullpen.team.team import Team, Teams
 T = TypeVar("T")
 Turn = Callable[[TurnInput, Desk], Awaitable[str]]
 
-QUICK = Pace(beat_s=0.5, gather_s=0.5, retry_s=0.05, reply_s=5.0, place_look_s=0.5)
+QUICK = Pace(
+    beat_s=0.5,
+    gather_s=0.5,
+    retry_s=0.05,
+    reply_s=5.0,
+    place_look_s=0.5,
+    remind_s=0.05,
+    again_s=0.3,
+)
 
 
 async def nothing(given: TurnInput, desk: Desk) -> str:

@@ -272,8 +272,13 @@ class App:
         spec = agent.spec
         folder = await self.supervisor(team_name).starter.folder(name)
         transcript = Transcript(folder)
-        may_spawn = agent_rules.may_spawn(config, name)
-        colleagues = TeamColleagues(self.supervisor(team_name), team, agent=name, files=self.files)
+        colleagues = TeamColleagues(
+            self.supervisor(team_name),
+            team,
+            agent=name,
+            files=self.files,
+            members=agent_rules.may_spawn(config, name),
+        )
         driver = make_driver(spec, env, limits=self._limits(spec))
         desk = RunnerDesk(
             team,
@@ -283,7 +288,7 @@ class App:
             folder=folder,
             env=env,
             transcript=transcript,
-            colleagues=colleagues if may_spawn else None,
+            colleagues=colleagues,
             now=now_ms,
             remembers=driver.remembers,
         )

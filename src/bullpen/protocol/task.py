@@ -147,6 +147,8 @@ class Facts(Wire):
     source: str | None = None
     # Who it was taken away from, and why nobody gets it any more.
     tried: list[str] | None = None
+    # Who gave it back without finishing it.
+    gave_back: list[str] | None = None
     given_up: str | None = None
     # How many times its owner was nudged.
     nudged: Nudged | None = None

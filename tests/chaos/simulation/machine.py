@@ -20,7 +20,6 @@ import anyio.lowlevel
 from anyio import to_thread
 from anyio._backends import _asyncio as anyio_asyncio
 
-from bullpen.agents.runner import duties
 from bullpen.agents.supervisor import admission, start, supervisor
 from bullpen.agents.system import process_table, processes
 from bullpen.agents.system.process_owners import Owners
@@ -267,8 +266,6 @@ def on(machine: Machine) -> Iterator[None]:
         (supervisor, "_POLL_S", 1.0),
         # Everything that looks regularly looks less often: a look costs time, waiting does not.
         (team_run, "_LOOK_S", 30.0),
-        (duties, "_REST_S", 90.0),
-        (duties, "_UNREAD_REST_S", 180.0),
         (anyio_asyncio.CancelScope, "__hash__", _number_of),
         # Only for speed.
         (memory, "_load", functools.lru_cache(2_000)(memory._load)),

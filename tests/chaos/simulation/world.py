@@ -46,7 +46,7 @@ from .model import Memory, Model, Truth
 from .virtual_loop import PROCESS, SimulatedProcess, Stuck, play
 
 TEAM = "sim"
-PACE = Pace(beat_s=30.0, beat_ttl_s=90.0, place_look_s=60.0)
+PACE = Pace(beat_s=30.0, beat_ttl_s=90.0, place_look_s=60.0, rest_s=18.0)
 _NAMES = ("ann", "bob", "cyd", "dan", "eve")
 _END_S = 1_800.0
 """How long after its last fault a run may take to its end."""

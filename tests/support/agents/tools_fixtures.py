@@ -84,14 +84,16 @@ async def team(tmp_path: Path) -> Team:
 async def make_bench(team: Team, tmp_path: Path) -> AsyncIterator[MakeBench]:
     desks: list[RecordingDesk] = []
 
-    def make(agent: str = "ann", *, colleagues: Any = None, **spec: Any) -> Bench:
+    def make(
+        agent: str = "ann", *, colleagues: Any = None, driver: str = "scripted", **spec: Any
+    ) -> Bench:
         cwd = tmp_path.resolve() / "tree"
         cwd.mkdir(exist_ok=True)
         desk = RecordingDesk(
             team=team,
             agent=agent,
             folder=tmp_path / "agents" / agent,
-            spec=AgentSpec.new(driver="scripted", backend="in-process", cwd=str(cwd), **spec),
+            spec=AgentSpec.new(driver=driver, backend="in-process", cwd=str(cwd), **spec),
             env={"PATH": os.environ["PATH"], NONCE: "nonce-of-this-launch", "COLOUR": "green"},
             colleagues=colleagues,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +28,15 @@ _DETAIL_FIELDS = (
     "reason",
 )
 _DETAIL_CHARS_MAX = 79
+_STRICTNESS: tuple[Effect, ...] = ("allow", "ask", "deny")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call that a model wants to make. `use_id` is the model's id for it.
 
-    `real` is the real path of its file, for a tool that will open exactly that file.
+    `real` is the real path of its file, for a tool that will open exactly that file. `limits` also
+    decides about it, besides the agent's rights: it is the call of a subagent.
     """
 
     tool: str
@@ -42,6 +44,7 @@ class Call:
     kind: Kind
     use_id: str | None = None
     real: str | None = None
+    limits: Callable[[Call], Ruling] | None = field(default=None, compare=False, repr=False)
 
     @property
     def detail(self) -> str:
@@ -96,3 +99,7 @@ class Ruling:
     why: str
     rule: str | None = None
     suggestions: tuple[dict[str, Any], ...] = field(default=())
+
+    def or_stricter(self, other: Ruling) -> Ruling:
+        """Return the ruling that allows less; this one if both allow the same."""
+        return max(self, other, key=lambda ruling: _STRICTNESS.index(ruling.effect))

@@ -48,7 +48,11 @@ class Wanted:
 
 
 class Colleagues(Protocol):
-    """Starts and stops teammates for an agent that may do so."""
+    """Starts and stops teammates for an agent that may do so, and knows its subagents' types."""
+
+    @property
+    def members(self) -> bool:
+        """Whether the agent may start and stop members; if not, only subagents that read."""
 
     async def spawn(self, wanted: Wanted) -> str:
         """Start a teammate; returns a sentence about it. Asking twice for a name starts one."""
@@ -84,7 +88,7 @@ class Identity(Protocol):
 
     @property
     def colleagues(self) -> Colleagues | None:
-        """Spawns and stops teammates; None if it may not."""
+        """Spawns and stops teammates, and has subagents; None if it may do neither."""
 
     def leave(self, reason: str) -> None:
         """End this agent after its turn: it agreed to shut down."""

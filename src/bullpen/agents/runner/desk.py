@@ -108,6 +108,8 @@ class RunnerDesk:
         # The task that it completed last in this turn.
         self.completed: str | None = None
         self.leaving: str | None = None
+        # Tasks that it completed in this turn without a report.
+        self.unreported: list[str] = []
         # Tasks that it gave back and must not take again.
         self.given_back: set[str] = set()
         self.hooks = AgentHooks(self, end_agent=self._end, give_back=self.give_back)
@@ -191,6 +193,8 @@ class RunnerDesk:
         done = await complete(self, self.hooks, self._work, task_id, report=report)
         if not is_queued(done.task):
             self.completed = done.task.id
+        if not (report or "").strip():
+            self.unreported.append(task_id)
         return done
 
     async def give_back(

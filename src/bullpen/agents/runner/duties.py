@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import anyio
 
 from bullpen.agents.runner.desk import RunnerDesk
+from bullpen.agents.runner.pace import Pace
 from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.agents.tools.task_tools import LEASE_S
+from bullpen.agents.tools.toolbox import call, toolbox
+from bullpen.agents.work import reminders
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.budget.rules import OverBudget
 from bullpen.team.lookup import owner_of
+from bullpen.team.requests.rules import may_answer
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.team.tasks.check_rules import is_done, is_queued
-from bullpen.team.tasks.dispatch_rules import in_order
+from bullpen.team.tasks.dispatch_rules import in_order, kept_for
 from bullpen.team.tasks.stall_rules import NOT_READY
 
 _RENEW_S = 40.0
-_REMINDERS_MAX = 2
-# How long all must be idle before a lead is told so; longer if there is unread mail.
-_REST_S = 3.0
-_UNREAD_REST_S = 30.0
+_REMINDERS_MAX = 3
+_LEAD_REMINDERS_MAX = 2
+# The last one comes before the deadline of a request.
+_REQUEST_REMINDERS_MAX = 4
 _BUSY_LOOK_S = 10.0
+# How often to look whether a task that is kept for another member still is.
+_KEPT_LOOK_S = 20.0
 # When to try again to prepare a worktree for a task; the delay doubles each time.
 _PUT_OFF_S = 15.0
 _PUT_OFF_MAX_S = 600.0
@@ -38,14 +46,32 @@ UNTIL_DONE = "until_done"
 class Duties:
     """The tasks of one agent, and for a lead those of the team."""
 
-    def __init__(self, desk: RunnerDesk, *, reply_s: float) -> None:
+    def __init__(self, desk: RunnerDesk, *, pace: Pace) -> None:
         self._desk = desk
         self._tasks = desk.team.tasks
-        self._reply_s = reply_s
+        self._pace = pace
         self._renewed = -math.inf
+        self._began = anyio.current_time()
+        # When to look again whether the team is complete.
+        self._formed_at: float | None = None
         self._announced: set[tuple[str, int]] = set()
+        # How many times it was reminded, and of which tasks.
         self._reminded = 0
+        self._reminded_of: set[str] = set()
         self._remind_at: float | None = None
+        # The last words of its last turn, and the tasks it completed in it without any.
+        self._said = ""
+        self._silent: list[str] = []
+        # Why a task that it said is done was not completed.
+        self._refusals: list[str] = []
+        # When to look again at the requests that wait for its answer, and the reminders of each.
+        self._requests_at: float | None = None
+        self._asked: dict[str, int] = {}
+        # Tasks that others gave back, and when they may be handed to this agent.
+        self._rests_until: dict[tuple[str, int], float] = {}
+        # Tasks that are kept for others: since when it waits, and those the lead was told about.
+        self._kept_since: dict[str, float] = {}
+        self._kept_told: set[str] = set()
         # Tasks whose worktree could not be prepared: when to try again, and the tries so far.
         self._put_off: dict[str, tuple[float, int]] = {}
         # Tasks that it began to claim and was not told about yet.
@@ -73,6 +99,13 @@ class Duties:
     async def notes(self) -> list[str]:
         """Why this agent should have a turn although it has no mail."""
         desk = self._desk
+        if self._silent:
+            return self._ask_report()
+        if asked := await self._unanswered():
+            return asked
+        if desk.planning.waits_for is not None:
+            # The answer to its plan wakes it, or the plan's deadline does.
+            return []
         tasks = (await self._tasks.list()).tasks
         own = self._owned(tasks)
         working = [task for task in own if task.status == "in_progress"]
@@ -93,6 +126,11 @@ class Duties:
             return await self._lead_on()
         return []
 
+    def _ask_report(self) -> list[str]:
+        """Ask once what came of tasks that the agent completed without a word."""
+        silent, self._silent = self._silent, []
+        return [reminders.unreported(silent)]
+
     @property
     def until_done(self) -> bool:
         """Whether this is a lead that works until the goal is reached."""
@@ -103,8 +141,11 @@ class Duties:
         desk = self._desk
         by_id = {task.id: task for task in tasks}
         config = await desk.team.agents.config()
+        for_all = self._for_all(by_id, config)
         for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
-            if task.id in self._desk.given_back or self._is_put_off(task):
+            if self._gave_back(task) or self._is_put_off(task) or self._rests(task):
+                continue
+            if not task.owner and task.id in for_all:
                 continue
             self._claiming.add(task.id)
             try:
@@ -115,7 +156,57 @@ class Duties:
                 continue
             if told := await self._take_up(claimed):
                 return told
+        await self._tell_kept(by_id, config)
         return []
+
+    def _for_all(self, tasks: Mapping[str, Task], config: TeamConfig) -> Collection[str]:
+        """The tasks that must wait, because a member that fits better may still be spawned.
+
+        That is while the lead that spawned this agent has its turn, and not for long.
+        """
+        now, lead = anyio.current_time(), config.member(LEAD)
+        self._formed_at = None
+        leading = lead is not None and lead.agent is not None and lead.is_active
+        if not leading or now - self._began >= self._pace.form_s:
+            return ()
+        # Nobody is woken when the lead's turn ends.
+        self._formed_at = now + self._pace.form_s / 60
+        return tasks.keys() - kept_for(tasks, config).keys()
+
+    def _gave_back(self, task: Task) -> bool:
+        """Whether this agent gave a task back and was not assigned it again since."""
+        known = task.id in self._desk.given_back
+        return not task.owner and (known or self._desk.agent in (task.facts.gave_back or ()))
+
+    def _rests(self, task: Task) -> bool:
+        """Whether a task that somebody gave back must not be handed out yet: the lead comes first.
+
+        What the agent was assigned does not wait.
+        """
+        times = len(task.facts.gave_back or ())
+        if not times or task.owner:
+            return False
+        now = anyio.current_time()
+        delay = self._pace.again_s * 2 ** (times - 1)
+        return now < self._rests_until.setdefault((task.id, times), now + delay)
+
+    async def _tell_kept(self, tasks: dict[str, Task], config: TeamConfig) -> None:
+        """Tell the lead once about each task that waits too long for the member it is meant for."""
+        now = anyio.current_time()
+        kept = kept_for(tasks, config)
+        self._kept_since = {id_: self._kept_since.get(id_, now) for id_ in kept}
+        for task_id, since in self._kept_since.items():
+            if task_id in self._kept_told or now - since < self._pace.kept_s:
+                continue
+            self._kept_told.add(task_id)
+            if self._desk.agent not in kept[task_id].names:
+                names = " or ".join(sorted(kept[task_id].names))
+                minutes = f"{(now - since) / 60:.0f} minutes"
+                text = (
+                    f"Task #{task_id} has waited for {names} for {minutes}: {kept[task_id].why}."
+                    " I could take it. Assign it if somebody else should do it."
+                )
+                await self._desk.tell_lead(text, f"Task #{task_id} waits for {names}")
 
     async def _take_up(self, task: Task) -> list[str]:
         """Get ready for a task that this agent has claimed; returns what to tell it."""
@@ -170,18 +261,24 @@ class Duties:
     async def _remind(self, working: list[Task]) -> list[str]:
         """Remind the agent of its tasks in progress; finally give them back."""
         now = anyio.current_time()
-        if self._remind_at is None or now < self._remind_at:
+        ids = {task.id for task in working}
+        if not ids <= self._reminded_of:
+            # It has not been reminded of all of them yet.
+            self._reminded, self._reminded_of = 0, ids
+        left = await self._completed_by_word(working)
+        if self._silent:
+            return self._ask_report()
+        if not left or self._remind_at is None or now < self._remind_at:
             return []
-        named = ", ".join(f"#{task.id}" for task in working)
+        named = reminders.numbers(task.id for task in left)
         if self._reminded < _REMINDERS_MAX:
             self._remind_at, self._reminded = None, self._reminded + 1
-            words = (
-                f"Task {named} is still yours and in progress. Finish it and set it to completed."
-                " If you cannot, set it to pending, or ask the member you are waiting for."
-            )
-            return [words]
+            refusals, self._refusals = self._refusals, []
+            last = self._reminded == _REMINDERS_MAX
+            words = reminders.unfinished(left, planning=self._desk.mode == "plan", last=last)
+            return ["\n".join([*refusals, words])]
         reason = f"{self._desk.agent} ended its turns without finishing"
-        for task in working:
+        for task in left:
             summary = f"Gave task #{task.id} back"
             text = f"I gave task #{task.id} back: I did not finish it"
             text += f" after {_REMINDERS_MAX} reminders."
@@ -192,6 +289,51 @@ class Duties:
         # A lead gets no message from itself.
         mine = f"Task {named} is no longer yours: you did not finish it."
         return [mine] if self._desk.is_lead else []
+
+    async def _completed_by_word(self, working: list[Task]) -> list[Task]:
+        """Complete what the agent says is done, as reminders offer. Models that call no tools can.
+
+        It is a call like the agent's own: the gate, the checks and the hooks decide. Returns the
+        tasks that are left; the next reminder says why they are.
+        """
+        said, self._said = self._said, ""
+        if not self._reminded:
+            return working
+        left: list[Task] = []
+        for task in working:
+            if not reminders.says_done(said, task):
+                left.append(task)
+                continue
+            update = {"taskId": task.id, "status": "completed", "report": said}
+            text, failed = await call(toolbox(self._desk), "TaskUpdate", update, self._desk)
+            if failed:
+                left.append(task)
+                self._refusals.append(text)
+            elif len(said.splitlines()) == 1:
+                # That it is done is no report.
+                self._silent.append(task.id)
+        return left
+
+    async def _unanswered(self) -> list[str]:
+        """Remind the agent of requests that its last turn left unanswered, a few times each."""
+        now = anyio.current_time()
+        if self._requests_at is None or now < self._requests_at:
+            return []
+        self._requests_at = None
+        desk = self._desk
+        pending = await desk.team.approvals.pending(to=desk.agent)
+        mine = {request.id for request in pending if may_answer(request, "agent")}
+        self._asked = {id_: times for id_, times in self._asked.items() if id_ in mine}
+        waiting = [
+            request
+            for request in pending
+            if request.id in mine and self._asked.get(request.id, 0) < _REQUEST_REMINDERS_MAX
+        ]
+        if not waiting:
+            return []
+        for request in waiting:
+            self._asked[request.id] = self._asked.get(request.id, 0) + 1
+        return [reminders.unanswered(waiting)]
 
     async def give_back_over_budget(self, over: OverBudget) -> None:
         """Give back a task whose budget is used up, and say so."""
@@ -211,9 +353,12 @@ class Duties:
 
     async def _lead_on(self) -> list[str]:
         """Remind a lead that everyone is idle and the goal is not reached, but not forever."""
+        if self._requests_at is not None:
+            # Somebody may wait for its answer; it is reminded of that first.
+            return []
         snapshot = await self._desk.team.snapshot()
         now = anyio.current_time()
-        if self._busy(snapshot) or any(map(is_queued, snapshot.tasks)):
+        if self._busy(snapshot) or snapshot.pending or any(map(is_queued, snapshot.tasks)):
             self._rest_since = None
             # The end of a turn comes by mail, but a stop during one does not.
             self._look_at = now + _BUSY_LOOK_S
@@ -221,13 +366,13 @@ class Duties:
         if self._rest_since is None:
             self._rest_since = now
         waits = any(view.unread for view in self._others(snapshot))
-        self._look_at = self._rest_since + (_UNREAD_REST_S if waits else _REST_S)
+        self._look_at = self._rest_since + self._pace.rest_s * (10 if waits else 1)
         if now < self._look_at:
             return []
         moved = _progress(snapshot)
         if self._progress != moved:
             self._progress, self._reminded = moved, 0
-        if self._reminded >= _REMINDERS_MAX:
+        if self._reminded >= _LEAD_REMINDERS_MAX:
             self.stalled = True
             return []
         self._reminded += 1
@@ -284,13 +429,23 @@ class Duties:
         """Cancel reminders: the agent has a turn now."""
         self._remind_at = self._look_at = self._rest_since = None
 
-    def turn_ended(self, *, interrupted: bool) -> None:
+    def turn_ended(self, text: str, *, interrupted: bool) -> None:
         """Schedule the next reminder, later if the agent waits for someone."""
         now = anyio.current_time()
         desk = self._desk
-        asked = desk.wrote_to or desk.timers or desk.planning.waits_for
-        waits = bool(asked or interrupted)
-        self._remind_at = now + (self._reply_s if waits else 0.0)
+        self._said = text
+        silent, desk.unreported = desk.unreported, []
+        if not text.strip() and not desk.is_lead:
+            self._silent += silent
+        times = max(self._asked.values(), default=0)
+        self._requests_at = now + (self._pace.remind_s * 6 ** (times - 1) if times else 0.0)
+        asked = desk.wrote_to or desk.timers
+        waits = self._pace.reply_s if asked or interrupted else 0.0
+        again = self._reminded if self._desk.attempts.keys() <= self._reminded_of else 0
+        # The first reminder comes at once; so does the end of waiting after the last one.
+        if 0 < again < _REMINDERS_MAX:
+            waits = max(waits, self._pace.remind_s * 6 ** (again - 1))
+        self._remind_at = now + waits
 
     def owes(self) -> str | None:
         """What an idle agent still has to do, for people to see."""
@@ -299,10 +454,16 @@ class Duties:
 
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""
-        times = [self._look_at, self._remind_at if self._desk.attempts else None]
-        if self._desk.spec.claims and not self._desk.attempts:
+        waits = self._desk.planning.waits_for is not None
+        times = [self._look_at, self._remind_at if self._desk.attempts and not waits else None]
+        times.append(self._requests_at if self._asked else None)
+        if self._desk.spec.claims and not self._desk.attempts and not waits:
             now = anyio.current_time()
+            times.append(self._formed_at)
             times += [at for at, _ in self._put_off.values() if at > now]
+            times += [at for at in self._rests_until.values() if at > now]
+            # Nobody is woken when the member that a task is kept for ends.
+            times += [now + _KEPT_LOOK_S] if self._kept_since else []
         due = [time for time in times if time is not None]
         return max(0.0, min(due) - anyio.current_time()) if due else None
 

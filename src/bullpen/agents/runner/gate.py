@@ -247,7 +247,8 @@ def _judged(call: Call, rights: Rights) -> tuple[Call, Ruling]:
         with suppress(Invalid):
             real = look_up(path, rights.cwd)
     call = replace(call, real=real)
-    return call, decide(call, rights)
+    ruling = decide(call, rights)
+    return call, ruling if call.limits is None else ruling.or_stricter(call.limits(call))
 
 
 def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:

@@ -72,7 +72,7 @@ class Runner:
         self._clock = clock
         self._pace = pace
         self._lead_hold = LeadHold(desk.team, nonce=desk.nonce, place=place, clock=clock)
-        self._duties = Duties(desk, reply_s=pace.reply_s)
+        self._duties = Duties(desk, pace=pace)
         self._heartbeat = Heartbeat(
             desk, place=place, clock=clock, pace=(pace.beat_s, pace.beat_ttl_s)
         )
@@ -391,7 +391,7 @@ class Runner:
         desk = self._desk
         if end.failure is None:
             self._failures = 0
-            self._duties.turn_ended(interrupted=end.interrupted is not None)
+            self._duties.turn_ended(end.text, interrupted=end.interrupted is not None)
             why = self._resting.refused(end)
             if why is not None and self._control.ended is None:
                 desk.notes.append(why)

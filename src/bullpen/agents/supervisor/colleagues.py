@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bullpen.agents.config.definitions import MODELS
-from bullpen.agents.config.settings import hooks_for_children
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
@@ -15,13 +14,14 @@ from bullpen.agents.drivers.native.provider.options import (
     SMALL_MODEL_OPTIONS,
     STRICT_MODEL,
 )
+from bullpen.agents.permissions.rule_language.rule import tool_of
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
 from bullpen.agents.tools.agent_memory import MEMORY
-from bullpen.agents.tools.toolbox import missing_tools_note
+from bullpen.agents.tools.toolbox import TOOLS, missing_tools_note
 from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
@@ -36,8 +36,16 @@ class TeamColleagues:
     """Spawns and stops teammates for one agent."""
 
     def __init__(
-        self, supervisor: Supervisor, team: Team, *, agent: str, files: SpawnFiles
+        self,
+        supervisor: Supervisor,
+        team: Team,
+        *,
+        agent: str,
+        files: SpawnFiles,
+        members: bool = True,
     ) -> None:
+        """Without `members`, it has only subagents that read."""
+        self.members = members
         self._supervisor = supervisor
         self._team = team
         self._agent = agent
@@ -54,7 +62,8 @@ class TeamColleagues:
     async def subagent(self, wanted: Wanted) -> AgentSpec:
         """The spec of a subagent, which works in the agent's name, directory and program.
 
-        Raises Refused (own_limits) if its type needs a gate, mode or model of its own.
+        Raises Refused: own_limits if its type has a sandbox of its own; not_allowed if it does more
+        than read and the agent may not spawn.
         """
         _, parent = await self._team.agents.get(self._agent)
         above = parent.spec
@@ -63,14 +72,16 @@ class TeamColleagues:
             backend=above.backend,
             cwd=above.cwd,
             role=wanted.role,
-            model=_model(wanted.model, above.driver) or above.model,
+            model=_model(wanted.model, above.driver),
             prompt=wanted.prompt,
             script=above.script,
             mode=wanted.mode,
             project_settings=NO_PROJECT_SETTINGS not in above.options,
         )
         spec = await resolve(request, self._files, (self._agent, parent))
-        _refuse_own_limits(spec, parent)
+        _refuse_own_limits(spec, above)
+        if not self.members:
+            _refuse_work(spec)
         return spec
 
     async def stop(self, name: str, *, reason: str | None) -> str:
@@ -125,27 +136,31 @@ async def teammate(
     return spec.evolve(options={**options, **spec.options})
 
 
-def _refuse_own_limits(spec: AgentSpec, parent: AgentFacts) -> None:
-    """Refuse limits that only an agent of its own could be held to: its gate is its parent's."""
-    above = parent.spec
+def _refuse_own_limits(spec: AgentSpec, above: AgentSpec) -> None:
+    """Refuse what only an agent of its own can have: its commands run as its agent's."""
     found = [
-        *(["a model"] if spec.model != above.model else []),
-        *(["a mode"] if spec.start_mode not in ("plan", parent.mode) else []),
-        *(["hooks"] if (spec.hooks or {}) != hooks_for_children(above.hooks) else []),
+        *(["a sandbox"] if spec.policy.sandbox != above.policy.sandbox else []),
         *(["a memory"] if MEMORY in spec.options else []),
-        *(
-            ["parts of tools"]
-            if any("(" in name for name in spec.tools or () if name not in (above.tools or ()))
-            or not {*spec.policy.deny} <= {*above.policy.deny}
-            or not {*spec.policy.ask} <= {*above.policy.ask}
-            else []
-        ),
     ]
     if found:
         raise Refused(
             f"A subagent cannot have {', '.join(found)} of its own.",
             reason="own_limits",
             remedy="Add `name` to start a teammate, or leave that out.",
+        )
+
+
+def _refuse_work(spec: AgentSpec) -> None:
+    """Refuse a subagent that does more than read, for an agent that may not spawn."""
+    more = "every tool"
+    if spec.tools is not None:
+        reads = {tool.name for tool in TOOLS if tool.kind == "read" or tool.kind == "team"}
+        more = ", ".join(name for name in map(tool_of, spec.tools) if name not in reads)
+    if more:
+        raise Refused(
+            f"You may only have subagents that read, and this type has {more}.",
+            reason="not_allowed",
+            remedy="Use subagent_type Explore or Plan, or do it yourself.",
         )
 
 

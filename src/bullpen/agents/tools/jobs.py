@@ -87,6 +87,10 @@ async def start_work(label: str, work: Callable[[], Awaitable[str]], desk: Desk)
                 text, ended = await work(), "has answered"
             except BullpenError as error:
                 text, ended = str(error), "failed"
+            except Exception as error:
+                # Nobody else would hear of it.
+                text, ended = f"It crashed, because of a bug: {error!r}.", "failed"
+                desk.record("trouble", text=f"Subagent {job_id}: {text}")
             output.add(text.encode("utf-8", "replace"))
         job.ended = ended
         desk.wake(f"Subagent {job_id} {ended}; output: {job.path}\nIt was for: {label}")

@@ -354,13 +354,16 @@ class ScheduleWakeupInput(ToolInput):
     reason: str = Field(description="What to do then. That turn starts with this text")
 
 
-def colleagues_of(desk: Identity) -> Colleagues:
-    """What starts, stops and changes teammates for an agent. Raises Refused if it may not."""
-    if desk.colleagues is None:
+def colleagues_of(desk: Identity, *, members: bool = True) -> Colleagues:
+    """What starts, stops and changes teammates for an agent. Raises Refused if it may not.
+
+    Without `members`, it may be an agent that has only subagents.
+    """
+    if desk.colleagues is None or (members and not desk.colleagues.members):
         raise Refused(
             f"{desk.agent!r} may not start or stop teammates.",
             reason="not_allowed",
-            remedy="Ask the lead to do it.",
+            remedy="Ask the lead to do it. A subagent (Task without a name) may read for you.",
         )
     return desk.colleagues
 
@@ -393,7 +396,8 @@ async def _task(given: TaskInput, desk: Identity) -> str:
 
 async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:
     """The spec of the subagent that a call without a name asks for. Raises Refused."""
-    return await colleagues_of(desk).subagent(_wanted(given, "", given.subagent_type))
+    asked = _wanted(given, "", given.subagent_type)
+    return await colleagues_of(desk, members=False).subagent(asked)
 
 
 def _wanted(given: AgentInput, name: str, role: str | None) -> Wanted:

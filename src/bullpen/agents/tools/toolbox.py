@@ -65,6 +65,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
 _OF_THE_LEAD = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
 _NEEDS_COLLEAGUES = {"SetMode", "SpawnTeammate", "StopTeammate", "Task"}
 _NOT_WHILE_PLANNING = {"EnterPlanMode", "SetMode", "SpawnTeammate", "Task"}
+_MAY_NOT_SPAWN = "it may not spawn teammates"
 _RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
@@ -122,9 +123,10 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
     """The tools of an agent: those that its part in the team, its mode and its spec allow."""
     spec = desk.spec
     check_tools(spec.disallowed_tools or ())
-    lacks = lacking(
-        spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=desk.colleagues is not None
-    )
+    may_spawn = desk.colleagues is not None and desk.colleagues.members
+    lacks = lacking(spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=may_spawn)
+    if desk.colleagues is None:
+        lacks.setdefault(TASK.name, _MAY_NOT_SPAWN)
     return searchable([tool for tool in TOOLS if tool.name not in lacks])
 
 
@@ -168,7 +170,9 @@ def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> d
     given = None if spec.tools is None else {given_as(tool_of(name)) for name in spec.tools}
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
     for tool in TOOLS:
-        why = _why_not(tool, mode, is_lead=is_lead, may_spawn=may_spawn)
+        # Without spawning, a native agent still has subagents that read.
+        spawns = may_spawn or (tool is TASK and spec.driver == "native")
+        why = _why_not(tool, mode, is_lead=is_lead, may_spawn=spawns)
         why = why or why_no_web(tool.name, spec)
         if why is None and given is not None and given_as(tool.name) not in given:
             why = "not in its list of tools"
@@ -183,7 +187,7 @@ def _why_not(tool: Tool[Desk], mode: Mode, *, is_lead: bool, may_spawn: bool) ->
     if tool.name in _OF_THE_LEAD and not is_lead:
         return "only for the lead"
     if tool.name in _NEEDS_COLLEAGUES and not may_spawn:
-        return "it may not spawn teammates"
+        return _MAY_NOT_SPAWN
     if mode == "plan":
         # An agent that may only read must not have others work for it.
         looks = tool.kind in ("read", "team") and tool.name not in _NOT_WHILE_PLANNING
@@ -206,7 +210,14 @@ def without_spares(tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
     A model may call the others, if it knows them. Their schemas would cost each request of a lead
     about 700 tokens.
     """
-    spare = {TEAM_CREATE, TEAM_DELETE, *([SPAWN_TEAMMATE] if TASK in tools else [])}
+    # Without SpawnTeammate, Task only has subagents that read, which few ask for.
+    spawns = SPAWN_TEAMMATE in tools
+    spare = {
+        TEAM_CREATE,
+        TEAM_DELETE,
+        *([SPAWN_TEAMMATE] if TASK in tools else []),
+        *([] if spawns else [TASK]),
+    }
     return [tool for tool in tools if tool not in spare]
 
 

@@ -23,6 +23,8 @@ class LeadColleagues:
     A person can spawn agents with more rights, or allow more in the settings.
     """
 
+    members = True
+
     def __init__(self, app: App, team: str, *, agent: str, cwd: str) -> None:
         self._app = app
         self._team = team

@@ -31,6 +31,8 @@ from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks import stall_rules
 from bullpen.team.tasks.check_rules import is_done, is_queued
+from bullpen.team.tasks.dispatch_rules import kept_for
+from bullpen.team.tasks.meant_for import MeantFor
 from bullpen.team.tasks.rules import open_blockers
 from bullpen.team.tasks.stall_rules import Advice, Course, Courses, Work
 from bullpen.team.team import Team
@@ -53,6 +55,8 @@ class _TeamNow:
     tasks: Mapping[str, Task]
     views: Mapping[str, AgentView]
     working: Sequence[str]
+    # The tasks that wait for the members they are meant for.
+    kept: Mapping[str, MeantFor]
 
     @property
     def habits(self) -> Unattended:
@@ -181,7 +185,9 @@ class Foreman:
             and (agent.phase != "ended" or self._returning(view.member.name, agent))
         ]
         tasks = {task.id: task for task in snapshot.tasks}
-        return _TeamNow(snapshot, tasks, {view.name: view for view in views}, working)
+        # With a lead, nobody looks at what nobody takes.
+        kept = {} if self._led else kept_for(tasks, snapshot.team)
+        return _TeamNow(snapshot, tasks, {view.name: view for view in views}, working, kept)
 
     async def _on_work(self, task: Task, course: Course, team_now: _TeamNow) -> Advice | None:
         owner = team_now.owner_of(task)
@@ -270,6 +276,10 @@ class Foreman:
             for view in team_now.views.values()
             if view.state == "idle" and not view.tasks and owner in (None, view.name)
         ]
+        kept = team_now.kept.get(task.id)
+        if kept is not None:
+            # It waits for these: the others would not be handed it.
+            resting = [name for name in resting if name in kept.names]
         open_ = task.status == "pending" and task.facts.given_up is None
         free = open_ and not open_blockers(task, team_now.tasks.get)
         if self._led or not free or not stall_rules.able_to(task, team_now.snapshot.team, resting):

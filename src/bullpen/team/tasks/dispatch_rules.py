@@ -12,6 +12,7 @@ from typing import Any
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import owner_of
+from bullpen.team.tasks.meant_for import MeantFor, lenses
 from bullpen.team.tasks.rules import open_blockers
 
 WEIGHTS = {"small": 1, "medium": 3, "large": 8}
@@ -30,14 +31,14 @@ def in_order(
     work, and the small ones to the others. Finally, list order decides.
 
     Tasks that cannot be claimed are left out: blocked, owned by others, given up, or needing a
-    skill that the member lacks. A task that was taken away from the member is left out while
-    somebody else could take it.
+    skill that the member lacks. So are tasks that are meant for another member. A task that was
+    taken away from the member, or that it gave back, is left out while somebody else could take it.
     """
-    crew = _Crew(team, name)
+    crew = _Crew(team, tasks, name)
     waiting = [
         (task, able)
         for task in _claimable(tasks, team.name, name)
-        if name in (able := crew.able(task))
+        if name in (able := crew.able(task)) and crew.may_have(task, able)
     ]
     if len(waiting) < 2:
         return [task for task, _ in waiting]
@@ -62,12 +63,25 @@ def in_order(
     return [task for task, _ in sorted(waiting, key=rank)]
 
 
+def kept_for(tasks: Mapping[str, Task], team: TeamConfig) -> dict[str, MeantFor]:
+    """Return, for each ready task that is kept for some members, for whom and why.
+
+    Only members that can still take it count: when they have ended, gave it back or had it taken
+    away, it is for all.
+    """
+    crew = _Crew(team, tasks)
+    free = (task for task in _claimable(tasks, team.name) if not task.owner)
+    found = ((task.id, crew.kept_for(task)) for task in free)
+    return {task_id: kept for task_id, kept in found if kept is not None}
+
+
 class _Crew:
     """The members that take tasks and their skills, as seen by one of them."""
 
-    def __init__(self, team: TeamConfig, name: str) -> None:
+    def __init__(self, team: TeamConfig, tasks: Mapping[str, Task], name: str = "") -> None:
         self._name = name
-        self._skills: dict[str, frozenset[str]] = {name: frozenset()}
+        self._lenses = lenses(team.roster, tasks)
+        self._skills: dict[str, frozenset[str]] = {name: frozenset()} if name else {}
         for member in team.roster:
             agent = member.agent
             spec = None if agent is None or agent.phase == "ended" else agent.spec
@@ -76,9 +90,9 @@ class _Crew:
         self._capable: dict[tuple[str, ...], frozenset[str]] = {}
 
     def able(self, task: Task) -> frozenset[str]:
-        """Return who can do a task, without those it was taken away from."""
+        """Return who can do a task, without those it was taken from or that gave it back."""
         own = _own(task)
-        needs, tried = _words(own, "needs"), _words(own, "tried")
+        needs, tried = _words(own, "needs"), _words(own, "tried") + _words(own, "gaveBack")
         capable = self._capable.get(needs)
         if capable is None:
             can = (name for name, skills in self._skills.items() if skills.issuperset(needs))
@@ -88,8 +102,21 @@ class _Crew:
         again = self._name in capable and (bool(task.owner) or not able)
         return able | {self._name} if again else able
 
+    def kept_for(self, task: Task) -> MeantFor | None:
+        """Return for which of those that can still do a task it is kept."""
+        meant = self._lenses.meant_for(task)
+        left = frozenset() if meant is None else meant.names & self.able(task)
+        return MeantFor(left, meant.why) if meant is not None and left else None
 
-def _claimable(tasks: Mapping[str, Task], team: str, name: str) -> Iterator[Task]:
+    def may_have(self, task: Task, able: frozenset[str]) -> bool:
+        """Return whether this member may be handed a task: it is its own, or kept for no other."""
+        if task.owner or able == {self._name}:
+            return True
+        kept = self.kept_for(task)
+        return kept is None or self._name in kept.names
+
+
+def _claimable(tasks: Mapping[str, Task], team: str, name: str = "") -> Iterator[Task]:
     """Return the tasks that a member can claim, as `rules.ready` does."""
     return (
         task

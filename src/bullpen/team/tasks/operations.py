@@ -254,7 +254,7 @@ class Tasks(TeamPart):
         now, message_id = self._clock(), self._new_id()
 
         def decide(view: View) -> tuple[Task, list[Change]]:
-            task = rules.release(view, task_id, by=by, reason=reason)
+            task = stall_changes.give_back(view, task_id, by=by, reason=reason)
             changes = _changed(view, task)
             if changes and text is not None and not leads(view.team, by):
                 message = new_message(

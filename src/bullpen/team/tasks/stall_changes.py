@@ -1,12 +1,20 @@
-"""Rules for nudging an owner, reassigning its task and giving the task up. Pure."""
+"""Rules for nudging an owner, giving its task back, reassigning it and giving it up. Pure."""
 
 from __future__ import annotations
 
 from bullpen.errors import Refused
 from bullpen.protocol.task import Nudged, Task
 from bullpen.store.contract import View
-from bullpen.team.lookup import Actor, owner_of, task_of
-from bullpen.team.tasks.rules import not_claimed, refuse_others, released, unresolved
+from bullpen.team.lookup import Actor, forgiving, owner_of, task_of
+from bullpen.team.tasks.rules import (
+    not_claimed,
+    open_blockers,
+    refuse_others,
+    release,
+    released,
+    unresolved,
+)
+from bullpen.team.tasks.stall_rules import NOT_READY
 
 
 def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_ms: int) -> Task:
@@ -23,6 +31,21 @@ def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_m
         )
     nudged = Nudged.new(attempt=attempt, times=times + 1, at_ms=now_ms, why=why)
     return task.with_facts(nudged=nudged.raw)
+
+
+def give_back(view: View, task_id: str, *, by: str, reason: str | None = None) -> Task:
+    """Return the task as pending without an owner, as its owner or the lead asked for.
+
+    An owner that had it in progress is not handed it again, unless only its worktree was to blame,
+    or the task waits for others now. Raises as `rules.release`.
+    """
+    task = release(view, task_id, by=by, reason=reason)
+    was = task_of(view, task_id)
+    own = was.status == "in_progress" and owner_of(was, view.team.name) == by
+    excused = NOT_READY in (reason or "") or open_blockers(task, forgiving(view))
+    if not own or excused or Actor.of(view.team, by).lead:
+        return task
+    return task.with_facts(gave_back=list(dict.fromkeys([*(task.facts.gave_back or ()), by])))
 
 
 def relieve(view: View, task_id: str, *, reason: str) -> Task:
@@ -52,4 +75,4 @@ def give_up(view: View, task_id: str, *, by: str, reason: str) -> Task:
 
 def retry(view: View, task_id: str) -> Task:
     """Return the task as if it had never been taken away from anybody."""
-    return unresolved(view, task_id).with_facts(given_up=None, tried=None)
+    return unresolved(view, task_id).with_facts(given_up=None, tried=None, gave_back=None)

@@ -121,7 +121,7 @@ def test_without_the_model_library_making_the_driver_says_what_to_install() -> N
 def test_an_agent_loads_only_the_library_of_its_model() -> None:
     program = textwrap.dedent("""
         import sys
-        from bullpen.agents.drivers.native.http_watch import WatchedConnection
+        from bullpen.agents.drivers.native.provider.http_watch import WatchedConnection
         from bullpen.agents.drivers.native.driver import Native
         from bullpen.agents.drivers.native.model_choice import choose
         from bullpen.agents.drivers.native.provider.libraries import open_model

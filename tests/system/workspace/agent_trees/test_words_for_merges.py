@@ -9,6 +9,7 @@ import pytest
 
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.runner import duties
+from bullpen.agents.runner.pace import Pace
 from bullpen.doors.cli.output.board import LineWriter, progress_line, task_lines
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Merge, MergeState, Task
@@ -90,8 +91,8 @@ async def test_a_lead_is_left_alone_while_work_waits_to_be_merged(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reminding it would not bring the goal nearer: what waits is up to the queue."""
-    for name in ("_REST_S", "_BUSY_LOOK_S"):
-        monkeypatch.setattr(duties, name, 0.1)
+    monkeypatch.setattr(duties, "_BUSY_LOOK_S", 0.1)
+    monkeypatch.setattr(place.app, "_pace", Pace(rest_s=0.1))
     await merging(place)
     script = """
 [[agents.team-lead.turns]]

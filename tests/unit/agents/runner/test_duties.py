@@ -54,8 +54,9 @@ async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gi
     """R-7.2: going idle while owning an open task triggers a nudge, then the task is free."""
     alice = await crew.hire("alice", claims=True)
     await crew.team.tasks.add("One", by=LEAD)
-    await eventually(lambda: len(alice.turns) == 3)
-    assert sum("still yours" in text for text in alice.turns) == 2
+    await eventually(lambda: len(alice.turns) == 4)
+    assert sum("still yours" in text for text in alice.turns) == 3
+    assert ["last reminder" in text for text in alice.turns] == [False, False, False, True]
 
     async def is_free() -> bool:
         task = await crew.team.tasks.get("1")
@@ -63,7 +64,7 @@ async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gi
 
     await eventually(is_free)
     await anyio.sleep(0.3)
-    assert len(alice.turns) == 3
+    assert len(alice.turns) == 4
     box = await crew.team.mailbox.read(LEAD)
     assert any("gave task #1 back" in entry.message.text for entry in box.entries)
 

@@ -172,6 +172,7 @@ class Office:
     """Colleagues that write down what they are asked."""
 
     asked: list[Any] = field(default_factory=list)
+    members: bool = True
 
     async def spawn(self, wanted: Wanted) -> str:
         self.asked.append(wanted)

@@ -29,6 +29,9 @@ LEADING = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
 class Office:
     """Colleagues that are never asked."""
 
+    def __init__(self, *, members: bool = True) -> None:
+        self.members = members
+
     async def spawn(self, wanted: Wanted) -> str:
         raise NotImplementedError
 
@@ -64,6 +67,20 @@ async def test_one_tool_with_two_names_is_shown_once_and_given_and_taken_as_one(
     for name in both:
         assert names(make_bench(LEAD, colleagues=Office(), tools=[name])) == both
         assert not both & names(make_bench(LEAD, colleagues=Office(), disallowed_tools=[name]))
+
+
+async def test_a_native_teammate_that_may_not_spawn_has_task_for_subagents_and_does_not_pay_for_it(
+    make_bench: MakeBench,
+) -> None:
+    ann = make_bench("ann", colleagues=Office(members=False), driver="native")
+    tools = toolbox(ann.desk)
+    assert {"SpawnTeammate", "StopTeammate", "Task"} & {tool.name for tool in tools} == {"Task"}
+    assert "Task" not in {tool.name for tool in without_spares(tools)}
+    text = await ann.refused("Task", name="zoe", prompt="Go")
+    assert "'ann' may not start or stop teammates" in text
+    assert "Task" not in names(make_bench("ann", colleagues=Office(members=False), driver="acp"))
+    planning = make_bench("ann", colleagues=Office(members=False), driver="native", mode="plan")
+    assert "Task" not in names(planning)
 
 
 async def test_the_schema_of_the_tool_that_starts_agents_is_paid_once(

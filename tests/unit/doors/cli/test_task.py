@@ -7,7 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+
+from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.store.files.store import FileStore
+from bullpen.team.team import Teams
 
 
 def test_a_task_added_with_json_is_its_own_record(
@@ -245,3 +251,23 @@ def test_tasks_that_cannot_be_read_are_not_called_none(
     assert "No tasks yet" not in shown.stdout
     assert "No task could be read." in shown.stdout
     assert "1.json" in shown.stderr
+
+
+def test_a_task_shows_whom_it_is_kept_for_and_why(
+    ok: Callable[..., str], team: str, home: Path
+) -> None:
+    """The members are agents that take tasks; nobody has to run for that."""
+
+    async def register() -> None:
+        async with Teams(FileStore(home, fsync=False)) as teams:
+            for name in ("security-reviewer", "tests-reviewer"):
+                spec = AgentSpec.new(driver="scripted", backend="tmux", cwd="/", claims=True)
+                await teams.open(team).agents.register(name, spec, by=LEAD, nonce=name)
+
+    anyio.run(register)
+    ok("task", "add", "Review for security")
+    shown = ok("task", "show", "4")
+    assert "security-reviewer (its words match: security)" in shown
+    assert "kept for" in shown
+    ok("task", "add", "Read the change")
+    assert "kept for" not in ok("task", "show", "5")

@@ -427,7 +427,7 @@ def test_what_was_given_back_by_everybody_is_given_up(tmp_path: Path) -> None:
         why = str((await shift.task()).facts.given_up)
         assert "every member that can do it has tried" in why
         assert "ended its turns without finishing" in why
-        assert len(alice.turns) == len(bob.turns) == 3, "a task, and two reminders"
+        assert len(alice.turns) == len(bob.turns) == 4, "a task, and three reminders"
 
     played(tmp_path, body)
 

@@ -68,3 +68,21 @@ async def test_an_agent_in_plan_mode_completes_nothing_and_has_no_check_run() ->
     # A person decides; the lead is not the one who plans.
     await tasks.provable(task.id, by="ann", voice="human")
     assert (await tasks.done(task.id, by="team-lead")).task.status == "completed"
+
+
+@pytest.mark.anyio
+async def test_who_gave_a_task_back_is_on_record_until_somebody_retries_it() -> None:
+    team = await team_of(ann=[], bob=[])
+    tasks = await team.tasks.add_many([Draft("One"), Draft("Two"), Draft("Three")], by="team-lead")
+    for task in tasks:
+        await team.tasks.claim(task.id, by="ann", also=True)
+    given = await team.tasks.release("1", by="ann", reason="too hard")
+    assert given.facts.gave_back == ["ann"]
+    # Another may have it, and it may be assigned to her again.
+    assert (await team.tasks.claim("1", by="bob")).owner == "bob"
+    assert (await team.tasks.release("1", by="bob")).facts.gave_back == ["ann", "bob"]
+    assert (await team.tasks.retry("1", by="team-lead")).facts.gave_back is None
+    # Neither the lead's decision nor a new dependency is her giving it back.
+    assert (await team.tasks.release("2", by="team-lead")).facts.gave_back is None
+    await team.tasks.depend("3", ["1"], by="ann")
+    assert (await team.tasks.release("3", by="ann")).facts.gave_back is None

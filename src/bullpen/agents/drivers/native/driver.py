@@ -28,8 +28,8 @@ from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.provider.checks import AnswerChecks
 from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOptions
+from bullpen.agents.drivers.native.provider.search import ProviderSearch
 from bullpen.agents.drivers.native.provider.small import SmallModel
-from bullpen.agents.drivers.native.provider_search import ProviderSearch
 from bullpen.agents.drivers.native.said import Said
 from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
 from bullpen.agents.drivers.native.subagent import Subagent
@@ -401,7 +401,6 @@ class Native:
             desk,
             env=env,
             limits=self._limits or _limits_in(env, desk),
-            window=self._window,
             base=self._ask,
             server_tools=[] if self._servers is None else self._servers.tools,
             waits=self._waits,

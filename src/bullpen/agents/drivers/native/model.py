@@ -26,9 +26,9 @@ from pydantic_ai.usage import RequestUsage
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.attachments import sent_size
-from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.limiter import RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice, same_model
+from bullpen.agents.drivers.native.provider.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.provider.libraries import open_model
 from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.drivers.native.provider.prices import price

@@ -1,7 +1,7 @@
 """A short-lived subagent: it answers one question for its agent and is no member of the team.
 
-It has its own conversation. Its calls pass its agent's gate, in its agent's name, and what it uses
-is booked on its agent.
+It has its own conversation and model. Its calls pass the limits of its type, then its agent's gate,
+in its agent's name, and what it uses is booked on its agent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import ModelOptions
-from bullpen.agents.drivers.native.provider_search import ProviderSearch
+from bullpen.agents.drivers.native.provider.search import ProviderSearch
+from bullpen.agents.drivers.native.subagent_desk import SubagentDesk
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
@@ -42,6 +43,8 @@ TOKENS_MAX = 300_000
 """How many tokens a subagent uses before it has to answer."""
 
 ANSWER_CHARS_MAX = 20_000
+
+_END_S = 30.0
 
 _ANSWER_NOW = "You have reached your limit. Call no tools. Answer now with what you have found."
 
@@ -78,7 +81,6 @@ class Subagent:
         *,
         env: Mapping[str, str],
         limits: Path,
-        window: int,
         base: Ask,
         server_tools: Sequence[Tool[Desk]] = (),
         waits: Waits,
@@ -86,7 +88,8 @@ class Subagent:
         self._spec = spec
         self._desk = desk
         self._env = env
-        self._window = window
+        self._window = 0
+        self._own = SubagentDesk(desk, spec)
         self._tools = subagent_tools(desk, spec, server_tools)
         self._base = base
         self._waits = waits
@@ -116,19 +119,25 @@ class Subagent:
         )
         ask = replace(self._base, system=system)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
-        options = ModelOptions.of({**self._spec.options, "context_window": self._window})
-        connection = ModelConnection(self._choice, self._waits, options)
+        connection = ModelConnection(self._choice, self._waits, ModelOptions.of(self._spec.options))
         await connection.open()
+        self._window = connection.context_window
+        cause = "it was cancelled"
         try:
-            return await self._answer(prompt, connection, ask)
+            told = await self._own.started()
+            answer = await self._answer("\n\n".join([*told, prompt]), connection, ask)
+            cause = "it has answered"
+            return answer
         except RequestFailed as failed:
+            cause = failed.words
             raise Unavailable(
                 f"The subagent's request failed: {failed.words}",
                 remedy=failed.remedy or "Try again, or do it yourself.",
             ) from failed
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_END_S, shield=True):
                 await connection.aclose()
+                await self._own.ended(cause)
 
     async def _answer(self, prompt: str, connection: ModelConnection, ask: Ask) -> str:
         prompts = [prompt]
@@ -201,10 +210,10 @@ class Subagent:
             return
         files: list[Attachment] = []
         text, failed = await call_tool(
-            self._shelf.callable(self._tools),
+            self._own.tools(self._shelf.callable(self._tools)),
             call.tool_name,
             call.args_as_dict(),
-            self._desk,
+            self._own.as_desk,
             use_id=call.tool_call_id,
             place=place,
             attach=files.append,

@@ -17,6 +17,7 @@ from bullpen.store.contract import Entry, Finding, Mailbox, Problem
 from bullpen.team.requests.handles import handles
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks import check_rules, graph, rules
+from bullpen.team.tasks.meant_for import MeantFor
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.team import TeamSummary
 from bullpen.view import sentences
@@ -98,8 +99,8 @@ class RecordViews:
         else:
             self._no_tasks(listing)
 
-    def task(self, task: Task) -> None:
-        """One task with all it says."""
+    def task(self, task: Task, kept: MeantFor | None = None) -> None:
+        """One task with all it says; `kept` says whom it waits for, and why."""
         if self._page.json:
             self._page.value(task)
             return
@@ -115,6 +116,8 @@ class RecordViews:
                 ("blocks", ", ".join(task.blocks)),
                 ("attempt", str(facts.attempt or "")),
                 ("released", facts.released or ""),
+                ("kept for", _kept(kept) if kept is not None else ""),
+                ("given back", ", ".join(facts.gave_back or ())),
             ]
         )
         word = facts.forced
@@ -372,6 +375,10 @@ def _check(check: Check, attempt: int) -> Cell:
     what = check.run or check.path or check.ref
     about = f": {what}" if what not in (None, check.name) else ""
     return Cell(f"check {check.name}, {word}{ago}{about}", style)
+
+
+def _kept(kept: MeantFor) -> str:
+    return f"{', '.join(sorted(kept.names))} ({kept.why})"
 
 
 def _last_lines(text: str) -> str:

@@ -16,6 +16,8 @@ from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.doors.cli.tasks.task_commands import task_commands
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.task import Task
+from bullpen.team.tasks.dispatch_rules import kept_for
+from bullpen.team.tasks.meant_for import MeantFor
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -111,7 +113,15 @@ def list_tasks(
 @examples("bullpen task show 3")
 def show(session: Session, task_id: TaskId) -> None:
     """Show one task."""
-    RecordViews(session.page).task(session.with_team(lambda team: team.tasks.get(task_id)))
+
+    async def look(team: Team) -> tuple[Task, MeantFor | None]:
+        task = await team.tasks.get(task_id)
+        if session.page.json or task.status != "pending" or task.owner:
+            return task, None
+        tasks = {each.id: each for each in (await team.tasks.list()).tasks}
+        return task, kept_for(tasks, await team.agents.config()).get(task.id)
+
+    RecordViews(session.page).task(*session.with_team(look))
 
 
 @examples("bullpen task claim --as alice", "bullpen task claim 3 --as alice")

@@ -13,7 +13,7 @@ from pydantic_ai.messages import (
     TextPart,
 )
 
-from bullpen.agents.drivers.native import provider_search
+from bullpen.agents.drivers.native.provider import search as provider_search
 from bullpen.errors import Refused
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels

@@ -138,6 +138,8 @@ async def test_lists_of_tools_and_modes_apply_to_servers_too(
 class Types:
     """Colleagues that know one type of subagent."""
 
+    members = True
+
     def __init__(self, spec: AgentSpec) -> None:
         self.spec = spec
 
@@ -148,6 +150,9 @@ class Types:
         raise NotImplementedError
 
     async def stop(self, name: str, *, reason: str | None) -> str:
+        raise NotImplementedError
+
+    async def set_mode(self, name: str, mode: str) -> str:
         raise NotImplementedError
 
 

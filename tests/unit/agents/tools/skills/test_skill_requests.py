@@ -87,6 +87,8 @@ async def test_an_agent_whose_role_lists_no_skill_tool_is_not_told_of_skills(
 class AllTools:
     """Colleagues whose one type of subagents has all tools."""
 
+    members = True
+
     def __init__(self, spec: AgentSpec) -> None:
         self.spec = spec
 

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 
-from bullpen.agents.drivers.native.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.model_choice import ModelChoice
+from bullpen.agents.drivers.native.provider.http_watch import WatchedConnection
 from bullpen.errors import Invalid, Unavailable
 
 _NO_KEY = "no-key"

@@ -1,0 +1,1 @@
+"""Whole teams of native agents whose models are weak."""
