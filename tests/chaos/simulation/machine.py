@@ -116,10 +116,18 @@ class Machine:
             self.loop.call_soon(process.on_term, context=process.context)
 
     def stop_for(self, process: SimulatedProcess, seconds: float) -> None:
-        """Stop a process, as SIGSTOP does, and continue it later."""
+        """Stop a process, as SIGSTOP does, and continue it later.
+
+        One that is stopped already goes on when the longer stop is over.
+        """
         process.stopped = True
+        process.stopped_until = max(process.stopped_until, self.now + seconds)
         context = contextvars.Context()
-        context.run(self.loop.call_later, seconds, self.loop.go_on, process)
+        context.run(self.loop.call_later, seconds, self._go_on, process)
+
+    def _go_on(self, process: SimulatedProcess) -> None:
+        if self.now >= process.stopped_until:
+            self.loop.go_on(process)
 
     def find(self, pid: int | None, start: str | None) -> SimulatedProcess | None:
         """The living process with this pid and start."""

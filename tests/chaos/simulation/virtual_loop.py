@@ -33,6 +33,7 @@ class SimulatedProcess:
         self.alive = True
         self.ended = asyncio.Event()
         self.stopped = False
+        self.stopped_until = 0.0
         self.on_term: Callable[[], None] | None = None
         self.on_kill: Callable[[], None] | None = None
         self.held: list[asyncio.Handle] = []

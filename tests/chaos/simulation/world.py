@@ -288,7 +288,7 @@ class World:
                 machine.set_by_s += seconds
             case "suspend":
                 for each in machine.everyone:
-                    if each.alive and not each.stopped:
+                    if each.alive:
                         machine.stop_for(each, seconds)
                 await anyio.lowlevel.checkpoint()
             case "full_disk":
@@ -497,9 +497,7 @@ class World:
         """Start agents that were lost, and wait until all are at rest."""
         team = self._team(faulty=False)
         supervisor = self._supervisor(team)
-        # A fault may have happened since the run ended.
-        until = max(self.machine.now, self._quiet_at) + _REST_S
-        rested = 0
+        begun, rested = self.machine.now, 0
         while rested < 2:
             await supervisor.tend(by=LEAD)
             config = await team.agents.config()
@@ -516,7 +514,8 @@ class World:
                 await supervisor.resume(by=LEAD, names=[name])
             why = await self._busy(team)
             rested = 0 if why else rested + 1
-            if why and self.machine.now > until:
+            # A fault may have happened since the run ended.
+            if why and self.machine.now > max(begun, self._quiet_at) + _REST_S:
                 self.wrong.append(f"rest: {why} after {_REST_S:g} s without faults")
                 return
             await anyio.sleep(30)

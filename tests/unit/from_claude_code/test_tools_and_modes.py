@@ -39,6 +39,7 @@ class Spawns:
     """Colleagues that write down whom they are asked for."""
 
     asked: list[Wanted] = field(default_factory=list)
+    members: bool = True
 
     async def spawn(self, wanted: Wanted) -> str:
         self.asked.append(wanted)

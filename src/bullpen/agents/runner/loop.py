@@ -238,7 +238,7 @@ class Runner:
             raise
         if said := desk.planning.changed(turn.agent):
             desk.planning.news.append(said)
-        todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
+        todos = todo_text(desk.folder)
         parts = [briefing_text(snapshot, self._name), *([todos] if todos else [])]
         parts += [*desk.hooks.context(), *desk.mode_news(), *self._reasons]
         if mail is not None:
@@ -348,7 +348,8 @@ class Runner:
     async def _is_over_budget(self) -> bool:
         """Whether a budget, such as one on time, is why the turn was cut short."""
         if self._desk.spending.over is None:
-            with suppress(OverBudget):
+            # A store that is away must not cost the end of the turn; that looks again.
+            with suppress(BullpenError):
                 await self._desk.spending.check()
         return self._desk.spending.over is not None
 

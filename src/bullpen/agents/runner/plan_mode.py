@@ -52,6 +52,11 @@ class PlanMode:
         if agent.mode == before:
             return None
         self.adopt(agent)
+        return self._told_change(before)
+
+    def _told_change(self, before: Mode) -> str | None:
+        if self.mode == before:
+            return None
         self._record("mode", mode=self.mode, before=before)
         return _new_mode(before, self.mode, leads=self._agent == LEAD)
 
@@ -137,9 +142,11 @@ class PlanMode:
         status = await self._team.plans.settle(self._agent, nonce=self._nonce)
         if status.answer == "waiting":
             return None
+        before = self.mode
         self.mode, self.waits_for = status.mode, None
         if status.answer == "none":
-            return None
+            # Somebody changed its mode instead of answering.
+            return self._told_change(before)
         self._record("plan", state=status.answer, mode=status.mode, feedback=status.feedback)
         return _told(status)
 

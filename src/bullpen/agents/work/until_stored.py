@@ -17,6 +17,7 @@ STORE_S = 60.0
 
 _PAUSE_S = 0.2
 _PAUSE_MAX_S = 10.0
+_ATTEMPT_MAX_S = 60.0
 
 
 async def until_stored(
@@ -31,16 +32,19 @@ async def until_stored(
     A store that fails may have stored the act all the same, so `act` must be one that changes
     nothing the second time, or is refused then: `was_done` returns the result if it was done.
 
-    Raises Unavailable if the store did not take it within so many seconds.
+    Raises Unavailable if the store did not take it within so many seconds. Of one attempt at most a
+    minute counts: a process that was stopped meanwhile, or a machine that slept, has not tried.
     """
-    until, pause_s, failed = anyio.current_time() + within_s, _PAUSE_S, False
+    left_s, pause_s, failed = within_s, _PAUSE_S, False
     while True:
+        begun = anyio.current_time()
         try:
             return await act()
         except Unavailable as error:
             failed = True
             tell(error)
-            if anyio.current_time() + pause_s > until:
+            left_s -= min(anyio.current_time() - begun, _ATTEMPT_MAX_S) + pause_s
+            if left_s < 0:
                 raise
         except Refused:
             # The first attempt may be why the second is refused.

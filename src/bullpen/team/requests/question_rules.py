@@ -22,7 +22,7 @@ def check_questions(questions: Sequence[Mapping[str, Any]]) -> None:
     """Refuse questions that nobody could answer. Raises Invalid."""
     if not 1 <= len(questions) <= QUESTIONS_MAX:
         raise Invalid(
-            f"There are {len(questions)} questions, not 1 to {QUESTIONS_MAX}.",
+            f"A request has 1 to {QUESTIONS_MAX} questions, not {len(questions)}.",
             remedy="Ask what you need to know most.",
         )
     for asked in questions:

@@ -125,11 +125,11 @@ def test_a_stored_rule_that_cannot_be_read_is_taken_strictly(rule: str, project:
 
 
 def test_a_specifier_that_only_others_know_is_taken_strictly(project: Path) -> None:
-    call = Call("Skill", {"skill": "sing"}, "run")
-    rule = "Skill(sing)"
+    call = Call("SlashCommand", {"command": "/sing"}, "run")
+    rule = "SlashCommand(/sing)"
     assert decide(call, rights(project, allow=(rule,))).effect == "deny"
     assert decide(call, rights(project, "bypassPermissions", deny=(rule,))).effect == "deny"
-    assert decide(call, rights(project, allow=("Skill",))).effect == "allow"
+    assert decide(call, rights(project, allow=("SlashCommand",))).effect == "allow"
 
 
 def test_a_prefix_is_one_of_whole_words(project: Path) -> None:

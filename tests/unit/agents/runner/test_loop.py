@@ -16,6 +16,7 @@ from bullpen.agents.contracts.driver import TurnFailed, TurnInput
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.pace import Pace
+from bullpen.agents.runner.spending import Spending
 from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused, Unavailable, Unreadable
 from bullpen.protocol.agent import Failure
@@ -384,6 +385,28 @@ async def test_a_turn_that_never_ends_is_ended(crew: Crew) -> None:
         return bool(found) and "longer than" in (found[0].failure_reason or "")
 
     await eventually(told)
+
+
+async def test_a_turn_that_is_ended_while_the_store_is_away_is_over_for_everybody(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks whether a budget is why, and the answer to that may be lost."""
+
+    async def away(self: Spending) -> None:
+        raise Unavailable("The store does not answer.", remedy="Wait.")
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        monkeypatch.setattr(Spending, "check", away)
+        await anyio.sleep_forever()
+        return ""
+
+    alice = await crew.hire("alice", turn, pace=Pace(turn_s=0.2, retry_s=60), prompt="Go")
+    await eventually(lambda: len(alice.told("end")) == 1)
+
+    async def rests() -> bool:
+        return not (await crew.team.agents.get("alice"))[0].is_active
+
+    await eventually(rests)
 
 
 async def test_a_shutdown_that_was_agreed_to_ends_the_agent_after_its_turn(crew: Crew) -> None:

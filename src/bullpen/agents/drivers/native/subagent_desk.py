@@ -70,7 +70,11 @@ class SubagentDesk:
         if self._hooks is not None:
             verdict = await self._hooks.before_tool(call)
             if verdict.effect == "deny":
-                raise Refused(f"You may not do this ({call}): {verdict.why}.", reason="denied")
+                raise Refused(
+                    f"You may not do this ({call}): {verdict.why}.",
+                    reason="denied",
+                    remedy="Do something else, or report it in your answer.",
+                )
             if verdict.input is not None:
                 call = replace(call, input=verdict.input)
             if verdict.effect == "ask":
@@ -104,7 +108,11 @@ def _hooks(desk: SubagentDesk, spec: AgentSpec) -> AgentHooks:
         view.__dict__.update(desk.__dict__, spec=spec)
 
     def end_agent(why: str) -> None:
-        raise Refused(f"A hook stopped this subagent: {why}", reason="denied")
+        raise Refused(
+            f"A hook stopped this subagent: {why}",
+            reason="denied",
+            remedy="Do it yourself, or ask for something else.",
+        )
 
     async def give_back(task_id: str, reason: str) -> None:
         """It has no tasks."""

@@ -68,7 +68,9 @@ async def shown_file(name: str, raw: bytes, pages: str | None, place: Workplace)
 async def _image(name: str, raw: bytes, place: Workplace) -> ToolResult:
     pixels = pixels_of(raw)
     if pixels is None:
-        raise Invalid(f"The image {name!r} is damaged: its size cannot be read.", remedy="")
+        raise Invalid(
+            f"The image {name!r} is damaged: its size cannot be read.", remedy="Make it anew."
+        )
     sent, note = raw, ""
     if len(raw) > IMAGE_BYTES_MAX or max(pixels) > IMAGE_SIDE_MAX:
         sent = await _smaller(name, raw, pixels, place)

@@ -122,7 +122,7 @@ def _check(changes: Sequence[FileChange]) -> None:
 
 
 def _wrong(why: str) -> Invalid:
-    return Invalid(f"This is not a valid patch: {why}.", remedy=_REMEDY)
+    return Invalid(f"The patch cannot be read: {why}.", remedy=_REMEDY)
 
 
 def patched(text: str, change: FileChange) -> str:
@@ -197,10 +197,11 @@ def _starts(lines: Sequence[str], wanted: Sequence[str], start: int) -> Iterator
 
 
 def _no_match(path: str, which: str, wanted: Sequence[str]) -> Refused:
-    shown = "\n".join(wanted[:20])
+    # Several lines, which the model needs to see what it got wrong.
+    shown = "\n".join(["It has no such lines:", *wanted[:20], "Nothing was changed."])
+    message = f"Hunk {which} of {path!r} does not match the file. {shown}"
     return Refused(
-        f"Hunk {which} of {path!r} does not match the file. It has no such lines:\n{shown}\n"
-        "Nothing was changed.",
+        message,
         reason="no_match",
         remedy="Read the file again, and copy the lines around the change exactly.",
     )

@@ -163,8 +163,8 @@ async def _web_search(given: WebSearchInput, desk: Desk) -> str:
     template = desk.spec.options.get(SEARCH_URL)
     if not isinstance(template, str):
         raise Unavailable(
-            "There is nothing to search with: the model's API has no search, and no search_url is"
-            " set.",
+            "WebSearch has nothing to search with: the model's API has no search, and no search_url"
+            " is set.",
             remedy="Fetch a page that you know, or report what you could not find.",
         )
     hosts = hosts_of(desk.spec)

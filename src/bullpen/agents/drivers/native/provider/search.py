@@ -61,7 +61,7 @@ class ProviderSearch:
             return await WEB_SEARCH.run(given, desk)
         if given.allowed_domains and given.blocked_domains:
             raise Invalid(
-                "This search takes allowed_domains or blocked_domains, not both.",
+                "WebSearch takes allowed_domains or blocked_domains here, not both.",
                 remedy="Leave one of them out.",
             )
         connection = ModelConnection(self._choice, self._waits)
