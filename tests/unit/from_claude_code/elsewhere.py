@@ -42,5 +42,11 @@ ELSEWHERE: dict[str, str] = {
     "::test_every_command_is_told_in_order_what_it_wants_to_hear",
     "telemetry": "tests/unit/doors/telemetry/test_metrics.py"
     "::test_turns_calls_claims_and_spend_are_counted",
+    "mcp-servers": "tests/unit/agents/tools/mcp_servers/test_native_servers.py"
+    "::test_a_model_searches_loads_and_calls_a_tool_of_a_server",
+    "skills": "tests/unit/agents/tools/skills/test_skill_requests.py"
+    "::test_only_names_and_descriptions_are_in_a_request_until_one_is_loaded",
+    "web-tools": "tests/system/agents/tools/test_web.py"
+    "::test_a_page_is_fetched_and_links_are_whole",
     "floods": f"{_RUNNER}/test_quiet.py::test_five_idle_teammates_for_an_hour_cost_no_turn",
 }
