@@ -9,14 +9,13 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed
-from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.drivers.native import limiter, model
 from bullpen.agents.drivers.native.model import Waits
 from bullpen.errors import Refused
 from bullpen.protocol.agent import REFUSALS
 from bullpen.testing.models import Api, Fault, MockModels, ModelRequest, Reply
+from support.agents.look_tool import tools
 from support.agents.native_workplace import Workplace
 
 from .fault_table import LAST, LOOKS, ROWS, TEXT, Row
@@ -32,20 +31,6 @@ QUICK = Waits(first_event_s=1.0, silence_s=0.3, request_s=30.0)
 AGAIN = "Here I am again."
 CASES = [pytest.param(row, api, id=f"{row.name}-{api}") for row in [*ROWS, *LAST] for api in MODELS]
 every_api = pytest.mark.parametrize("api", list(MODELS))
-
-
-class LookInput(ToolInput):
-    """Where to look."""
-
-    where: str
-
-
-async def see(given: LookInput, desk: Desk) -> str:
-    return f"fog in the {given.where}"
-
-
-def tools(desk: Desk) -> list[Tool[Desk]]:
-    return [Tool("Look", "Look somewhere.", LookInput, "read", see)]
 
 
 @pytest.fixture(autouse=True)

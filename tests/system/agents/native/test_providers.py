@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed
-from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.drivers.native import limiter
 from bullpen.agents.system.vendors.model_providers import PROVIDERS
 from bullpen.errors import Invalid
 from bullpen.testing.models import Api, Call, Fault, MockModels, ModelRequest, Reply
+from support.agents.look_tool import tools
 from support.agents.native_workplace import Workplace
 
 # A model of each provider, the API that is spoken, and the header that carries its key.
@@ -33,20 +32,6 @@ MODELS: dict[str, tuple[str, Api, str | None]] = {
 }
 every_provider = pytest.mark.parametrize("prefix", list(PROVIDERS))
 PRICED = {*PROVIDERS} - {"litellm", "ollama", "vllm", "llamacpp"}
-
-
-class LookInput(ToolInput):
-    """Where to look."""
-
-    where: str
-
-
-async def see(given: LookInput, desk: Desk) -> str:
-    return f"fog in the {given.where}"
-
-
-def tools(desk: Desk) -> list[Tool[Desk]]:
-    return [Tool("Look", "Look somewhere.", LookInput, "read", see)]
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from bullpen.agents.contracts.desk import Desk, Wanted
+from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.drivers.native.driver import Native
 from bullpen.agents.drivers.native.server_tools import open_servers
 from bullpen.agents.tools.mcp_servers.connection import ServerConnection
@@ -21,6 +21,7 @@ from bullpen.testing.models import Call, ModelRequest, Reply
 from support.agents.foreign_servers import connected, friendly, listing, servers, tool
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
+from support.agents.one_type import OneType
 
 BIG = {
     "type": "object",
@@ -135,27 +136,6 @@ async def test_lists_of_tools_and_modes_apply_to_servers_too(
     assert {name for name in request.tools if name.startswith("mcp__")} == seen
 
 
-class Types:
-    """Colleagues that know one type of subagent."""
-
-    members = True
-
-    def __init__(self, spec: AgentSpec) -> None:
-        self.spec = spec
-
-    async def subagent(self, wanted: Wanted) -> AgentSpec:
-        return self.spec
-
-    async def spawn(self, wanted: Wanted) -> str:
-        raise NotImplementedError
-
-    async def stop(self, name: str, *, reason: str | None) -> str:
-        raise NotImplementedError
-
-    async def set_mode(self, name: str, mode: str) -> str:
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize(
     ("tools", "seen"), [(["Read", "mcp__sky"], True), (["Read"], False), (None, True)]
 )
@@ -163,7 +143,7 @@ async def test_a_subagent_has_the_servers_that_its_type_lists(
     workplace: Workplace, tools: list[str] | None, seen: bool
 ) -> None:
     desk, of_subagent = workplace.desk, []
-    desk.colleagues = Types(desk.spec.evolve(tools=tools))
+    desk.colleagues = OneType(desk.spec.evolve(tools=tools))
 
     def model(request: ModelRequest) -> Reply:
         if "You are a subagent" in request.system:

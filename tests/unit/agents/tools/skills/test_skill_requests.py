@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bullpen.agents.contracts.desk import Wanted
-from bullpen.protocol.agent import AgentSpec
 from bullpen.testing.models import Call, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
+from support.agents.one_type import OneType
 
 from .test_skill_files import write
 
@@ -84,33 +83,12 @@ async def test_an_agent_whose_role_lists_no_skill_tool_is_not_told_of_skills(
     assert "deploy" not in mock.requests[0].system
 
 
-class AllTools:
-    """Colleagues whose one type of subagents has all tools."""
-
-    members = True
-
-    def __init__(self, spec: AgentSpec) -> None:
-        self.spec = spec
-
-    async def subagent(self, wanted: Wanted) -> AgentSpec:
-        return self.spec
-
-    async def spawn(self, wanted: Wanted) -> str:
-        raise NotImplementedError
-
-    async def stop(self, name: str, *, reason: str | None) -> str:
-        raise NotImplementedError
-
-    async def set_mode(self, name: str, mode: str) -> str:
-        raise NotImplementedError
-
-
 @pytest.mark.parametrize("has_one", [True, False])
 async def test_a_subagent_has_the_skills_of_its_agent(
     workplace: Workplace, clone: Path, user: Path, has_one: bool
 ) -> None:
     at_home(workplace, clone, user)
-    workplace.desk.colleagues = AllTools(workplace.desk.spec)
+    workplace.desk.colleagues = OneType(workplace.desk.spec)
     if has_one:
         write(clone / ".claude/skills", "deploy", "BODY-OF-IT", description="Puts it online")
 
