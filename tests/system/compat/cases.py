@@ -119,6 +119,7 @@ bridge
 join
 mcp install nothing --dry-run
 mcp uninstall nothing --dry-run
+mcp login nothing
 up missing.toml
 down missing.toml
 spawn ann Write -t desk --driver scripted
@@ -313,6 +314,7 @@ NOT_RUN = {
     "host forget": "needs a host",
     "host run": "goes on until it is stopped",
     "join": "needs another program",
+    "mcp login": "needs a server with OAuth",
     "mcp uninstall": "there is nothing to remove after a dry run",
     "run": "makes what `up` makes",
     "server backup": "needs servers that `server start` started",
