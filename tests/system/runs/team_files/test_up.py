@@ -212,10 +212,15 @@ async def test_a_member_for_other_machines_is_told_where_there_are_none(folder: 
 async def test_a_member_that_is_killed_is_started_again_and_the_lead_is_told(
     folder: Path,
 ) -> None:
-    # The turn that kills is played once: a script's place survives its process.
+    # The turn that kills is played once: a script's place survives its process. Only she can do
+    # the task, or bob may be handed it before she is back.
     written = Written(folder, team_text(backend="subprocess"), DYING + SCRIPT)
     text = written.path.read_text(encoding="utf-8")
-    written.write(text.replace('name = "ann"\n', 'name = "ann"\nprompt = "Begin."\n'))
+    ann = 'name = "ann"\nprompt = "Begin."\nskills = ["writing"]\n'
+    text = text.replace('name = "ann"\n', ann).replace(
+        'id = "write"\n', 'id = "write"\nneeds = ["writing"]\n'
+    )
+    written.write(text)
     outcome = await written.up()
 
     assert outcome.status == "done", (outcome, written.news)
