@@ -72,7 +72,7 @@ async def test_idle_task(crew: Crew) -> None:
     await crew.team.tasks.add("One", by=LEAD)
     await crew.hire("ann", says("TaskUpdate", taskId="1", status="completed"), prompt="Go")
     (told,) = await idle(crew, 1)
-    assert (told.completed_task_id, told.completed_status) == ("1", "success")
+    assert (told.completed_task_id, told.completed_status) == ("1", "resolved")
 
 
 @shows("peers")

@@ -162,7 +162,7 @@ async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNot
         result=_bounded(desk, end.text) or None,
         failure_reason=end.failure,
         completed_task_id=end.completed,
-        completed_status=None if end.completed is None else "success",
+        completed_status=None if end.completed is None else "resolved",
     )
 
 

@@ -626,5 +626,5 @@ async def test_the_lead_is_told_which_task_was_completed_in_the_turn(crew: Crew)
 
     await eventually(both)
     first, second = await idle()
-    assert (first.completed_task_id, first.completed_status) == (task.id, "success")
+    assert (first.completed_task_id, first.completed_status) == (task.id, "resolved")
     assert (second.completed_task_id, second.completed_status) == (None, None)
