@@ -216,8 +216,8 @@ async def test_a_member_that_is_killed_is_started_again_and_the_lead_is_told(
     # the task, or bob may be handed it before she is back.
     written = Written(folder, team_text(backend="subprocess"), DYING + SCRIPT)
     text = written.path.read_text(encoding="utf-8")
-    ann = 'name = "ann"\nprompt = "Begin."\nskills = ["writing"]\n'
-    text = text.replace('name = "ann"\n', ann).replace(
+    hers = 'name = "ann"\nprompt = "Begin."\nskills = ["writing"]\n'
+    text = text.replace('name = "ann"\n', hers).replace(
         'id = "write"\n', 'id = "write"\nneeds = ["writing"]\n'
     )
     written.write(text)
