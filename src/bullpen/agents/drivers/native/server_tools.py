@@ -9,9 +9,11 @@ from typing import Protocol
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.tools.outside_text.harmless import harmless
+from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
+from bullpen.team.commit import new_id
 
 
 class ServerTools(Protocol):
@@ -57,11 +59,11 @@ async def open_servers(spec: AgentSpec, desk: Desk) -> ServerTools | None:
 
 
 async def _tell_lead(failed: Sequence[str], desk: Desk) -> None:
+    text, key = "\n".join([*failed, "I go on without it."]), new_id()
     # The agent works without them, and its transcript says so too.
     with suppress(BullpenError):
-        await desk.team.mailbox.send(
-            LEAD,
-            "\n".join([*failed, "I go on without it."]),
-            sender=desk.agent,
-            summary="An MCP server is missing",
+        await stored(
+            lambda: desk.team.mailbox.send(
+                LEAD, text, sender=desk.agent, summary="An MCP server is missing", key=key
+            )
         )
