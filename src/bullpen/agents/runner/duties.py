@@ -379,7 +379,7 @@ class Duties:
         self._rest_since = self._look_at = None
         left = [task for task in snapshot.tasks if task.status != "completed"]
         if left:
-            named = ", ".join(f"#{task.id}" for task in left[:20])
+            named = reminders.numbers(task.id for task in left[:20])
             what_to_do = "Assign, do or delete them. Then finish."
             return [f"Everyone is idle, but these tasks are open: {named}. {what_to_do}"]
         return ["Everyone is idle and no task is open. If the goal is reached, finish."]
@@ -449,7 +449,7 @@ class Duties:
 
     def owes(self) -> str | None:
         """What an idle agent still has to do, for people to see."""
-        tasks = ", ".join(f"#{task_id}" for task_id in self._desk.attempts)
+        tasks = reminders.numbers(self._desk.attempts)
         return f"owes task {tasks}" if tasks else None
 
     def next_look_s(self) -> float | None:

@@ -1,15 +1,19 @@
-"""Which agent a change concerns, so that a watch for one agent wakes only when needed. Pure."""
+"""What a change is about: its record, and the agent that it concerns. Pure."""
 
 from __future__ import annotations
 
 from bullpen.protocol.changes import (
     Change,
+    DeleteTask,
     Deliver,
     MarkMail,
     PutMember,
+    PutRequest,
+    PutTask,
     PutTeam,
     RemoveMember,
     RemoveRequest,
+    UnknownChange,
 )
 
 _NO_AGENT = ""
@@ -17,7 +21,10 @@ _NO_AGENT = ""
 
 
 def concern_of(change: Change) -> str | None:
-    """Return the agent that a change concerns; None if it concerns everybody."""
+    """Return the agent that a change concerns; None if it concerns everybody.
+
+    A watch for one agent wakes only for what concerns it.
+    """
     match change:
         case Deliver(to=agent) | MarkMail(agent=agent):
             return agent
@@ -25,3 +32,28 @@ def concern_of(change: Change) -> str | None:
             return _NO_AGENT
         case _:
             return None
+
+
+def record_of(change: Change) -> tuple[str, str]:
+    """Return the kind and key of the record that a change is about."""
+    match change:
+        case PutTask(task):
+            return ("task", task.id)
+        case DeleteTask(task_id):
+            return ("task", task_id)
+        case PutMember(member):
+            return ("member", member.name)
+        case RemoveMember(name):
+            return ("member", name)
+        case PutRequest(request):
+            return ("request", request.id)
+        case RemoveRequest(request_id):
+            return ("request", request_id)
+        case PutTeam():
+            return ("team", "")
+        case Deliver(to, message):
+            return ("message", f"{to}/{message.id}")
+        case MarkMail(agent, ids):
+            return ("mail", f"{agent}/{ids}")
+        case UnknownChange():
+            return ("unknown", "")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from bullpen.protocol.changes import (
     Change,
-    DeleteTask,
     Deliver,
     Event,
     MarkMail,
@@ -14,13 +13,12 @@ from bullpen.protocol.changes import (
     PutRequest,
     PutTask,
     PutTeam,
-    RemoveMember,
-    RemoveRequest,
 )
 from bullpen.protocol.clock import iso
 from bullpen.protocol.team import Member
 from bullpen.store.contract import Mailbox, TeamState
 from bullpen.store.events.checkpoint import BEGIN
+from bullpen.store.events.concerns import record_of
 
 RECENT_EVENTS = 2_000
 """How many events show what happened lately. A shorter log is read as a whole."""
@@ -36,7 +34,7 @@ def with_begin(
     back in the log. Of such a member the first event has only who it is.
     """
     first = events[0]
-    written = {_key(change) for event in events for change in event.changes}
+    written = {record_of(change) for event in events for change in event.changes}
     records: list[Change] = [
         *(PutTask(task) for task in state.tasks.values()),
         *(PutRequest(request) for request in state.requests.values()),
@@ -49,29 +47,9 @@ def with_begin(
         elif iso(int(member.joined_at or 0)) <= first.time:
             who = {key: value for key, value in member.raw.items() if key != "bullpen"}
             left.append(PutMember(Member.parse(who)))
-    left += [change for change in records if _key(change) not in written]
+    left += [change for change in records if record_of(change) not in written]
     for agent, box in boxes.items():
         injected = tuple(entry.id for entry in box.entries if entry.state == "injected")
         if injected:
             left.append(MarkMail(agent, injected, "injected"))
     return [Event(first.seq - 1, first.time, "bullpen", BEGIN, tuple(left)), *events]
-
-
-def _key(change: Change) -> tuple[str, ...]:
-    """Return which record a change writes or removes; empty if it is none of a kind known here."""
-    match change:
-        case PutTask(task):
-            return "task", task.id
-        case DeleteTask(task_id):
-            return "task", task_id
-        case PutMember(member):
-            return "member", member.name
-        case RemoveMember(name):
-            return "member", name
-        case PutRequest(request):
-            return "request", request.id
-        case RemoveRequest(request_id):
-            return "request", request_id
-        case Deliver(to, message):
-            return "mail", to, message.id
-    return ()

@@ -32,6 +32,7 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import View
+from bullpen.store.events.concerns import record_of
 from bullpen.store.events.fold import digest
 from bullpen.store.files.disk import read_bytes
 from bullpen.store.files.paths import TeamPaths
@@ -120,31 +121,6 @@ class CommitPlan:
     def base(self) -> list[str | None]:
         """Return the digest of what each change replaced, so that it can be repeated safely."""
         return [self.before.get(record_of(change)) for change in self.changes]
-
-
-def record_of(change: Change) -> tuple[str, str]:
-    """Return the kind and key of the record that a change is about."""
-    match change:
-        case PutTask(task):
-            return ("task", task.id)
-        case DeleteTask(task_id):
-            return ("task", task_id)
-        case PutMember(member):
-            return ("member", member.name)
-        case RemoveMember(name):
-            return ("member", name)
-        case PutRequest(request):
-            return ("request", request.id)
-        case RemoveRequest(request_id):
-            return ("request", request_id)
-        case PutTeam():
-            return ("team", "")
-        case Deliver(to, message):
-            return ("message", f"{to}/{message.id}")
-        case MarkMail(agent, ids):
-            return ("mail", f"{agent}/{ids}")
-        case UnknownChange():
-            return ("unknown", "")
 
 
 def lock_files(paths: TeamPaths, changes: Sequence[Change]) -> list[str]:

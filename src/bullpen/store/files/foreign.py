@@ -24,8 +24,9 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Entry
+from bullpen.store.events.concerns import record_of
 from bullpen.store.events.fold import digest
-from bullpen.store.files.commit_plan import CommitPlan, make_plan, record_of
+from bullpen.store.files.commit_plan import CommitPlan, make_plan
 from bullpen.store.files.disk import list_folder
 from bullpen.store.files.log.digests import Digests
 from bullpen.store.files.mail import read_mail

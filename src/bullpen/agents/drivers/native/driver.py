@@ -6,7 +6,6 @@ when it is on disk, when mail counts as seen, and what remains if it is cancelle
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +22,7 @@ from bullpen.agents.drivers.native import conversation as histories
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
-from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, effort_of
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked, effort_of
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.normalize import Answer
 from bullpen.agents.drivers.native.provider.checks import AnswerChecks
@@ -316,27 +315,15 @@ class Native:
         """Send a request through the rate limiter and report its usage."""
         if self._connection is None or self._limiter is None:
             raise Unavailable("The driver was not started.", remedy="Call `start` before `turn`.")
-        connection, begun = self._connection, time.monotonic()
+        connection = self._connection
         tools = for_model(shown(self._all_tools(desk), self._shelf), connection.choice.model)
         ask = replace(self._ask, tools=tools, words_only=words_only)
-
-        async def attempt() -> ModelResponse:
-            # What a broken attempt cost counts for the next one.
-            await desk.may_spend()
-            return await connection.request(messages, ask, used=desk.used)
-
-        response = await self._limiter.run(attempt, waiting=desk.waiting)
+        response = await booked(
+            connection, self._limiter, messages, ask, desk, mail=ids, summary=words_only
+        )
         # Cached tokens count here too: they fill the context window.
         desk.filled(
             response.usage.input_tokens, window=self._window, model=connection.answered(response)
-        )
-        desk.record(
-            "request",
-            model=response.model_name,
-            messages=len(messages),
-            mail=list(ids),
-            summary=words_only,
-            seconds=round(time.monotonic() - begun, 3),
         )
         self._checks.look(connection, messages, ask, response, desk)
         if response.text and not words_only:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -26,7 +27,7 @@ from pydantic_ai.usage import RequestUsage
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.attachments import sent_size
-from bullpen.agents.drivers.native.limiter import RequestFailed
+from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice, same_model
 from bullpen.agents.drivers.native.provider.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.provider.libraries import open_model
@@ -270,6 +271,38 @@ class ModelConnection:
             retry_after_s=error.retry_after if isinstance(error, errors.ModelAPIError) else None,
             partial=_partial(said),
         )
+
+
+async def booked(
+    connection: ModelConnection,
+    limiter: Limiter,
+    messages: Sequence[ModelMessage],
+    ask: Ask,
+    desk: Desk,
+    *,
+    mail: Sequence[str] = (),
+    summary: bool = False,
+    **about: str | None,
+) -> ModelResponse:
+    """Send a request within the rate limit and the budget, and record it with what it is about."""
+    begun = time.monotonic()
+
+    async def attempt() -> ModelResponse:
+        # What a broken attempt cost counts for the next one.
+        await desk.may_spend()
+        return await connection.request(messages, ask, used=desk.used)
+
+    response = await limiter.run(attempt, waiting=desk.waiting)
+    desk.record(
+        "request",
+        model=response.model_name,
+        messages=len(messages),
+        mail=list(mail),
+        summary=summary,
+        **about,
+        seconds=round(time.monotonic() - begun, 3),
+    )
+    return response
 
 
 async def _read(stream: StreamedResponse) -> None:

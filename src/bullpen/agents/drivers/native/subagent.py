@@ -7,7 +7,6 @@ in its agent's name, and what it uses is booked on its agent.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import subagent_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
-from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.drivers.native.provider.search import ProviderSearch
@@ -165,24 +164,10 @@ class Subagent:
     async def _send(
         self, messages: Sequence[ModelMessage], connection: ModelConnection, ask: Ask
     ) -> ModelResponse:
-        desk, begun = self._desk, time.monotonic()
-
-        async def attempt() -> ModelResponse:
-            await desk.may_spend()
-            return await connection.request(messages, ask, used=desk.used)
-
-        response = await self._limiter.run(attempt, waiting=desk.waiting)
+        role = self._spec.role
+        response = await booked(connection, self._limiter, messages, ask, self._desk, subagent=role)
         usage = response.usage
         self._used += usage.input_tokens - usage.cache_read_tokens + usage.output_tokens
-        desk.record(
-            "request",
-            model=response.model_name,
-            messages=len(messages),
-            mail=[],
-            summary=False,
-            subagent=self._spec.role,
-            seconds=round(time.monotonic() - begun, 3),
-        )
         return response
 
     async def _run_tools(

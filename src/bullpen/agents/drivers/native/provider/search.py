@@ -6,7 +6,6 @@ of a search has to be kept that only one API understands.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,8 +23,9 @@ from pydantic_ai.native_tools import WebSearchTool
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool, ToolResult
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
-from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked
 from bullpen.agents.drivers.native.model_choice import ModelChoice
+from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.tools.outside_text.harmless import from_outside
 from bullpen.agents.tools.web.search import HITS_MAX, SEARCH_URL
 from bullpen.agents.tools.web.web_tools import WEB_SEARCH, WebSearchInput
@@ -64,7 +64,8 @@ class ProviderSearch:
                 "WebSearch takes allowed_domains or blocked_domains here, not both.",
                 remedy="Leave one of them out.",
             )
-        connection = ModelConnection(self._choice, self._waits)
+        # With the prices that were set for the model.
+        connection = ModelConnection(self._choice, self._waits, ModelOptions.of(desk.spec.options))
         await connection.open()
         try:
             response = await self._asked(given, connection, desk)
@@ -89,23 +90,7 @@ class ProviderSearch:
         )
         ask = Ask(system=_SYSTEM, tools=(), search=search)
         messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(given.query)])]
-        begun = time.monotonic()
-
-        async def attempt() -> ModelResponse:
-            await desk.may_spend()
-            return await connection.request(messages, ask, used=desk.used)
-
-        response = await self._limiter.run(attempt, waiting=desk.waiting)
-        desk.record(
-            "request",
-            model=response.model_name,
-            messages=1,
-            mail=[],
-            summary=False,
-            search=given.query,
-            seconds=round(time.monotonic() - begun, 3),
-        )
-        return response
+        return await booked(connection, self._limiter, messages, ask, desk, search=given.query)
 
 
 def _told(response: ModelResponse) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
-from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits
+from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import (
     SMALL_MODEL,
@@ -60,27 +59,14 @@ class SmallModel:
             text = f"The conversation is too long for the small model {name}"
             desk.record("note", text=f"{text} ({tokens} of {window} tokens).")
             return ""
-        begun = time.monotonic()
-
-        async def attempt() -> ModelResponse:
-            await desk.may_spend()
-            # Its effort is the agent's own matter.
-            return await self._connection.request(
-                messages, replace(ask, effort=None), used=desk.used
-            )
-
+        # Its effort is the agent's own matter.
+        ask = replace(ask, effort=None)
         try:
-            response = await self._limiter.run(attempt, waiting=desk.waiting)
+            response = await booked(
+                self._connection, self._limiter, messages, ask, desk, summary=True
+            )
         except (RequestFailed, TurnFailed) as failed:
             words = failed.words if isinstance(failed, RequestFailed) else str(failed)
             desk.record("trouble", text=f"The small model {name} wrote no summary: {words}")
             return ""
-        desk.record(
-            "request",
-            model=response.model_name,
-            messages=len(messages),
-            mail=[],
-            summary=True,
-            seconds=round(time.monotonic() - begun, 3),
-        )
         return response.text or ""
