@@ -87,6 +87,17 @@ def replace(path: str, data: bytes, *, fsync: bool) -> None:
         sync_folder(os.path.dirname(path))
 
 
+def append(path: str, data: bytes, *, fsync: bool) -> None:
+    """Append to a file; with `fsync` durably."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(fd, data)
+        if fsync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def sync_folder(folder: str) -> None:
     """Make a folder's entries durable."""
     fd = os.open(folder, os.O_RDONLY)

@@ -1,13 +1,23 @@
-"""Figures, rows with their targets, and the table made from them."""
+"""Figures, rows with their targets, and the table made from them.
+
+Every row says how often it was measured, its lowest and highest figure, and the machine's load.
+On a busy machine a time is printed and not judged; a count of faults is judged always.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-Unit = Literal["ms", "s", "/s", "us/s", "KB", "% of a core", "per million", "x", ""]
+from machine import LOAD_MAX, load
+
+Unit = Literal[
+    "ms", "s", "/s", "us/s", "KB", "MB", "bytes", "tokens", "% of a core", "per million", "x", ""
+]
 Verdict = Literal["PASS", "FAIL", "-"]
 
 _COLUMNS = ("ours", "peer approach", "rewrite done right", "bare system calls")
@@ -15,11 +25,13 @@ _COLUMNS = ("ours", "peer approach", "rewrite done right", "bare system calls")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number with its unit, and a note."""
+    """One number with its unit and a note; how often it was measured, and between what."""
 
     value: float
     unit: Unit
     note: str = ""
+    n: int = 1
+    spread: tuple[float, float] | None = None
 
     @property
     def text(self) -> str:
@@ -32,11 +44,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The target of a row, and whether it was reached."""
+    """The target of a row, and whether it was reached. Some can be judged at any load."""
 
     target: str
     ratio: str
     verdict: Verdict
+    at_any_load: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,12 @@ class Row:
     goal: Goal
     others: Sequence[Figure | None] = ()
     note: str = ""
+    # The load of the machine before the measurement, which is a load itself.
+    load: float = field(default_factory=load)
+
+    @property
+    def verdict(self) -> str:
+        return judged(self.goal, self.load)
 
     @property
     def columns(self) -> list[Figure | None]:
@@ -64,8 +83,49 @@ class Row:
         """The row as a JSON object."""
         columns = zip(_COLUMNS, self.columns, strict=True)
         figures = {name: asdict(figure) if figure else None for name, figure in columns}
-        goal = asdict(self.goal)
-        return {"row": self.group, "work": self.work, **figures, **goal, "note": self.note}
+        common = measured(self.work, self.ours, self.load, self.goal)
+        return {"row": self.group, **common, **figures, "ratio": self.goal.ratio, "note": self.note}
+
+
+def measured(name: str, figure: Figure, load: float, goal: Goal | None = None) -> dict[str, Any]:
+    """What every row of every benchmark has in its JSON file."""
+    goal = goal or NO_GOAL
+    return {
+        "name": name,
+        "unit": figure.unit,
+        "figure": figure.value,
+        "n": figure.n,
+        "spread": figure.spread,
+        "load": load,
+        "goal": goal.target,
+        "verdict": judged(goal, load),
+    }
+
+
+def write_rows(
+    path: Path, about: Mapping[str, str], rows: Iterable[Mapping[str, Any]], **more: Any
+) -> None:
+    """Write the rows of a benchmark to a JSON file, as `page.py` reads them."""
+    raw = {"machine": dict(about), **more, "rows": list(rows)}
+    path.write_text(json.dumps(raw, indent=2) + "\n", encoding="utf-8")
+
+
+def judged(goal: Goal, load: float) -> str:
+    """The verdict; none about the speed of a busy machine."""
+    if goal.verdict == "-" or goal.at_any_load or load <= LOAD_MAX:
+        return goal.verdict
+    return f"not judged: load {load:.1f}"
+
+
+def figure_of(
+    values: Sequence[float],
+    unit: Unit,
+    note: str = "",
+    *,
+    pick: Callable[[Sequence[float]], float] = median,
+) -> Figure:
+    """One of several values, by default their median, with their spread."""
+    return Figure(pick(values), unit, note, len(values), (min(values), max(values)))
 
 
 NO_GOAL = Goal("-", "-", "-")
@@ -73,7 +133,7 @@ NO_GOAL = Goal("-", "-", "-")
 
 def milliseconds(seconds: Sequence[float], note: str = "") -> Figure:
     """The median of some durations."""
-    return Figure(median(seconds) * 1e3, "ms", note)
+    return figure_of([each * 1e3 for each in seconds], "ms", note)
 
 
 def at_most(ours: Figure, base: Figure, base_name: str, *, times: float = 1.0) -> Goal:
@@ -107,18 +167,26 @@ def at_least(ours: Figure, limit: float) -> Goal:
 
 def none_at_all(ours: Figure) -> Goal:
     """Our figure must be zero."""
-    return Goal("0", "-", "PASS" if ours.value == 0 else "FAIL")
+    return Goal("0", "-", "PASS" if ours.value == 0 else "FAIL", at_any_load=True)
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
-    head = ("#", "work", *_COLUMNS, "target", "ratio", "verdict")
+    used = [at for at in range(len(_COLUMNS)) if any(row.columns[at] for row in rows)]
+    names = [_COLUMNS[at] for at in used]
+    head = ("#", "work", *names, "target", "ratio", "verdict", "n", "spread", "load")
     lines = [" | ".join(head), " | ".join("---" for _ in head)]
     for row in rows:
-        cells = [figure.text if figure else "-" for figure in row.columns]
-        goal = (row.goal.target, row.goal.ratio, row.goal.verdict)
-        lines.append(" | ".join((str(row.group), row.work, *cells, *goal)))
+        cells = [figure.text if (figure := row.columns[at]) else "-" for at in used]
+        goal = (row.goal.target, row.goal.ratio, row.verdict)
+        about = (str(row.ours.n), spread(row.ours.spread), f"{row.load:.1f}")
+        lines.append(" | ".join((str(row.group), row.work, *cells, *goal, *about)))
     return "\n".join(f"| {line} |" for line in lines)
+
+
+def spread(found: Sequence[float] | None) -> str:
+    """The lowest and the highest of several figures."""
+    return "-" if found is None else f"{Figure(found[0], '').text} to {Figure(found[1], '').text}"
 
 
 def notes(rows: Sequence[Row]) -> str:

@@ -22,6 +22,7 @@ import crowd
 import fleet_claims
 import fleet_commits
 import fleet_delivery
+import fleet_disk
 import fleet_idle
 import fleet_loading
 import fleet_plan
@@ -38,6 +39,7 @@ _MEASURES: dict[str, Measure] = {
     "c": fleet_claims.lines,
     "d": fleet_loading.lines,
     "e": fleet_idle.lines,
+    "f": fleet_disk.lines,
 }
 _PRELOAD = ("anyio._backends._asyncio", "fleet_claims", "fleet_delivery", "fleet_idle")
 

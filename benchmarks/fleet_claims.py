@@ -22,12 +22,12 @@ from bullpen.team.team import Teams
 from figures import Figure, at_least, none_at_all
 from fleet_cell import Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside
+from fleet_figures import Costs, Line, beside, spread
 from fleet_hosts import Hosts, Pause
-from fleet_scenery import agents_of, make_team
+from fleet_scenery import agents_of, bare_append, make_team
 from row_claims import graph
 
-_PER_S = 200.0
+_PER_S = 250.0
 _WORK_S = 0.02
 _LOOK_AGAIN_S = 1.0
 _BELIEVE_S = 1.0
@@ -58,7 +58,13 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
     told = f"{ratio:.2f} x bare (two commits a task)"
     return [
         Line(
-            "c", f"{work}: claimed and completed", ours, beside(at_least(ours, _PER_S), told), bare
+            "c",
+            f"{work}: claimed and completed",
+            ours,
+            beside(at_least(ours, _PER_S), told),
+            bare,
+            n=len(races),
+            spread=spread([race.per_s for race in races], 0),
         ),
         Line("c", f"{work}: double, early or lost", faults, none_at_all(faults)),
     ]
@@ -92,8 +98,7 @@ async def _bare(cell: Cell, team: str) -> float:
     js, subject, head = client.jetstream(timeout=10), Address(f"bare-{team}", 0, "0").log, 0
     begin = time.monotonic()
     for _ in range(_BARE_APPENDS):
-        expected = {"Nats-Expected-Last-Subject-Sequence": str(head)}
-        head = (await js.publish(subject, b"x" * 400, headers=expected)).seq
+        head = await bare_append(js, subject, b"x" * 400, head)
     took = time.monotonic() - begin
     await client.close()
     return _BARE_APPENDS / took

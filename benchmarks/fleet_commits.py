@@ -18,15 +18,15 @@ from bullpen.store.nats.client.subjects import Address, partition_for
 from bullpen.store.nats.store import NatsStore
 from bullpen.team.team import Teams
 from figures import Figure, Goal, Verdict
-from fleet_cell import NODES, PARTITIONS, Cell
+from fleet_cell import PARTITIONS, Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line
-from fleet_scenery import agents_of, for_each, make_team, message, task
+from fleet_figures import Costs, Line, spread
+from fleet_scenery import agents_of, bare_append, for_each, make_team, message, task
 
 _TEAMS_EACH = 2
 _AGENTS = 10
 _EVENT = b"x" * 300
-_RATIO = 0.7
+_RATIO = 0.75
 
 Step = Callable[[int], Awaitable[None]]
 """One append of a writer."""
@@ -49,19 +49,21 @@ class Round:
 
 
 async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
-    """Alternate between ours and the bare client, over the same server."""
+    """Alternate between ours and the bare client, over the same server, in short turns.
+
+    On a busy machine both wait for it most of the time, which hides what ours costs: the ratio of
+    the processor times does not move with the load.
+    """
     store = NatsStore(cell.one_server)
     bare = await nats.connect(list(cell.one_server.servers))
     try:
         await for_each(_teams(counts), lambda team: make_team(store, team, agents=_AGENTS, tasks=1))
         contestants = {"bare": _bare(bare, counts), **_ours(store)}
         rounds: dict[str, list[Round]] = {name: [] for name in contestants}
-        disk, appended = cell.disk_bytes(), 0
         for number in range(counts.rounds + 1):
             names = list(contestants)
             for name in names if number % 2 else reversed(names):
                 found = await _round(cell, contestants[name], counts)
-                appended += found.done
                 # The first round of each opens files and fills caches.
                 if number:
                     rounds[name].append(found)
@@ -70,7 +72,6 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
         await store.aclose()
     costs.commit_client_us = median(each.client_us for each in rounds["commit"])
     costs.commit_servers_us = median(each.servers_us for each in rounds["commit"])
-    costs.disk_bytes_per_commit = (cell.disk_bytes() - disk) / NODES / appended
     return [_line(name, rounds, counts) for name in _TEXTS]
 
 
@@ -95,8 +96,7 @@ def _bare(client: Client, counts: FleetCounts) -> Step:
 
     async def append(writer: int) -> None:
         subject = subjects[_team(writer, next(numbers))]
-        head = {"Nats-Expected-Last-Subject-Sequence": str(heads[subject])}
-        heads[subject] = (await js.publish(subject, _EVENT, headers=head)).seq
+        heads[subject] = await bare_append(js, subject, _EVENT, heads[subject])
 
     return append
 
@@ -152,7 +152,10 @@ async def _round(cell: Cell, step: Step, counts: FleetCounts) -> Round:
 
 def _line(name: str, rounds: dict[str, list[Round]], counts: FleetCounts) -> Line:
     ours, bare = rounds[name], rounds["bare"]
-    ratio = median(a.per_s / b.per_s for a, b in zip(ours, bare, strict=True))
+    pairs = list(zip(ours, bare, strict=True))
+    ratios = [a.per_s / b.per_s for a, b in pairs]
+    ratio = median(ratios)
+    by_cpu = [b.client_us / a.client_us for a, b in pairs]
     told = f"{ratio:.2f} x bare"
     has_goal = name != "edit"
     verdict: Verdict = "PASS" if ratio >= _RATIO else "FAIL"
@@ -163,8 +166,11 @@ def _line(name: str, rounds: dict[str, list[Round]], counts: FleetCounts) -> Lin
         Figure(median(each.per_s for each in ours), "/s"),
         goal,
         Figure(median(each.per_s for each in bare), "/s"),
-        f"processor time of one: here {median(each.client_us for each in ours):.0f} us"
+        f"by processor time here {median(by_cpu):.2f} x bare ({spread(by_cpu, 2)});"
+        f" processor time of one: here {median(each.client_us for each in ours):.0f} us"
         f" (bare {median(each.client_us for each in bare):.0f}), in three servers"
         f" {median(each.servers_us for each in ours):.0f} us"
         f" (bare {median(each.servers_us for each in bare):.0f})",
+        n=len(pairs),
+        spread=f"{spread(ratios, 2)} x bare",
     )

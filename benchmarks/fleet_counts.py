@@ -38,12 +38,16 @@ class FleetCounts:
     # How often a working agent writes.
     commit_every_s: float
     outage_s: float
+    # f
+    disk_teams: int
+    disk_warm: int
+    disk_messages: int
 
 
 FULL = FleetCounts(
     name="full",
-    rounds=7,
-    round_s=3.0,
+    rounds=30,
+    round_s=0.7,
     writers=64,
     mail_teams=200,
     mail_agents=10,
@@ -64,12 +68,15 @@ FULL = FleetCounts(
     beat_s=20.0,
     commit_every_s=15.0,
     outage_s=12.0,
+    disk_teams=16,
+    disk_warm=60,
+    disk_messages=600,
 )
 
 QUICK = FleetCounts(
     name="quick",
-    rounds=3,
-    round_s=1.0,
+    rounds=10,
+    round_s=0.3,
     writers=64,
     mail_teams=50,
     mail_agents=10,
@@ -90,6 +97,9 @@ QUICK = FleetCounts(
     beat_s=20.0,
     commit_every_s=15.0,
     outage_s=12.0,
+    disk_teams=16,
+    disk_warm=60,
+    disk_messages=150,
 )
 
 SMOKE = FleetCounts(
@@ -116,4 +126,7 @@ SMOKE = FleetCounts(
     beat_s=0.5,
     commit_every_s=0.5,
     outage_s=0.0,
+    disk_teams=2,
+    disk_warm=2,
+    disk_messages=4,
 )

@@ -20,7 +20,7 @@ from bullpen.store.nats.store import NatsStore
 from figures import Figure, below
 from fleet_cell import PARTITIONS, Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside, percentile, ratio_of
+from fleet_figures import Costs, Line, beside, percentile, ratio_of, spread
 from fleet_hosts import Hosts, Pause
 from fleet_scenery import agents_of, for_each, make_team, message
 
@@ -208,5 +208,6 @@ def _lines(waits: Waits, counts: FleetCounts, cores: str) -> list[Line]:
             note = f"{len(values)} messages, longest {max(values) * 1e3:.0f} ms"
             if percent == 50:
                 note += f"; {cores}"
-            found.append(Line("b", f"{work}: {text}, p{percent}", ours, goal, bare, note))
+            about = (len(values), f"{spread([each * 1e3 for each in values])} ms")
+            found.append(Line("b", f"{work}: {text}, p{percent}", ours, goal, bare, note, *about))
     return found

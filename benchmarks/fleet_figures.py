@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from figures import NO_GOAL, Figure, Goal
+from machine import LOAD_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table. `load` is the load average at the end of the measurement."""
+    """One line of the table. `load` is the load average at the end of the measurement.
+
+    `n` is the number of measurements behind the figure, `spread` how far they lie apart.
+    """
 
     row: str
     work: str
@@ -20,11 +24,20 @@ class Line:
     goal: Goal = NO_GOAL
     bare: Figure | None = None
     note: str = ""
+    n: int = 1
+    spread: str = "-"
     load: float = field(default_factory=lambda: os.getloadavg()[0])
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target was reached; a time or rate is not judged on a busy machine."""
+        if self.goal.verdict == "-" or self.ours.unit == "" or self.load <= LOAD_MAX:
+            return self.goal.verdict
+        return f"not judged: load over {LOAD_MAX:g}"
 
     def encode(self) -> dict[str, Any]:
         """The line as a JSON object."""
-        return asdict(self)
+        return {**asdict(self), "verdict": self.verdict}
 
 
 @dataclass(slots=True)
@@ -33,7 +46,7 @@ class Costs:
 
     commit_client_us: float | None = None
     commit_servers_us: float | None = None
-    disk_bytes_per_commit: float | None = None
+    kept_bytes_per_commit: float | None = None
     message_servers_us: float | None = None
     idle_host_kb: float | None = None
     idle_servers_kb: float | None = None
@@ -51,6 +64,12 @@ def beside(goal: Goal, bare: str) -> Goal:
     return Goal(goal.target, f"{goal.ratio}, {bare}" if goal.ratio != "-" else bare, goal.verdict)
 
 
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """The middle eight tenths of some measurements."""
+    low, high = percentile(values, 10), percentile(values, 90)
+    return f"{low:,.{digits}f} to {high:,.{digits}f}"
+
+
 def percentile(values: Sequence[float], percent: float) -> float:
     """The given percentile of the values."""
     ordered = sorted(values)
@@ -59,12 +78,13 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 def table(lines: Sequence[Line]) -> str:
     """The lines as a Markdown table."""
-    head = ("#", "work", "ours", "bare client", "target", "ratio", "verdict", "load")
+    head = ("#", "work", "ours", "bare client", "target", "ratio", "verdict", "load", "n", "spread")
     rows = [" | ".join(head), " | ".join("---" for _ in head)]
     for line in lines:
         bare = "-" if line.bare is None else line.bare.text
-        goal = (line.goal.target, line.goal.ratio, line.goal.verdict)
-        cells = (line.row, line.work, line.ours.text, bare, *goal, f"{line.load:.1f}")
+        goal = (line.goal.target, line.goal.ratio, line.verdict)
+        about = (f"{line.load:.1f}", f"{line.n:,}", line.spread)
+        cells = (line.row, line.work, line.ours.text, bare, *goal, *about)
         rows.append(" | ".join(cells))
     return "\n".join(f"| {row} |" for row in rows)
 

@@ -14,7 +14,7 @@ from bullpen.store.nats.store import NatsStore
 from figures import Figure, below
 from fleet_cell import Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside, percentile, ratio_of
+from fleet_figures import Costs, Line, beside, percentile, ratio_of, spread
 from fleet_scenery import edit, make_team
 
 _TEAM = "cold"
@@ -53,6 +53,8 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
             beside(below(ours, _P50_MS), ratio_of(ours, least)),
             least,
             f"p99 {percentile(loading, 99) * 1e3:.1f} ms",
+            len(loading),
+            f"{spread([each * 1e3 for each in loading])} ms",
         ),
         Line("d", f"{work}: with the connection, p50", Figure(median(whole) * 1e3, "ms")),
     ]

@@ -107,9 +107,9 @@ def _of_servers(costs: Costs) -> list[Need]:
     if measured:
         cores = [commits_per_s() * PEAK * each / 1e6 for each in measured]
         busy = f"{min(cores):.1f} to {max(cores):.1f} of {CORES}"
-    if costs.disk_bytes_per_commit is not None:
-        a_day = costs.disk_bytes_per_commit * commits_per_s() * _DAY_S / 1024**3
-        disk = f"{a_day:.0f} GB, kept until the team is deleted"
+    if costs.kept_bytes_per_commit is not None:
+        a_day = costs.kept_bytes_per_commit * commits_per_s() * _DAY_S / 1024**3
+        disk = f"{a_day:.0f} GB, kept until the team is deleted, or as its `[retention]` says"
     return [
         Need("memory of a node for idle agents", "2 GB; 16 provided", memory),
         Need("cores of three nodes, all idle", "0.2 for heartbeats", idle),

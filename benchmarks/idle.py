@@ -4,41 +4,43 @@
 
 Each agent is a process that does what a runner does between two turns: it follows its team, checks
 its mailbox whenever it wakes up, and sends a heartbeat every 4 seconds. First comes an idle phase;
-then messages are sent to one agent after another. Processor time is the user and system time of all
-agents together, so other programs on the machine hardly affect it. Latency is the wall time from
-the call of `send` here until the agent has read the message there.
+then messages are sent to one agent after another. Processor time is that of all agents together,
+read from outside: neither their start nor their end counts, nor a question from here. Latency is
+the wall time from the call of `send` here until the agent has read the message there.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import resource
 import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+import machine
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 from crowd import context, prepare
+from figures import NO_GOAL, Figure, Row, below, figure_of, notes, table, write_rows
+from machine import processor_s
 from scenery import TEAM
 
 _BEAT_S = 4.0
 _PATIENCE_S = 120.0
 _SETTLE_S = 1.0
-_TARGETS = "targets: idle < 3 % of a core, p50 < 50 ms, p99 < 250 ms"
+_STRETCHES = 3
 
 
 @dataclass(slots=True)
@@ -54,9 +56,8 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One process: processor time since it began, wake-ups and latencies since the last report."""
+    """One process: wake-ups and latencies since the last report."""
 
-    cpu_s: float
     wakes: int
     latencies: list[float]
 
@@ -79,8 +80,7 @@ async def _live(pipe: Connection, home: Path, agent: Agent, phase_s: float, whol
             if pipe.recv() == "end":
                 group.cancel_scope.cancel()
                 break
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            pipe.send(Report(used.ru_utime + used.ru_stime, agent.wakes, agent.latencies))
+            pipe.send(Report(agent.wakes, agent.latencies))
             agent.wakes, agent.latencies = 0, []
     await store.aclose()
 
@@ -115,12 +115,11 @@ async def _follow(pipe: Connection, store: FileStore, agent: Agent, whole: bool)
 
 
 class Crowd:
-    """All agents, and what they had used at the last check."""
+    """All agents."""
 
     def __init__(self, home: Path, names: Sequence[str], *, whole: bool) -> None:
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
-        self._cpu_s = 0.0
         for index, name in enumerate(names):
             here, there = context.Pipe()
             phase_s = _BEAT_S * index / len(names)
@@ -132,15 +131,17 @@ class Crowd:
         for pipe in self._pipes:
             _received(pipe)
 
-    def used(self) -> tuple[float, int, list[float]]:
-        """Processor time, wake-ups and latencies since the last check."""
+    def used_s(self) -> float:
+        """The processor time of all agents so far; they do not notice."""
+        return processor_s(process.pid for process in self._processes)
+
+    def seen(self) -> tuple[int, list[float]]:
+        """Wake-ups and latencies since the last time."""
         for pipe in self._pipes:
             pipe.send("report")
         reports: list[Report] = [_received(pipe) for pipe in self._pipes]
-        total = sum(report.cpu_s for report in reports)
-        used, self._cpu_s = total - self._cpu_s, total
         latencies = [each for report in reports for each in report.latencies]
-        return used, sum(report.wakes for report in reports), latencies
+        return sum(report.wakes for report in reports), latencies
 
     def end(self) -> None:
         """Stop every agent."""
@@ -173,35 +174,46 @@ async def _send(team: Team, names: Sequence[str], count: int) -> None:
         await team.mailbox.send(to, repr(time.perf_counter()), sender=LEAD)
 
 
-async def measure(home: Path, options: argparse.Namespace) -> None:
-    """Print what waiting costs, and how fast messages arrive."""
+async def measure(home: Path, options: argparse.Namespace) -> list[Row]:
+    """What waiting costs, and how fast messages arrive."""
     names = [f"agent-{number}" for number in range(options.agents)]
     team = await _team(home, names)
+    load = machine.load()
     crowd = Crowd(home, names, whole=options.whole)
     try:
+        crowd.seen()
         await anyio.sleep(_SETTLE_S)
-        crowd.used()
-        begin = time.perf_counter()
-        await anyio.sleep(options.seconds)
-        used, wakes, _ = crowd.used()
-        wall = time.perf_counter() - begin
-        print(f"idle: {used / wall * 100:.2f} % of a core in all, {wakes} wake-ups in {wall:.0f} s")
+        shares = [await _share(crowd, options.seconds / _STRETCHES) for _ in range(_STRETCHES)]
+        wakes, _ = crowd.seen()
+        begun = crowd.used_s()
         await _send(team, names, options.messages)
         await anyio.sleep(_SETTLE_S)
-        used, wakes, latencies = crowd.used()
+        used = crowd.used_s() - begun
+        told, latencies = crowd.seen()
     finally:
         crowd.end()
     if len(latencies) != options.messages:
         raise RuntimeError(f"{options.messages} were sent and {len(latencies)} arrived.")
-    cuts = statistics.quantiles(latencies, n=100, method="inclusive")
-    print(
-        f"send to read: p50 {cuts[49] * 1e3:.1f} ms, p99 {cuts[98] * 1e3:.1f} ms,"
-        f" max {max(latencies) * 1e3:.1f} ms of {options.messages}"
+    idle = figure_of(shares, "% of a core")
+    cuts = statistics.quantiles([each * 1e3 for each in latencies], n=100, method="inclusive")
+    around = (min(latencies) * 1e3, max(latencies) * 1e3)
+    half, most = (Figure(cuts[at], "ms", "", len(latencies), around) for at in (49, 98))
+    one = Figure(used / options.messages * 1e3, "ms", f"{told / options.messages:.1f} wake-ups")
+    count = f"{options.agents} agents, a process each"
+    work = (
+        Row(1, f"{count}: idle, all together", idle, below(idle, 3.0), note=f"{wakes} wake-ups"),
+        Row(2, f"{count}: send to read, p50", half, below(half, 50)),
+        Row(3, f"{count}: send to read, p99", most, below(most, 250)),
+        Row(4, f"{count}: processor time of one message, heartbeats included", one, NO_GOAL),
     )
-    print(
-        f"one message: {used / options.messages * 1e3:.2f} ms of processor time and"
-        f" {wakes / options.messages:.1f} wake-ups, all agents together, heartbeats included"
-    )
+    return [replace(row, load=load) for row in work]
+
+
+async def _share(crowd: Crowd, seconds: float) -> float:
+    """How much of a core all agents use together, in a stretch in which nothing happens."""
+    begin, used = time.perf_counter(), crowd.used_s()
+    await anyio.sleep(seconds)
+    return (crowd.used_s() - used) / (time.perf_counter() - begin) * 100
 
 
 def main() -> None:
@@ -212,15 +224,18 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=300)
     parser.add_argument("--whole", action="store_true", help="every agent follows all mail")
     parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     prepare()
     options.dir.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="idle-", dir=options.dir))
     try:
-        print(f"{options.agents} agents, a process each; {_TARGETS}")
-        anyio.run(measure, home, options)
+        rows = anyio.run(measure, home, options)
     finally:
         shutil.rmtree(home)
+    print(f"{table(rows)}\n\n{notes(rows)}")
+    if options.json:
+        write_rows(options.json, machine.facts(options.dir), (row.encode() for row in rows))
 
 
 if __name__ == "__main__":

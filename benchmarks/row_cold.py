@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median
 
 from counts import Counts
-from figures import NO_GOAL, Figure, Goal, Row, below
+from figures import NO_GOAL, Figure, Goal, Row, below, milliseconds
 from scenery import TEAM, make_team
 
 _LIST_OURS = """
@@ -114,7 +113,7 @@ class _Runs:
 
     @staticmethod
     def _figure(seconds: list[float]) -> Figure:
-        return Figure(median(seconds) * 1e3, "ms", f"best {Figure(min(seconds) * 1e3, '').text}")
+        return milliseconds(seconds)
 
 
 def _list_rows(runs: _Runs, home: Path, counts: Counts) -> list[Row]:

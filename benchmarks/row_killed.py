@@ -18,7 +18,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
 from counts import Counts
 from crowd import Start, context, together
-from figures import Figure, Row, below
+from figures import Figure, Row, below, figure_of
 from scenery import READER, TEAM, inbox_path, make_inbox, message, plain_inbox
 
 _WRITERS = 4
@@ -30,10 +30,11 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
     """After a Bullpen process, after a program that releases the lock, after a dead one."""
     home = folder / "ours"
     store = await make_inbox(home, 100)
-    mine = Figure(max([await _wait_of(store, home) for _ in range(counts.kills)]) * 1e3, "ms")
+    waits = [await _wait_of(store, home) * 1e3 for _ in range(counts.kills)]
+    mine = figure_of(waits, "ms", pick=max)
     rewrite, bare = (_worst(folder, name, counts.kills) for name in ("rewrite", "bare"))
-    released = max([await _released(store, home) for _ in range(counts.foreign_releases)])
-    late = Figure(released, "s", "past its release")
+    released = [await _released(store, home) for _ in range(counts.foreign_releases)]
+    late = figure_of(released, "s", "past its release", pick=max)
     await store.aclose()
     ours_dead, peer_dead = _dead_holders(folder, counts)
     return [
@@ -128,7 +129,7 @@ def _worst(folder: Path, approach: str, kills: int) -> Figure:
         begin = time.perf_counter()
         _send_other(approach, path, message().raw, content)
         waits.append(time.perf_counter() - begin)
-    return Figure(max(waits) * 1e3, "ms")
+    return figure_of([wait * 1e3 for wait in waits], "ms", pick=max)
 
 
 # Another program's lock

@@ -11,17 +11,16 @@ shows it, for a reader that waits for changes.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from statistics import median
 
 import anyio
 
+import machine
 from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord, Usage
 from bullpen.protocol.changes import Change, Deliver, Event, PutMember, PutTask, PutTeam
 from bullpen.protocol.clock import iso, now_ms
@@ -34,7 +33,7 @@ from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 from bullpen.view.follow import TeamFollower
 from bullpen.view.scene import Scene
-from machine import facts
+from figures import NO_GOAL, Row, below, figure_of, table, write_rows
 
 _CHAIN = 10
 _ROUNDS = 10
@@ -123,8 +122,9 @@ async def _latencies(
     return found
 
 
-async def measure(agents: int, tasks: int, messages: int) -> dict[str, tuple[float, float | None]]:
+async def measure(agents: int, tasks: int, messages: int) -> list[Row]:
     """Milliseconds for each piece of work, and the maximum allowed."""
+    load = machine.load()
     with tempfile.TemporaryDirectory() as folder:
         store = FileStore(Path(folder))
         team = await make(store, agents=agents, tasks=tasks, messages=messages)
@@ -154,15 +154,18 @@ async def measure(agents: int, tasks: int, messages: int) -> dict[str, tuple[flo
             )
             moved = await _latencies(scenes, store, lambda n: team.tasks.add(f"More {n}", by=LEAD))
         await store.aclose()
-    return {
-        "read of the store alone": (bare, None),
-        "first scene": (first, FIRST_MS),
-        "another look, nothing new": (median(looks), None),
-        "a message, from commit to scene, median": (median(mail), SHOWN_MS),
-        "a message, from commit to scene, worst": (max(mail), None),
-        "a task, from commit to scene, median": (median(moved), SHOWN_MS),
-        "a task, from commit to scene, worst": (max(moved), None),
-    }
+    found: tuple[tuple[str, list[float], float | None], ...] = (
+        ("read of the store alone", [bare], None),
+        ("first scene", [first], FIRST_MS),
+        ("another look, nothing new", looks, None),
+        ("a message, from commit to scene, median", mail, SHOWN_MS),
+        ("a task, from commit to scene, median", moved, SHOWN_MS),
+    )
+    figures = [(work, figure_of(times, "ms"), most) for work, times, most in found]
+    return [
+        Row(number, work, ours, NO_GOAL if most is None else below(ours, most), load=load)
+        for number, (work, ours, most) in enumerate(figures, start=1)
+    ]
 
 
 def main() -> None:
@@ -173,20 +176,14 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    about = facts(Path(tempfile.gettempdir()))
+    about = machine.facts(Path(tempfile.gettempdir()))
     for name, value in about.items():
-        print(f"{name}: {value}")
-    found = anyio.run(measure, given.agents, given.tasks, given.messages)
-    print("\n| work | ms | at most | |")
-    print("| --- | --- | --- | --- |")
-    missed = []
-    for work, (took, most) in found.items():
-        verdict = "-" if most is None else "PASS" if took <= most else "FAIL"
-        missed += [work] if verdict == "FAIL" else []
-        print(f"| {work} | {took:.0f} | {'' if most is None else f'{most:.0f}'} | {verdict} |")
+        print(f"- {name}: {value}")
+    rows = anyio.run(measure, given.agents, given.tasks, given.messages)
+    print(f"\n{table(rows)}")
     if given.json:
-        given.json.write_text(json.dumps({"machine": about, "ms": found}, indent=2) + "\n", "utf-8")
-    sys.exit(1 if missed else 0)
+        write_rows(given.json, about, (row.encode() for row in rows))
+    sys.exit(1 if any(row.verdict == "FAIL" for row in rows) else 0)
 
 
 if __name__ == "__main__":

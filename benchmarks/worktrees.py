@@ -22,11 +22,11 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
+import machine
 from bullpen.workspace.git.marks import MARK
 from bullpen.workspace.trees.slots import give_back
 from bullpen.workspace.trees.tree import plan, prepare
-from figures import NO_GOAL, Figure, at_most
-from machine import facts
+from figures import NO_GOAL, Figure, at_most, judged
 
 RATIO_MAX = 1.3
 _PER_FOLDER = 50
@@ -90,7 +90,9 @@ def _measure(folder: Path, files: int, count: int) -> dict[str, list[float]]:
     return took
 
 
-def _report(took: dict[str, list[float]], files: int, about: dict[str, str]) -> dict[str, object]:
+def _report(
+    took: dict[str, list[float]], files: int, about: dict[str, str], load: float
+) -> dict[str, object]:
     figures = {what: Figure(median(times), "s") for what, times in took.items()}
     goals = {
         what: at_most(figures[what], figures[_GIT], _GIT, times=RATIO_MAX)
@@ -105,7 +107,8 @@ def _report(took: dict[str, list[float]], files: int, about: dict[str, str]) -> 
     for what, times in took.items():
         goal = goals.get(what, NO_GOAL)
         all_s = f"{max(times):.2f} s | {sum(times):.1f} s"
-        print(f"| {what} | {median(times):.2f} s | {all_s} | {goal.ratio} | {goal.verdict} |")
+        verdict = judged(goal, load)
+        print(f"| {what} | {median(times):.2f} s | {all_s} | {goal.ratio} | {verdict} |")
     return {
         "machine": about,
         "files": files,
@@ -128,8 +131,9 @@ def main() -> None:
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     folder = Path(tempfile.mkdtemp(prefix="worktrees-", dir=given.dir)).resolve()
     try:
-        about = facts(folder)
-        report = _report(_measure(folder, given.files, given.trees), given.files, about)
+        about, load = machine.facts(folder), machine.load()
+        took = _measure(folder, given.files, given.trees)
+        report = _report(took, given.files, about, load)
     finally:
         shutil.rmtree(folder)
     if given.json:

@@ -23,6 +23,8 @@ TABLES = {
     "[retention]": "RetentionTable",
     "[[notify]]": "NotifyTable",
     "[mcp_servers]": "McpServerTable",
+    "[web]": "WebTable",
+    "[after_edit]": "File",
     '[models."NAME"]': "ModelTable",
     "[[member]]": "MemberTable",
     "[member.rules]": "RulesTable",

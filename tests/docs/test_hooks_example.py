@@ -35,7 +35,7 @@ def test_existing_settings_hooks_and_roles_are_used_unchanged(tmp_path: Path) ->
     assert "is not trusted, and its files" in done.stderr
     for words in (
         "(exit code 2)",
-        "NotebookEdit is about a tool that Bullpen's agents do not have",
+        "SlashCommand is about a tool that Bullpen's agents do not have",
         "denied Bash: the rule Bash(curl:*) denies it",
         'hook TaskCompleted: The tests fail, so "Write src/slug.sh" is not done:',
         "ivy, commit your work before you rest",

@@ -61,6 +61,7 @@ def bullpen_env(lead: RealLead) -> dict[str, str]:
     """The environment of a person at another terminal of the same user."""
     return {
         "PATH": os.environ["PATH"],
+        "BULLPEN_WARM_START": "off",
         "HOME": str(lead.folder / "home"),
         "CLAUDE_CONFIG_DIR": str(lead.config_dir),
         "LANG": "C.UTF-8",

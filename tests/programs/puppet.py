@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.agents.contracts.driver import Driver
-from bullpen.agents.drivers.registry import make_driver
+from bullpen.agents.drivers.make_driver import make_driver
 from bullpen.agents.system.vendors.acp_presets import PRESETS
 from bullpen.protocol.agent import AgentSpec
 from bullpen.testing.desks import RecordingDesk

@@ -16,6 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from bullpen.protocol.record import Wire
+
 PINNED = Path(__file__).with_name("public_face.txt")
 PUBLIC = ("bullpen", "bullpen.store.contract", "bullpen.agents.contracts", "bullpen.testing")
 PARTS = (
@@ -57,9 +59,11 @@ def _signature(value: Any) -> str:
 
 def _described(where: str, value: Any, *, tests: bool = False) -> Iterator[str]:
     if inspect.isclass(value):
-        is_record = issubclass(value, BaseModel)
+        is_record = issubclass(value, BaseModel | Wire)
         is_plain = not (issubclass(value, BaseException) or is_record or tests)
         yield f"class {where}" + (_signature(value) if is_plain else "")
+        if issubclass(value, Wire):
+            yield f"  fields {', '.join(sorted(value.field_keys()))}"
         if issubclass(value, BaseModel):
             yield f"  fields {', '.join(sorted(value.model_fields))}"
         if issubclass(value, enum.Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -16,24 +15,18 @@ import anyio
 from bullpen.agents.backends.in_process import InProcess
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.backends.tmux import Tmux
+from bullpen.agents.backends.warm_start.starter import OFF, WARM_START, WarmStart
 from bullpen.agents.config.settings import FileSettings
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.config.trust import NewTrust, TrustRecord, distrust, read_trust, trust
-from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+from bullpen.agents.contracts.backend import Backend, Launch
 from bullpen.agents.contracts.machines import Hosts
-from bullpen.agents.drivers.registry import check_spec, make_driver
-from bullpen.agents.runner.control import Ended
-from bullpen.agents.runner.desk import RunnerDesk
-from bullpen.agents.runner.gate import rights_around, surroundings
-from bullpen.agents.runner.loop import Runner
+from bullpen.agents.drivers.registry import check_spec
 from bullpen.agents.runner.pace import Pace
-from bullpen.agents.supervisor.colleagues import TeamColleagues
 from bullpen.agents.supervisor.doctor import examine_machine, examine_team, launches
 from bullpen.agents.supervisor.new_mode import change_mode
 from bullpen.agents.supervisor.supervisor import Supervisor
-from bullpen.agents.system import environment, orphans, process_owners, processes
-from bullpen.agents.system.folders import agent_folder
-from bullpen.agents.system.transcript import Transcript
+from bullpen.agents.system import environment
 from bullpen.agents.work.merge_checks import remove_queue
 from bullpen.agents.work.tree_cleanup import (
     TreeEnd,
@@ -42,27 +35,22 @@ from bullpen.agents.work.tree_cleanup import (
     remove_trees,
     trees_of,
 )
-from bullpen.agents.work.until_stored import until_stored
-from bullpen.app.effective_rights import Effective
+from bullpen.app.remote_stores import open_hosts
 from bullpen.app.settings import Settings, settings_for
-from bullpen.app.stores import open_hosts, open_store
-from bullpen.errors import BullpenError, Invalid, NotFound, Unavailable, Unreadable
+from bullpen.app.stores import open_store
+from bullpen.by_name import load
+from bullpen.errors import BullpenError, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
-from bullpen.protocol.clock import now_ms
-from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
-from bullpen.sandbox.command import forbid_core_dumps
 from bullpen.store.contract import Finding, Store
 from bullpen.store.private_folder import narrow
-from bullpen.team.agents import rules as agent_rules
 from bullpen.team.team import Teams
 
 # The tmux server to use (`bullpen` by default; `default` is the user's own), and a session in it.
 TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
 
-_READ_S = 20.0
-_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_WARM_PARENT = "bullpen.doors.cli.agents.warm_parent"
 
 
 class App:
@@ -86,10 +74,10 @@ class App:
         self._environ = environ
         self.files = SpawnFiles(settings.home, environ)
         # With NATS, every heartbeat goes over the network.
-        self._pace = pace or (Pace(beat_s=20.0, beat_ttl_s=60.0) if settings.store else Pace())
+        self.pace = pace or (Pace(beat_s=20.0, beat_ttl_s=60.0) if settings.store else Pace())
         self._backends: dict[str, Backend] = {
             **({"in-process": InProcess(self._work_inside)} if inside else {}),
-            "subprocess": Detached(),
+            "subprocess": Detached(_warm_start(environ)),
             "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
         }
         self._supervisors: dict[str, Supervisor] = {}
@@ -221,22 +209,6 @@ class App:
         """Return the trusted directories with their files."""
         return read_trust(self.settings.home)
 
-    async def effective(self, team_name: str, name: str) -> Effective:
-        """Return what an agent may do now, and why. Raises NotFound."""
-        team = self.teams.open(team_name)
-        config = await team.agents.config()
-        _, agent = agent_rules.agent_of(config, name)
-        around = surroundings(
-            agent_folder(self.settings.home, config, name),
-            {**self._environ, "BULLPEN_HOME": str(self.settings.home)},
-        )
-        rights = rights_around(agent, around)
-        may_spawn = agent_rules.may_spawn(config, name)
-        requests = (await team.approvals.all()).values()
-        mine = [each for each in requests if each.sender == name and each.answered_ms]
-        answered = sorted(mine, key=lambda each: (each.answered_ms or 0, each.id))
-        return Effective(team_name, name, agent, rights, name == LEAD, may_spawn, answered)
-
     async def set_mode(
         self, team_name: str, name: str, mode: str, *, by: str, voice: Voice
     ) -> AgentFacts:
@@ -244,67 +216,8 @@ class App:
         team = self.teams.open(team_name)
         return await change_mode(team, self.files, name, mode, by=by, voice=voice)
 
-    async def work(
-        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
-    ) -> Ended:
-        """Run one agent, from the handshake to its end. Raises Conflict if it may not act."""
-        runner, transcript = await self._runner(
-            team_name, name, nonce=nonce, env=env, in_process=in_process
-        )
-        try:
-            if in_process:
-                return await runner.run()
-            async with anyio.create_task_group() as group:
-                group.start_soon(_obey_signals, runner)
-                ended = await runner.run()
-                group.cancel_scope.cancel()
-            return ended
-        finally:
-            transcript.close()
-
-    async def _runner(
-        self, team_name: str, name: str, *, nonce: str, env: Mapping[str, str], in_process: bool
-    ) -> tuple[Runner, Transcript]:
-        team = self.teams.open(team_name)
-        # Another program may be writing the file at this moment.
-        config = await until_stored(team.agents.config, tell=lambda error: None, within_s=_READ_S)
-        _, agent = agent_rules.current(config, name, nonce)
-        spec = agent.spec
-        folder = await self.supervisor(team_name).starter.folder(name)
-        transcript = Transcript(folder)
-        colleagues = TeamColleagues(
-            self.supervisor(team_name),
-            team,
-            agent=name,
-            files=self.files,
-            members=agent_rules.may_spawn(config, name),
-        )
-        driver = make_driver(spec, env, limits=self._limits(spec))
-        desk = RunnerDesk(
-            team,
-            name,
-            spec,
-            nonce=nonce,
-            folder=folder,
-            env=env,
-            transcript=transcript,
-            colleagues=colleagues,
-            now=now_ms,
-            remembers=driver.remembers,
-        )
-        group = None if in_process else os.getpgrp()
-        place = processes.this_process(spec.backend, group=group)
-        return Runner(desk, driver, place=place, pace=self._pace), transcript
-
-    def _limits(self, spec: AgentSpec) -> Path:
-        """Return the folder of the rate limiters. A guest's home belongs to another program."""
-        home = self.settings.home
-        return home / "bullpen" / "limits" if spec.is_guest else home / "limits"
-
     async def _work_inside(self, launch: Launch) -> None:
-        await self.work(
-            launch.team, launch.agent, nonce=launch.nonce, env=launch.env, in_process=True
-        )
+        await load("bullpen.app.agent_work:work_inside")(self, launch)
 
 
 def open_app(settings: Settings | None = None, *, home: str | Path | None = None) -> App:
@@ -315,39 +228,5 @@ def open_app(settings: Settings | None = None, *, home: str | Path | None = None
     return App(settings or settings_for(home), os.environ)
 
 
-async def run_agent(settings: Settings) -> int:
-    """Run the agent that this process was started for. Returns the exit code. Raises Invalid."""
-    nonce, team = os.environ.get(NONCE), settings.team
-    if not nonce or team is None:
-        raise Invalid(
-            "`bullpen agent run` works only in a process that was started for an agent.",
-            remedy="Start an agent with: bullpen spawn NAME",
-        )
-    forbid_core_dumps()
-    orphans.adopt_orphans()
-    process_owners.forget_ended()
-    process_owners.record(os.getpid(), nonce)
-    try:
-        async with open_app(settings) as app:
-            ended = await app.work(
-                team, settings.agent, nonce=nonce, env=dict(os.environ), in_process=False
-            )
-    finally:
-        await _end_leftovers(nonce)
-    return 0 if ended.end in ("finished", "stopped", "suspended") else 1
-
-
-async def _end_leftovers(nonce: str) -> None:
-    """End what still runs below this process, while it can be found, except other launches."""
-    pid = os.getpid()
-    with anyio.CancelScope(shield=True), suppress(Unavailable):
-        # A process that cannot be ended is named by whoever stops this agent.
-        await processes.end(pid, processes.start_of(pid), None, nonce, 0)
-
-
-async def _obey_signals(runner: Runner) -> None:
-    with anyio.open_signal_receiver(*_ENDINGS) as received:
-        async for number in received:
-            # A regular stop sends an order first. Here a terminal or the machine ends, and the
-            # agent continues when its team is resumed.
-            runner.stop("lost", f"its process got {signal.Signals(number).name}")
+def _warm_start(environ: Mapping[str, str]) -> WarmStart | None:
+    return None if environ.get(WARM_START) == OFF else WarmStart(_WARM_PARENT)

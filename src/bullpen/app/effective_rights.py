@@ -10,12 +10,17 @@ from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.drivers.registry import reads_unasked, runs_unasked
 from bullpen.agents.permissions.decide import decide
 from bullpen.agents.permissions.policy_file import answer_of
+from bullpen.agents.runner.gate import rights_around, surroundings
+from bullpen.agents.system.folders import agent_folder
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.agents.tools.toolbox import TOOLS, lacking
+from bullpen.app.app import App
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Approver, PlanApprover, Policy
 from bullpen.protocol.request import Request
+from bullpen.team.agents import rules as agent_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.requests.mode_rules import (
     Effect,
@@ -29,6 +34,7 @@ _MAIN_FIELDS = {
     "Bash": "command",
     "Glob": "pattern",
     "Grep": "path",
+    "NotebookEdit": "notebook_path",
     "WebFetch": "url",
     "WebSearch": "query",
 }
@@ -37,6 +43,23 @@ _AT_SPAWN = "its spawn"
 
 FOREIGN_TOOLS = ("Read", "Write", "Edit", "Bash")
 """The tools that stand for the own tools of other vendors' programs in decisions."""
+
+
+async def effective_of(app: App, team_name: str, name: str) -> Effective:
+    """Return what an agent may do now, and why. Raises NotFound."""
+    team = app.teams.open(team_name)
+    config = await team.agents.config()
+    _, agent = agent_rules.agent_of(config, name)
+    home = app.settings.home
+    around = surroundings(
+        agent_folder(home, config, name), {**app.files.environ, "BULLPEN_HOME": str(home)}
+    )
+    rights = rights_around(agent, around)
+    may_spawn = agent_rules.may_spawn(config, name)
+    requests = (await team.approvals.all()).values()
+    mine = [each for each in requests if each.sender == name and each.answered_ms]
+    answered = sorted(mine, key=lambda each: (each.answered_ms or 0, each.id))
+    return Effective(team_name, name, agent, rights, name == LEAD, may_spawn, answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,20 @@
-"""Opens what the settings name: the store, its teams, and the machines that run agents."""
+"""Opens what the settings name: the store and its teams."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bullpen.agents.contracts.machines import Hosts, OneMachine
-from bullpen.agents.supervisor.machines.through_host import ThroughHost
-from bullpen.agents.system.processes import host_name
-from bullpen.app.server_keys import credentials_for
-from bullpen.app.settings import TEAM, Settings, home_path, place_of, settings_for, store_variables
-from bullpen.errors import Invalid, NotFound, Refused, Unavailable
+from bullpen.app.settings import TEAM, Settings, home_path, place_of, settings_for
+from bullpen.by_name import load
+from bullpen.errors import NotFound, Refused
 from bullpen.protocol.clock import Clock, now_ms
 from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
-from bullpen.store.hosted.client import HostedStore
-from bullpen.store.hosted.socket import operator_token
 from bullpen.team.commit import NewId, new_id
 from bullpen.team.lookup import listed
 from bullpen.team.team import Teams
 
 FILES = "files:"
-THROUGH_HOST = "host:"
 
 
 def open_teams(
@@ -52,24 +46,8 @@ def open_store_at(url: str, settings: Settings) -> Store:
     """Open a store by its URL, with the credentials for it. Raises as `open_store`."""
     if url.startswith(FILES) and url != FILES:
         return FileStore(home_path(url.removeprefix(FILES), {}))
-    if url.startswith(THROUGH_HOST) and url != THROUGH_HOST:
-        path = url.removeprefix(THROUGH_HOST)
-        return HostedStore(path, settings.host_token or operator_token(path))
-    if not is_nats(url):
-        raise Invalid(
-            f"{url!r} is not a store.",
-            remedy="Use nats://HOST:4222, tls://HOST:4222, host:SOCKET or files:DIR.",
-        )
-    try:
-        from bullpen.store.nats.client.connection import Endpoint
-        from bullpen.store.nats.store import NatsStore
-    except ImportError as error:
-        raise Unavailable(
-            f"Teams on NATS need a library that is not installed ({error.name}).",
-            remedy="Install it: pip install 'bullpen[nats]'",
-        ) from None
-    endpoint = Endpoint.parse(url, creds=credentials_for(url, settings), ca=settings.ca)
-    return NatsStore(endpoint, host=host_name())
+    opened: Store = load("bullpen.app.remote_stores:open_remote")(url, settings)
+    return opened
 
 
 def is_nats(url: str | None) -> bool:
@@ -99,18 +77,3 @@ async def resolve_team(teams: Teams, settings: Settings) -> str:
             remedy=f"Choose one with --team NAME, or set {TEAM}.",
         )
     return names[0]
-
-
-def open_hosts(store: Store, settings: Settings) -> Hosts:
-    """Return how to reach the machines of the teams in a store."""
-    url, variables = settings.store or "", store_variables(settings)
-    if url.startswith(THROUGH_HOST):
-        assert isinstance(store, HostedStore)
-        return ThroughHost(store, variables)
-    if is_nats(url):
-        from bullpen.agents.supervisor.machines.over_nats import NatsHosts
-        from bullpen.store.nats.store import NatsStore
-
-        assert isinstance(store, NatsStore)
-        return NatsHosts(store.link, variables, home=settings.home)
-    return OneMachine(variables)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import Field
-
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Standing
-from bullpen.protocol.record import OrDefault, Wire, default
+from bullpen.protocol.record import OrDefault, Wire, default, field
 
 Phase = Literal["starting", "running", "ended"]
 """`starting`: registered and perhaps started. `running`: has proved that it can receive mail."""
@@ -77,7 +75,7 @@ class Workspace(Wire):
     dirty: DirtyStart = "refuse"
     # The command that makes a new worktree ready for work.
     setup: str | None = None
-    setup_s: float = Field(default=SETUP_S, gt=0)
+    setup_s: float = field(default=SETUP_S, gt=0)
 
 
 class Budget(Wire):
@@ -87,11 +85,11 @@ class Budget(Wire):
     are read again with every request, and count as money only.
     """
 
-    turns: int | None = Field(default=None, gt=0)
-    tokens: int | None = Field(default=None, gt=0)
-    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    turns: int | None = field(default=None, gt=0)
+    tokens: int | None = field(default=None, gt=0)
+    usd: float | None = field(default=None, gt=0, finite=True)
     # Wall-clock seconds, working or not.
-    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    wall_s: float | None = field(default=None, gt=0, finite=True)
 
 
 class AgentSpec(Wire):
@@ -109,7 +107,7 @@ class AgentSpec(Wire):
     disallowed_tools: list[str] | None = None
     mode: str | None = None
     # What it may do besides its mode.
-    policy: OrDefault[Policy] = default(Policy.new())
+    policy: OrDefault[Policy] = default(Policy.new)
     # Hook commands by event, in the format of Claude Code's settings.
     hooks: dict[str, Any] | None = None
     # Commands to run after it changed a file, by a pattern of names; {file} is its path.
@@ -123,14 +121,14 @@ class AgentSpec(Wire):
     # Whether the runner claims ready tasks for it when it is idle.
     claims: bool = False
     script: str | None = None
-    turns_max: int | None = Field(default=None, gt=0)
+    turns_max: int | None = field(default=None, gt=0)
     # Its budget, including the agents it spawned. Its turns are `turns_max`.
-    budget: OrDefault[Budget] = default(Budget.parse({}))
+    budget: OrDefault[Budget] = default(lambda: Budget.parse({}))
     # The names of the environment variables it gets; values are never stored.
-    env: list[str] = Field(default_factory=list)
+    env: list[str] = field(default_factory=list)
     # The variables that were asked for by name: its commands get them too.
-    env_asked: list[str] = Field(default_factory=list)
-    options: dict[str, Any] = Field(default_factory=dict)
+    env_asked: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def start_mode(self) -> Mode:
@@ -179,7 +177,8 @@ class Usage(Wire):
     """What turns cost. `unpriced` counts the requests whose price is unknown.
 
     `estimated` counts those whose tokens were estimated, because their answer broke off before the
-    API said how many it took.
+    API said how many it took. The last four estimate what Bullpen told the model, by kind: each
+    text once, when it was told. A kind that is not known is absent.
     """
 
     turns: int = 0
@@ -191,6 +190,10 @@ class Usage(Wire):
     cost_usd: float = 0.0
     unpriced: int = 0
     estimated: int | None = None
+    digest_tokens: int | None = None
+    mail_tokens: int | None = None
+    tool_tokens: int | None = None
+    reminder_tokens: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -206,7 +209,7 @@ def sums(one: Usage, other: Usage) -> dict[str, Any]:
     """Return the sum of every field of two usages, but for those that neither has."""
     found = {
         name: [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
-        for name in Usage.model_fields
+        for name in Usage.field_keys()
     }
     return {name: sum(values[1:], values[0]) for name, values in found.items() if values}
 
@@ -230,7 +233,7 @@ class Spent(Usage):
     @cached_property
     def usage(self) -> Usage:
         """Return what was used, without the purpose."""
-        return Usage.new(**{name: getattr(self, name) for name in Usage.model_fields})
+        return Usage.new(**{name: getattr(self, name) for name in Usage.field_keys()})
 
 
 class AgentFacts(Wire):
@@ -255,19 +258,19 @@ class AgentFacts(Wire):
     # Why a model's API failed its last turn: a `Failure`, or one of a newer version.
     failure: str | None = None
     # Its usage so far, for all launches.
-    usage: OrDefault[Usage] = default(Usage.new())
+    usage: OrDefault[Usage] = default(Usage.new)
     # The same by task and model, and how many of its runner's reports are included.
-    spent: list[Spent] = Field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
     reports: int = 0
     # The number of the last turn whose end is recorded.
     turn_ended: int = 0
     # The limits that it reached, and the one that ended it, if any.
-    met: list[str] = Field(default_factory=list)
+    met: list[str] = field(default_factory=list)
     at_limit: str | None = None
     # When it was spawned.
     began_ms: int | None = None
     # What changed in its policy since it was spawned.
-    standing: OrDefault[Standing] = default(Standing.new())
+    standing: OrDefault[Standing] = default(Standing.new)
 
     @property
     def mode(self) -> Mode:
@@ -279,4 +282,4 @@ class AgentFacts(Wire):
         """Return its usage by task and model. Usage without a task counts as coordination."""
         if self.spent or not self.has("usage"):
             return self.spent
-        return [Spent.new(**{name: getattr(self.usage, name) for name in Usage.model_fields})]
+        return [Spent.new(**{name: getattr(self.usage, name) for name in Usage.field_keys()})]

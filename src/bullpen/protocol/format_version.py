@@ -19,29 +19,32 @@ OLDEST = "1.0"
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 
-def is_newer(version: str) -> bool:
-    """Return whether this version may not know everything that is written in that format."""
-    return _order(version) > _order(FORMAT)
+def is_newer(version: str, known: str = FORMAT) -> bool:
+    """Return whether this version may not know everything that is written in that format.
+
+    `known` is the newest format of such records that it knows.
+    """
+    return _order(version) > _order(known)
 
 
-def may_write(version: str) -> bool:
+def may_write(version: str, known: str = FORMAT) -> bool:
     """Return whether this version may write to what has that format: same or older major."""
-    return _order(version)[0] <= _order(FORMAT)[0]
+    return _order(version)[0] <= _order(known)[0]
 
 
-def newer_words(what: str, version: str) -> str:
+def newer_words(what: str, version: str, known: str = FORMAT) -> str:
     """Return why something cannot be written by this version."""
     return (
         f"{what} is in format {version[:20]}, of a newer version of Bullpen. "
-        f"This version writes format {FORMAT} and only reads {what}"
+        f"This version writes format {known} and only reads {what}"
     )
 
 
-def refuse_newer(what: str, version: str) -> None:
+def refuse_newer(what: str, version: str, known: str = FORMAT) -> None:
     """Raise Unavailable if this version may not write to what has that format."""
-    if not may_write(version):
+    if not may_write(version, known):
         raise Unavailable(
-            f"{newer_words(what, version)}.",
+            f"{newer_words(what, version, known)}.",
             remedy="Upgrade Bullpen, then try again. Nothing was changed.",
         )
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Literal
 
-from pydantic import Field
-
-from bullpen.protocol.record import OrAbsent, Wire
+from bullpen.protocol.record import OrAbsent, Wire, field
 
 DeliveryState = Literal["stored", "injected", "seen", "consumed", "archived"]
 """`stored`: durable. `injected`: added to a turn. `seen`: in a model request that succeeded. Two
@@ -19,17 +17,17 @@ moved to the archive.
 class Message(Wire):
     """An inbox entry. Optional fields are left out, never null: Claude Code drops nulls."""
 
-    sender: str = Field(alias="from", min_length=1)
+    sender: str = field(key="from", min_length=1)
     text: str
     summary: str | None = None
     timestamp: str = ""
     color: str | None = None
-    msg_v: int | None = Field(default=None, alias="msgV")
-    msg_id: str | None = Field(default=None, alias="msg_id")
+    msg_v: int | None = field(default=None, key="msgV")
+    msg_id: str | None = field(default=None, key="msg_id")
     type: str | None = None
     in_reply_to: str | None = None
     read: bool = False
-    lead_sig: str | None = Field(default=None, alias="lead_sig")
+    lead_sig: str | None = field(default=None, key="lead_sig")
     # Bullpen's own facts. Other programs keep what they do not know.
     bullpen: OrAbsent[dict[str, Any] | None] = None
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import AliasChoices, Field
-
 from bullpen.protocol import json_text
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import StrictBool, Wire, field
 
 
 class Payload(Wire):
@@ -35,7 +33,7 @@ class IdleNotification(Payload):
     """The sender's turn ended. `idleReason` is missing when more mail was waiting."""
 
     type: Literal["idle_notification"] = "idle_notification"
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     timestamp: str
     idle_reason: str | None = None
     summary: str | None = None
@@ -50,7 +48,7 @@ class ShutdownRequest(Payload):
 
     type: Literal["shutdown_request"] = "shutdown_request"
     request_id: str
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     reason: str | None = None
     timestamp: str
 
@@ -60,7 +58,7 @@ class ShutdownApproved(Payload):
 
     type: Literal["shutdown_approved"] = "shutdown_approved"
     request_id: str
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     timestamp: str
     pane_id: str | None = None
     backend_type: str | None = None
@@ -71,7 +69,7 @@ class ShutdownRejected(Payload):
 
     type: Literal["shutdown_rejected"] = "shutdown_rejected"
     request_id: str
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     reason: str | None = None
     timestamp: str
 
@@ -80,7 +78,7 @@ class PlanApprovalRequest(Payload):
     """A plan that needs an answer. A variant without a request id is also known."""
 
     type: Literal["plan_approval_request"] = "plan_approval_request"
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     timestamp: str
     plan_file_path: str | None = None
     plan_content: str
@@ -93,7 +91,7 @@ class PlanApprovalResponse(Payload):
     type: Literal["plan_approval_response"] = "plan_approval_response"
     request_id: str | None = None
     # Strict: "yes" is not an approval.
-    approved: bool = Field(validation_alias=AliasChoices("approved", "approve"), strict=True)
+    approved: StrictBool = field(other_key="approve")
     feedback: str | None = None
     timestamp: str | None = None
     permission_mode: str | None = None
@@ -104,13 +102,13 @@ class PermissionRequest(Payload):
     """A tool call that needs permission."""
 
     type: Literal["permission_request"] = "permission_request"
-    request_id: str = Field(alias="request_id")
-    agent_id: str = Field(alias="agent_id")
-    tool_name: str = Field(alias="tool_name")
-    tool_use_id: str | None = Field(default=None, alias="tool_use_id")
+    request_id: str = field(key="request_id")
+    agent_id: str = field(key="agent_id")
+    tool_name: str = field(key="tool_name")
+    tool_use_id: str | None = field(default=None, key="tool_use_id")
     description: str | None = None
     input: Any = None
-    permission_suggestions: list[Any] | None = Field(default=None, alias="permission_suggestions")
+    permission_suggestions: list[Any] | None = field(default=None, key="permission_suggestions")
     timestamp: str | None = None
 
 
@@ -122,15 +120,15 @@ class PermissionResponse(Payload):
     """
 
     type: Literal["permission_response"] = "permission_response"
-    request_id: str = Field(alias="request_id")
+    request_id: str = field(key="request_id")
     subtype: Literal["success", "error"] | None = None
-    tool_use_id: str | None = Field(default=None, alias="tool_use_id")
-    approved_request: dict[str, Any] | None = Field(default=None, alias="approved_request")
+    tool_use_id: str | None = field(default=None, key="tool_use_id")
+    approved_request: dict[str, Any] | None = field(default=None, key="approved_request")
     response: dict[str, Any] | None = None
     error: str | None = None
     decision: Literal["approved", "rejected"] | None = None
     resolved_by: str | None = None
-    seed_updated_input: Any = Field(default=None, alias="updatedInput")
+    seed_updated_input: Any = field(default=None, key="updatedInput")
     feedback: str | None = None
 
     @property
@@ -155,7 +153,7 @@ class TaskCompleted(Payload):
     """A task was completed (described, but not observed)."""
 
     type: Literal["task_completed"] = "task_completed"
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     task_id: str
     task_subject: str = ""
     timestamp: str
@@ -166,7 +164,7 @@ class ModeSetRequest(Payload):
 
     type: Literal["mode_set_request"] = "mode_set_request"
     mode: str
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     timestamp: str | None = None
 
 
@@ -175,7 +173,7 @@ class Control(Payload):
 
     type: Literal["bullpen_control"] = "bullpen_control"
     action: Literal["stop", "pause", "resume", "cancel"]
-    sender: str = Field(alias="from")
+    sender: str = field(key="from")
     reason: str | None = None
     timestamp: str | None = None
 
@@ -203,9 +201,7 @@ Known: TypeAlias = (
     | TeammateTerminated
 )
 
-_BY_TYPE: dict[str, type[Payload]] = {
-    cls.model_fields["type"].default: cls for cls in Known.__args__
-}
+_BY_TYPE: dict[str, type[Payload]] = {cls.type: cls for cls in Known.__args__}
 
 
 def payload_of(text: str) -> Payload | None:

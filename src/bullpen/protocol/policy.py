@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from pydantic import Field
-
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import Wire, field
 
 Mode = Literal["default", "acceptEdits", "bypassPermissions", "plan", "delegate", "dontAsk"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -30,20 +28,20 @@ class Sandbox(Wire):
     # Every public host can be reached; the machine's own and private addresses never.
     network: bool = False
     # Hosts that can be reached: NAME, NAME:PORT or *.NAME.
-    hosts: list[str] = Field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
     # Directories besides the working directories that are readable, or also writable, inside.
-    read: list[str] = Field(default_factory=list)
-    write: list[str] = Field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    write: list[str] = field(default_factory=list)
 
 
 class Policy(Wire):
     """What an agent may do besides its mode. Fixed at spawn; never wider than its parent's."""
 
-    allow: list[str] = Field(default_factory=list)
-    deny: list[str] = Field(default_factory=list)
-    ask: list[str] = Field(default_factory=list)
+    allow: list[str] = field(default_factory=list)
+    deny: list[str] = field(default_factory=list)
+    ask: list[str] = field(default_factory=list)
     # Directories besides its own that count as inside the project.
-    directories: list[str] = Field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
     approver: Approver = "human"
     # The file that answers if the approver is `policy`; without one, all requests are denied.
     answers: str | None = None
@@ -59,7 +57,7 @@ class Policy(Wire):
     # The sandbox of its commands, if there is one.
     sandbox: Sandbox | None = None
     # Where each rule comes from, for people to see: a file, a definition, a member.
-    sources: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 class Plan(Wire):
@@ -78,8 +76,8 @@ class Standing(Wire):
     # The lead that gave it this mode, or "a person"; without it, the agent's plan did.
     mode_by: str | None = None
     # Rules and directories that "always" answers allowed.
-    allow: list[str] = Field(default_factory=list)
-    directories: list[str] = Field(default_factory=list)
+    allow: list[str] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
     # For a lead that was told to only lead: the widest mode of the teammates it spawns.
     teammates: Mode | None = None
     # The plan that was submitted last and not answered yet.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
-
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import Wire, field
 
 RequestKind = Literal["shutdown", "plan", "permission", "question"]
 RequestState = Literal["pending", "approved", "denied", "expired"]
@@ -21,15 +19,15 @@ Answerer = Literal["human", "lead", "policy", "rule", "auto"]
 class Request(Wire):
     """One request. It is answered at most once. No answer by its deadline means no."""
 
-    id: str = Field(min_length=1)
+    id: str = field(min_length=1)
     kind: RequestKind
-    sender: str = Field(alias="from", min_length=1)
-    to: str = Field(min_length=1)
+    sender: str = field(key="from", min_length=1)
+    to: str = field(min_length=1)
     created_ms: int
     deadline_ms: int | None = None
     state: RequestState = "pending"
     # Exactly what is asked: a plan's text and digest, a tool call, questions, why to shut down.
-    subject: dict[str, Any] = Field(default_factory=dict)
+    subject: dict[str, Any] = field(default_factory=dict)
     digest: str | None = None
     # Who may answer; without one, the member that was asked and the lead.
     approver: Answerer | None = None

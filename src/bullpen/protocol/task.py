@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, StrictBool
-
 from bullpen.protocol.agent import Budget
-from bullpen.protocol.record import OrAbsent, OrDefault, Wire, default
+from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
 
 
-def _known_status(value: Any) -> Any:
-    """Return "unknown" for a status of a newer version. The JSON object keeps the real one."""
-    return "unknown" if isinstance(value, str) and value not in get_args(TaskStatus) else value
-
-
-ReadStatus = Annotated[TaskStatus | Literal["unknown"], BeforeValidator(_known_status)]
+ReadStatus = Annotated[
+    Literal["pending", "in_progress", "completed", "unknown"], Otherwise("unknown")
+]
+"""A status of a newer version reads as "unknown". The JSON object keeps the real one."""
 
 CheckKind = Literal["command", "file", "report", "commit"]
 
@@ -54,7 +50,7 @@ class Check(Wire):
     # The branch or commit that is looked for; without one, what the report names.
     ref: str | None = None
     # After this many seconds a command is killed, and has failed.
-    timeout_s: float | None = Field(default=None, gt=0, le=CHECK_SECONDS_MAX)
+    timeout_s: float | None = field(default=None, gt=0, le=CHECK_SECONDS_MAX)
     passed: StrictBool | None = None
     # What was found, or the end of the command's output.
     detail: str | None = None
@@ -83,7 +79,7 @@ class Step(Wire):
         "queued", "rebased", "conflict", "tested", "bisected", "merged", "returned", "after"
     ]
     # The tasks that were tried together, in order, the target at that time, and their commit.
-    batch: list[str] = Field(default_factory=list)
+    batch: list[str] = field(default_factory=list)
     onto: str | None = None
     commit: str | None = None
     passed: bool | None = None
@@ -112,9 +108,9 @@ class Merge(Wire):
     why: ReturnedFor | None = None
     detail: str | None = None
     # The conflicting files.
-    files: list[str] = Field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     # What the queue did with it so far; the oldest steps are dropped.
-    steps: OrAbsent[list[Step]] = Field(default_factory=list)
+    steps: OrAbsent[list[Step]] = field(default_factory=list)
 
 
 class Nudged(Wire):
@@ -139,7 +135,7 @@ class Facts(Wire):
     # Who completed it without its checks, if anybody did.
     forced: Forced | None = None
     # The budget of all who work on it together.
-    budget: OrDefault[Budget] = default(Budget.parse({}))
+    budget: OrDefault[Budget] = default(lambda: Budget.parse({}))
     # The skills it needs, and its effort.
     needs: list[str] | None = None
     effort: Effort | None = None
@@ -165,14 +161,14 @@ class Facts(Wire):
 class Task(Wire):
     """One task. `blocks` and `blockedBy` keep completed ids: whether it is blocked is computed."""
 
-    id: str = Field(min_length=1)
+    id: str = field(min_length=1)
     subject: str
     description: str
     active_form: str | None = None
     status: ReadStatus = "pending"
     owner: str | None = None
-    blocks: list[str] = Field(default_factory=list)
-    blocked_by: list[str] = Field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
+    blocked_by: list[str] = field(default_factory=list)
     metadata: dict[str, Any] | None = None
 
     @cached_property
@@ -180,7 +176,7 @@ class Task(Wire):
         """Return Bullpen's facts; all defaults for a task that another program created."""
         own = (self.metadata or {}).get("bullpen")
         try:
-            return Facts.parse(own) if own is not None else _NO_FACTS
+            return Facts.parse(own) if own is not None else _no_facts()
         except ValueError:
             return _credible(own)
 
@@ -201,7 +197,9 @@ class Task(Wire):
         return bool((self.metadata or {}).get("_internal"))
 
 
-_NO_FACTS = Facts.new()
+@cache
+def _no_facts() -> Facts:
+    return Facts.new()
 
 
 def _credible(own: Any) -> Facts:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from pydantic import AliasChoices, Field, StrictBool
-
 from bullpen.errors import Invalid
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentFacts, Spent
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.record import OrAbsent, OrDefault, Wire, default
+from bullpen.protocol.record import OrAbsent, OrDefault, StrictBool, Wire, default, field
 from bullpen.protocol.task import Check
 
 STALL_S = 900.0
@@ -41,13 +39,13 @@ class Limits(Wire):
     depth: int = 2
     spawns_per_minute: int = 60
     turns: int = 500
-    tokens: int | None = Field(default=None, gt=0)
-    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tokens: int | None = field(default=None, gt=0)
+    usd: float | None = field(default=None, gt=0, finite=True)
     # Seconds since the first spawn, or since there was a new goal.
-    wall_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    wall_s: float | None = field(default=None, gt=0, finite=True)
     # What the agents of a machine may use together, checked when one more of this team is started.
-    memory_mb: int | None = Field(default=None, gt=0)
-    processes: int | None = Field(default=None, gt=0)
+    memory_mb: int | None = field(default=None, gt=0)
+    processes: int | None = field(default=None, gt=0)
 
 
 class LeadLease(Wire):
@@ -78,31 +76,31 @@ class Origin(Wire):
     # Whether every member and task was added; if not, the next `up` continues.
     complete: StrictBool = False
     # The budget in the file last time, to notice a change.
-    budget: dict[str, Any] = Field(default_factory=dict)
+    budget: dict[str, Any] = field(default_factory=dict)
 
 
 class Unattended(Wire):
     """What Bullpen does unattended. A fact of the team."""
 
     # A member without progress for this long is nudged.
-    stall_s: float = Field(default=STALL_S, gt=0)
+    stall_s: float = field(default=STALL_S, gt=0)
     # How many times it is nudged before the task goes to another member.
-    nudges: int = Field(default=1, ge=0)
+    nudges: int = field(default=1, ge=0)
     # How many failed attempts a task gets before it is given up.
-    attempts: int = Field(default=4, ge=1)
+    attempts: int = field(default=4, ge=1)
     # Local times of day at which nobody works, as "22:00-06:30".
-    quiet: list[str] = Field(default_factory=list)
+    quiet: list[str] = field(default_factory=list)
 
 
 class Retention(Wire):
     """How much of the event log is kept. A fact of the team; without it, everything is kept."""
 
     # Parts of the log whose last event is older than this are removed.
-    keep_days: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    keep_days: float | None = field(default=None, gt=0, finite=True)
     # The oldest parts are removed while all parts together are larger than this.
-    keep_mb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    keep_mb: float | None = field(default=None, gt=0, finite=True)
     # The folder that a part is copied to before it is removed.
-    export: str | None = Field(default=None, min_length=1)
+    export: str | None = field(default=None, min_length=1)
 
 
 class MergeSettings(Wire):
@@ -113,37 +111,37 @@ class MergeSettings(Wire):
     inside: str = ""
     target: str
     # What must pass on the target after each step, besides the tasks' own checks.
-    gate: list[Check] = Field(default_factory=list)
+    gate: list[Check] = field(default_factory=list)
     # How many are tried together; if they fail together, the one to blame is searched for.
-    batch: int = Field(default=4, ge=1, le=64)
+    batch: int = field(default=4, ge=1, le=64)
     # How many times a failure is tried again before the work goes back to its owner.
-    retries: int = Field(default=1, ge=0, le=10)
+    retries: int = field(default=1, ge=0, le=10)
     # A command that runs after the target moved, to push or to open a pull request.
     after: str | None = None
     setup: str | None = None
     # Patterns of paths that are guarded besides the list, and of those that are not after all.
-    guarded: list[str] = Field(default_factory=list)
-    unguarded: list[str] = Field(default_factory=list)
+    guarded: list[str] = field(default_factory=list)
+    unguarded: list[str] = field(default_factory=list)
 
 
 class TeamFacts(Wire):
     """Bullpen's facts about the team itself."""
 
-    limits: OrDefault[Limits] = default(Limits.parse({}))
+    limits: OrDefault[Limits] = default(lambda: Limits.parse({}))
     # The lead lease, if anybody ever took it.
     lead: LeadLease | None = None
     # How the lead finished, if it did.
     finished: Finished | None = None
     # When agents were recently spawned, for the limit on spawns per minute.
-    spawned_ms: list[int] = Field(default_factory=list)
+    spawned_ms: list[int] = field(default_factory=list)
     # When the time limit started, and the usage of members that have left.
     began_ms: int | None = None
-    spent: list[Spent] = Field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
     # How its work is merged.
     merge: OrAbsent[MergeSettings | None] = None
     # The file it was created from, and what Bullpen does unattended.
     origin: Origin | None = None
-    unattended: OrDefault[Unattended] = default(Unattended.parse({}))
+    unattended: OrDefault[Unattended] = default(lambda: Unattended.parse({}))
     # How much of its log is kept. Damaged settings remove nothing.
     retention: OrAbsent[Retention | None] = None
     # Since when everybody is paused for quiet hours.
@@ -156,7 +154,7 @@ class Member(Wire):
     """One entry of `members`. The lead's has no prompt, colour or plan flag."""
 
     agent_id: str = ""
-    name: str = Field(min_length=1)
+    name: str = field(min_length=1)
     agent_type: str | None = None
     model: str | None = None
     prompt: str | None = None
@@ -191,14 +189,14 @@ class Member(Wire):
 class TeamConfig(Wire):
     """A team. A simplified variant has `teamName` instead of `name`."""
 
-    name: str = Field(validation_alias=AliasChoices("name", "teamName"), min_length=1)
+    name: str = field(other_key="teamName", min_length=1)
     description: str | None = None
     created_at: int | float | None = None
     lead_agent_id: str | None = None
     lead_session_id: str | None = None
     lead_process: dict[str, Any] | None = None
     bullpen: Any = None
-    members: list[Any] = Field(default_factory=list)
+    members: list[Any] = field(default_factory=list)
 
     @cached_property
     def _rows(self) -> tuple[tuple[Member, ...], tuple[tuple[int, str], ...]]:

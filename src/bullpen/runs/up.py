@@ -352,6 +352,8 @@ class TeamStart:
             skills=member.skills,
             tools=member.tools,
             mcp_servers=file.mcp_servers,
+            after_edit=file.after_edit,
+            search_url=file.web.search_url,
             models={
                 name: table.model_dump(exclude_none=True) for name, table in file.models.items()
             },

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from bullpen.sandbox.mounts import Mount, is_inside, mount
+
+WARM_PARENTS = f"/tmp/bullpen-warm-{os.getuid()}"  # noqa: S108 - made and checked as ours
+"""The directory with the sockets of processes that start agents, which are outside of sandboxes."""
 
 _DIRECTORIES = ("TMPDIR", "TMUX_TMPDIR", "XDG_RUNTIME_DIR")
 _SOCKETS = ("SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "TMUX")
@@ -44,6 +48,12 @@ def socket_mounts(
     for path in socket_places(env):
         if not any(is_inside(path, root) for root in writable):
             yield mount(path, 1, "--tmpfs", path)
+    # One that starts later is hidden too.
+    if any(is_inside(WARM_PARENTS, root) for root in (*writable, *visible)):
+        # It has to exist before the mount, or it would be made with the wrong rights.
+        with suppress(OSError):
+            os.mkdir(WARM_PARENTS, 0o700)
+        yield mount(WARM_PARENTS, 4, "--tmpfs", WARM_PARENTS)
     for path in _listening():
         if any(is_inside(path, root) for root in (*writable, *visible)):
             yield mount(path, 5, "--ro-bind", os.devnull, path)

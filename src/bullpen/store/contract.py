@@ -11,6 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import anyio
+
+from bullpen.errors import BullpenError, NotFound
 from bullpen.protocol.changes import Change, Event
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
@@ -120,6 +123,8 @@ class Finding:
 
 Mark = Literal["injected", "seen"]
 
+_BOXES_AT_ONCE_MAX = 16
+
 
 class Store(Protocol):
     """Where teams are stored. Methods that wait have a deadline, and then raise Unavailable.
@@ -182,6 +187,30 @@ class Store(Protocol):
         With `after`, return only what came after that message, archived or not. Raises NotFound if
         there is no such message. Never changes anything.
         """
+
+    async def unread(self, team: str, agents: Sequence[str]) -> Mapping[str, int | BullpenError]:
+        """Return how many messages of each agent have not been in a successful model request.
+
+        The same as counting `mailbox(...).unread` of each, but a store can keep the numbers. A
+        mailbox that cannot be read has its error instead.
+        """
+        found: dict[str, int | BullpenError] = {}
+        limit = anyio.Semaphore(_BOXES_AT_ONCE_MAX)
+
+        async def count(agent: str) -> None:
+            async with limit:
+                try:
+                    found[agent] = len((await self.mailbox(team, agent)).unread)
+                except BullpenError as error:
+                    found[agent] = error
+
+        async with anyio.create_task_group() as group:
+            for agent in agents:
+                group.start_soon(count, agent)
+        for number in found.values():
+            if isinstance(number, NotFound):
+                raise number  # There is no such team. A mailbox that nobody wrote to is empty.
+        return {agent: found[agent] for agent in agents}
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str

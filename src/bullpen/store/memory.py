@@ -13,6 +13,7 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
+from bullpen.errors import BullpenError, Invalid
 from bullpen.protocol import json_text, names
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask
 from bullpen.protocol.clock import Clock, iso, now_ms
@@ -105,6 +106,14 @@ class _Held:
     def live_box(self, agent: str) -> dict[str, DeliveryState]:
         """Return the states of an agent's mail that is not archived, oldest first."""
         return self.live.get(agent, {})
+
+    def unread(self, agent: str) -> int | BullpenError:
+        """Return how many messages an agent has not read."""
+        try:
+            names.check_component(agent, kind="member name")
+        except Invalid as error:
+            return error
+        return sum(map(is_unread, self.live_box(agent).values()))
 
     def mailbox(self, agent: str, *, after: str | None, history: bool) -> Mailbox:
         """Return what an agent reads. Raises NotFound if there is no message `after`."""
@@ -257,6 +266,10 @@ class MemoryStore(Store):
         held = await self._open(team)
         names.check_component(agent, kind="member name")
         return held.mailbox(agent, after=after, history=history)
+
+    async def unread(self, team: str, agents: Sequence[str]) -> Mapping[str, int | BullpenError]:
+        held = await self._open(team)
+        return {agent: held.unread(agent) for agent in agents}
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str

@@ -13,7 +13,6 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Problem, Store, TeamState
 from bullpen.team.lookup import owner_of
-from bullpen.team.mail.counts import count_mail, unread
 from bullpen.team.requests.operations import open_requests
 
 MemberState = AgentState | Literal["unknown"]
@@ -58,7 +57,7 @@ async def take(store: Store, team: str, *, now_ms: int) -> Snapshot:
         # Who works is news; what a team has is not known any less without it.
         unseen = (Problem("who is present", str(error)),)
     names = [member.name for member in state.team.roster]
-    mail = await count_mail(store, team, dict.fromkeys(names, unread))
+    mail = await store.unread(team, names)
     taken = assemble(state, presence, mail, now_ms=now_ms)
     return replace(taken, problems=(*taken.problems, *unseen))
 

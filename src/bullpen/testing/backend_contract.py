@@ -175,7 +175,8 @@ class Launcher:
         cwd = self._folder / nonce
         cwd.mkdir()
         env = {NONCE: nonce, "PATH": os.environ["PATH"], "GREETING": "two words; $(no) #{no}\n"}
-        return Launch("alpha", agent, nonce, argv, env, str(cwd), str(cwd / "logs" / "out.log"))
+        log = str(cwd / "logs" / "out.log")
+        return Launch("alpha", agent, nonce, argv, env, str(cwd), log, modules=("json",))
 
     async def start(self, *argv: str, agent: str = "ann") -> Started:
         """Start that program and wait until it writes something."""

@@ -55,6 +55,8 @@ class RecordingDesk:
     # What to do with a call: return its input or another one, or raise.
     rule: Callable[[Call], Mapping[str, Any]] | None = None
     asked_to_spend: int = 0
+    # How often the driver asked for the whole briefing.
+    briefings: int = 0
     # How many requests may be made; None means any number.
     may_request: int | None = None
 
@@ -84,6 +86,10 @@ class RecordingDesk:
         self.asked_to_spend += 1
         if self.may_request is not None and self.asked_to_spend > self.may_request:
             raise Refused("The budget is used up.", reason="tokens_limit")
+
+    async def briefing(self) -> str:
+        self.briefings += 1
+        return f"This is the whole state of team {self.team.name}."
 
     async def enter_plan_mode(self) -> None:
         self.plans.append(None)

@@ -232,3 +232,28 @@ class DriverContract(MailContract, RightsContract, IdleContract):
             await take(driver, desk)
         async with started(puppet, desk) as again:
             assert (await take(again, desk)).text == "Second."
+
+    async def test_a_restarted_driver_that_lost_its_conversation_tells_the_whole_briefing(
+        self, puppet: Puppet, desk: RecordingDesk, team: Team
+    ) -> None:
+        given = await send(team, "The key is under the mat.")
+        puppet.say("I know.")
+        puppet.say("Nothing to do.")
+        async with started(puppet, desk) as driver:
+            needs(driver.capabilities.keeps_briefing)
+            await take(driver, desk)
+        async with started(puppet, desk) as again:
+            has_it = again.remembers(given)
+            await take(again, desk, TurnInput("Nothing changed.", whole=False))
+        assert has_it or await desk.briefing() in puppet.requests(desk)[-1]
+
+    async def test_a_driver_that_keeps_no_briefing_never_asks_for_it(
+        self, puppet: Puppet, desk: RecordingDesk
+    ) -> None:
+        puppet.say("First.")
+        puppet.say("Second.")
+        async with started(puppet, desk) as driver:
+            needs(not driver.capabilities.keeps_briefing)
+            await take(driver, desk)
+            await take(driver, desk)
+        assert desk.briefings == 0

@@ -271,6 +271,25 @@ class MailboxContract:
                 group.start_soon(try_it)
         assert sum(counts) == len(sent)
 
+    async def test_the_unread_mail_of_many_is_what_their_mailboxes_hold(self, store: Store) -> None:
+        agents = ["ann", "bob", "cyd"]
+        await send(store, *(f"m{n}" for n in range(20)))
+        await send(store, "b1", "b2", to="bob")
+        await see(store, ["b2"], agent="bob")
+        await store.acknowledge("alpha", "ann", ["m1", "m2"], "injected", actor="ann")
+        for read in range(0, 20, 3):
+            await see(store, [f"m{n}" for n in range(read)])
+            await send(store, f"later-{read}", "m1")
+            boxes = {agent: await store.mailbox("alpha", agent) for agent in agents}
+            counts = {agent: len(box.unread) for agent, box in boxes.items()}
+            assert await store.unread("alpha", agents) == counts
+
+    async def test_the_unread_mail_of_a_team_that_does_not_exist_is_not_none(
+        self, store: Store
+    ) -> None:
+        with pytest.raises(NotFound):
+            await store.unread("beta", ["ann"])
+
     # The archive
 
     async def fill_archive(self, store: Store) -> list[str]:

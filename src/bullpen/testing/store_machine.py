@@ -299,6 +299,7 @@ async def _everything(store: Store) -> dict[str, object]:
                 for event in await store.events(team)
             ],
             "presence": dict(await store.presence(team)),
+            "unread": dict(await store.unread(team, AGENT_NAMES)),
             "mail": {
                 agent: await store.mailbox(team, agent, history=True) for agent in AGENT_NAMES
             },

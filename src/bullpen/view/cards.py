@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.protocol.agent import Usage
+from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import MemberState
+from bullpen.team.tasks import check_rules
+from bullpen.view.story import Story
 from bullpen.view.task_state import TaskState, task_state
 
 _UNFINISHED: tuple[TaskState, ...] = ("ready", "blocked", "in_progress")
@@ -180,3 +183,66 @@ def _activity(seen: AgentView) -> str | None:
     if seen.tool and seen.state == "working":
         return f"{seen.tool} {seen.detail or ''}".rstrip()
     return seen.detail or seen.cause
+
+
+class TaskCards:
+    """The cards of all tasks that are shown, and who works on which.
+
+    They are kept from scene to scene: a change costs what it changes.
+    """
+
+    def __init__(self) -> None:
+        self.all: tuple[TaskCard, ...] = ()
+        self.working: Mapping[str | None, tuple[str, ...]] = {}
+        self._tasks: dict[str, Task] = {}
+        self._cards: dict[str, TaskCard] = {}
+        self._done: set[str] = set()
+        # The tasks that wait for a task, or did.
+        self._after: dict[str, set[str]] = {}
+
+    def update(self, story: Story) -> None:
+        """Make the cards of tasks that are not the ones from before."""
+        now, before = story.tasks, self._tasks
+        changed = [task for key, task in now.items() if before.get(key) is not task]
+        gone = before.keys() - now.keys() if len(before) + len(changed) > len(now) else ()
+        if not changed and not gone:
+            return
+        made_again = {task.id for task in changed}
+        for key in gone:
+            self._cards.pop(key, None)
+            made_again |= self._finish(key, done=False)
+        for task in changed:
+            for needed in task.blocked_by:
+                self._after.setdefault(needed, set()).add(task.id)
+            made_again |= self._finish(task.id, done=check_rules.is_done(task))
+        self._tasks = dict(now)
+        self._make(made_again, story)
+        shown = sorted(self._cards, key=task_order)
+        self.all = tuple(self._cards[key] for key in shown)
+        self.working = _working(now.values(), story.team.name)
+
+    def _finish(self, key: str, *, done: bool) -> set[str]:
+        """Remember whether a task is done; returns the tasks that this concerns."""
+        if done == (key in self._done):
+            return set()
+        (self._done.add if done else self._done.discard)(key)
+        return self._after.get(key, set())
+
+    def _make(self, keys: Iterable[str], story: Story) -> None:
+        for key in keys:
+            task = self._tasks.get(key)
+            if task is None or task.is_internal:
+                self._cards.pop(key, None)
+                continue
+            waits_for = tuple(each for each in task.blocked_by if each not in self._done)
+            since_ms = story.moved_ms.get(key)
+            self._cards[key] = task_card(task, story.team.name, waits_for, since_ms=since_ms)
+
+
+def _working(tasks: Iterable[Task], team: str) -> dict[str | None, tuple[str, ...]]:
+    found: dict[str | None, tuple[str, ...]] = {}
+    for task in tasks:
+        if task.status == "in_progress" and not task.is_internal:
+            owner = owner_of(task, team)
+            found[owner] = (*found.get(owner, ()), task.id)
+    return found

@@ -1,11 +1,12 @@
 """Follows a team: keeps its story up to date and gives a scene after each change.
 
 It begins with the last part of the log, and then reads only new events and heartbeats, so a long
-history costs nothing.
+history costs nothing. While nothing happens, it reads heartbeats only.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -21,8 +22,9 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.presence import Presence
 from bullpen.team.snapshot import member_view
 from bullpen.team.team import Team
-from bullpen.view.scene import Drawn, Scene, scene_of
-from bullpen.view.story import Story
+from bullpen.view.cards import TaskCards
+from bullpen.view.scene import Scene, scene_of
+from bullpen.view.story import Story, story_at
 
 HEARTBEATS_S = 1.0
 """How often heartbeats are read; they do not count as changes."""
@@ -31,6 +33,9 @@ GAP_S = 0.05
 """The least time between two scenes, so that many changes at once give one scene."""
 
 _RETRY_S = 1.0
+
+_LOG_S = 10.0
+"""How often the log is read although nothing was reported: some file systems report nothing."""
 
 
 class TeamFollower:
@@ -41,15 +46,32 @@ class TeamFollower:
         self._every_s = every_s
         self._roster = RosterView(team, clock=clock)
         self._clock = clock
-        self._drawn: Drawn = {}
+        self._cards = TaskCards()
         self.story = Story()
         self.events: list[Event] = []
+
+    async def first_look(self) -> tuple[Scene, Story]:
+        """The team as its records say, with a story that has no history: the log is not read.
+
+        Raises NotFound, Unavailable.
+        """
+        snapshot = await self._team.snapshot()
+        beats, unknown = await self._roster.beats()
+        story = story_at(snapshot)
+        scene = self._scene(story, TaskCards(), beats, unknown)
+        unread = {view.member.name: view.unread for view in snapshot.members}
+        members = (replace(card, unread=unread.get(card.name)) for card in scene.members)
+        return replace(scene, members=tuple(members)), story
 
     async def look(self) -> Scene:
         """The team as it is now. Raises NotFound, Unavailable."""
         await self._read_on()
+        return await self._look()
+
+    async def _look(self) -> Scene:
+        """The team as the log said at last, with the heartbeats of now."""
         beats, unknown = await self._roster.beats()
-        return await to_thread.run_sync(self._scene, beats, unknown)
+        return await to_thread.run_sync(self._scene, self.story, self._cards, beats, unknown)
 
     async def scenes(self) -> AsyncGenerator[Scene, None]:
         """The scene now, and again after each visible change.
@@ -60,14 +82,17 @@ class TeamFollower:
         last: Scene | None = None
         while True:
             try:
+                quiet = _Quiet(self._every_s)
                 changes = self._team.changes(every_s=self._every_s)
                 async with aclosing(changes):
-                    async for _ in changes:
-                        scene = await self.look()
+                    async for seq in changes:
+                        unchanged = quiet.was(time.monotonic()) and seq == self.story.seq
+                        scene = await (self._look() if unchanged else self.look())
                         if scene != last:
                             last = scene
                             yield scene
                             await anyio.sleep(GAP_S)
+                        quiet.begin(time.monotonic(), read=not unchanged)
             except Unavailable as error:
                 if last is None:
                     raise
@@ -82,24 +107,54 @@ class TeamFollower:
         if self.story.seq and config.created_at != self.story.team.created_at:
             # Another team with this name was created.
             self.story, self.events = Story(), []
-            self._drawn.clear()
-        if self.story.seq:
-            fresh = await self._team.events(after=self.story.seq)
-        else:
+            self._cards = TaskCards()
+        if not self.story.seq:
             fresh = await self._team.recent_events()
-        # In pieces, so that a long log does not block other work.
-        for begin in range(0, len(fresh), 500):
-            self.story.tell(fresh[begin : begin + 500])
-            await anyio.lowlevel.checkpoint()
+            story = Story()
+            # Nobody sees this story yet, so a thread can tell it without blocking other work.
+            await to_thread.run_sync(story.tell, fresh)
+            self.story = story
+        else:
+            fresh = await self._team.events(after=self.story.seq)
+            for begin in range(0, len(fresh), 500):
+                self.story.tell(fresh[begin : begin + 500])
+                await anyio.lowlevel.checkpoint()
         self.events += fresh
 
-    def _scene(self, beats: Mapping[str, Presence], unknown: str | None) -> Scene:
-        story, now = self.story, self._clock()
+    def _scene(
+        self, story: Story, cards: TaskCards, beats: Mapping[str, Presence], unknown: str | None
+    ) -> Scene:
+        now = self._clock()
         # The scene gets their tasks and unread messages from the story.
         members = [
             member_view(member, beats.get(name), (), None, now)
             for name, member in story.members.items()
         ]
         views = self._roster.views(members, beats, unknown=unknown)
-        scene = scene_of(story, now_ms=now, agents=views, drawn=self._drawn)
+        scene = scene_of(story, now_ms=now, agents=views, cards=cards)
         return scene if unknown is None else replace(scene, problems=(*scene.problems, unknown))
+
+
+class _Quiet:
+    """Tells whether a wake-up came from the clock alone, so that the log need not be read.
+
+    A change is reported at once, and the clock only after `every_s`. Whoever worked so long that
+    both come together reads the log.
+    """
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._woken = self._read = -_LOG_S
+        self._waits = 0.0
+
+    def was(self, now: float) -> bool:
+        woken, self._woken = self._woken, now
+        if now - self._read >= _LOG_S:
+            return False
+        return now - woken >= self._every_s and now - self._waits >= self._every_s / 2
+
+    def begin(self, now: float, *, read: bool) -> None:
+        """The wait begins; `read` is whether the log was read before it."""
+        self._waits = now
+        if read:
+            self._read = now

@@ -8,7 +8,7 @@ from typing import Any
 
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.machines import ON
-from bullpen.agents.tools.outside_text.harmless import one_line
+from bullpen.by_name import load
 from bullpen.protocol import changes, payloads
 from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD, task_order
@@ -65,6 +65,8 @@ _PLANNED = re.compile(
 
 def news(event: Event) -> list[str]:
     """The news of one event, in order."""
+    # Most commands show no news, and this is slow to import.
+    one_line = load("bullpen.agents.tools.outside_text.harmless:one_line")
     found: list[str] = []
     for change in event.changes:
         found += (one_line(line, _LENGTH_MAX) for line in _told(event, change))

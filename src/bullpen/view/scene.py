@@ -8,17 +8,13 @@ from typing import Any
 
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.protocol.agent import Usage
-from bullpen.protocol.names import task_order
 from bullpen.protocol.request import Request, RequestKind
-from bullpen.protocol.task import Task
 from bullpen.protocol.team import Limits
-from bullpen.team.lookup import owner_of
 from bullpen.team.requests.handles import handles
 from bullpen.team.requests.operations import open_requests
 from bullpen.team.requests.rules import granted
-from bullpen.team.tasks import check_rules
 from bullpen.view import request_content, sentences
-from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
+from bullpen.view.cards import MemberCard, TaskCard, TaskCards, member_card
 from bullpen.view.news import asked_for
 from bullpen.view.story import Story
 from bullpen.view.task_state import FINISHED
@@ -70,37 +66,29 @@ class Scene:
         return sum(task.state in FINISHED for task in self.tasks)
 
 
-Drawn = dict[str, tuple[Task, TaskCard]]
-"""Earlier cards by task id, each with the task it was made from."""
-
-
 def scene_of(
     story: Story,
     *,
     now_ms: int,
     agents: Sequence[AgentView] | None = None,
-    drawn: Drawn | None = None,
+    cards: TaskCards | None = None,
 ) -> Scene:
     """The team as its story tells it, with what heartbeats say about `agents`.
 
-    Cards in `drawn` are used again for tasks that have not changed.
+    `cards` are those of the scene before: only the cards of changed tasks are made again.
     """
     config = story.team
-    tasks = [task for task in story.tasks.values() if not task.is_internal]
-    cards = _cards(tasks, story, {} if drawn is None else drawn)
+    cards = TaskCards() if cards is None else cards
+    cards.update(story)
     waiting = open_requests(story.requests.values(), now_ms)
     handle = handles(waiting)
     seen = {view.name: view for view in agents or ()}
-    working: dict[str | None, list[str]] = {}
-    for task in tasks:
-        if task.status == "in_progress":
-            working.setdefault(owner_of(task, config.name), []).append(task.id)
     members = tuple(
         member_card(
             member,
             *story.state_of(name),
             seen=seen.get(name),
-            tasks=tuple(working.get(name, ())),
+            tasks=cards.working.get(name, ()),
             unread=story.unread(name),
         )
         for name, member in story.members.items()
@@ -115,7 +103,7 @@ def scene_of(
         team=config.name,
         description=config.description,
         members=members,
-        tasks=tuple(sorted(cards, key=lambda card: task_order(card.id))),
+        tasks=cards.all,
         asks=tuple(ask_card(request, handle[request.id], story) for request in waiting),
         total=total,
         limits=config.facts.limits,
@@ -124,20 +112,6 @@ def scene_of(
         at_ms=now_ms,
         began_ms=story.began_ms,
     )
-
-
-def _cards(tasks: Sequence[Task], story: Story, drawn: Drawn) -> list[TaskCard]:
-    done = {task.id for task in story.tasks.values() if check_rules.is_done(task)}
-    cards = []
-    for task in tasks:
-        waits_for = tuple(each for each in task.blocked_by if each not in done)
-        made_of, card = drawn.get(task.id, (None, None))
-        if card is None or made_of is not task or card.waits_for != waits_for:
-            since_ms = story.moved_ms.get(task.id)
-            card = task_card(task, story.team.name, waits_for, since_ms=since_ms)
-            drawn[task.id] = (task, card)
-        cards.append(card)
-    return cards
 
 
 def ask_card(request: Request, handle: str, story: Story) -> AskCard:

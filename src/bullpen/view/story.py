@@ -24,7 +24,7 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.events.checkpoint import BEGIN, is_begin
 from bullpen.store.events.fold import Folded, apply
-from bullpen.team.snapshot import MemberState
+from bullpen.team.snapshot import MemberState, Snapshot
 from bullpen.view.news import addressed, news
 
 _FURTHER: dict[DeliveryState, int] = {
@@ -91,6 +91,8 @@ class Story:
         self._asked: dict[str, set[str]] = {}
         self._left: tuple[float, int] = (0.0, 0)
         self._config: TeamConfig | None = None
+        # Without the log, there are no messages, no news and no times.
+        self.has_log = True
         self.began_ms: int | None = None
         self.at_ms = 0
         self.said: list[Said] = []
@@ -317,4 +319,27 @@ def _sum(rows: Iterable[Usage]) -> tuple[float, int]:
 def story_of(events: Iterable[Event]) -> Story:
     story = Story()
     story.tell(events)
+    return story
+
+
+def story_at(snapshot: Snapshot) -> Story:
+    """A story that knows the team of a snapshot, but not what happened: neither news nor times."""
+    story, config = Story(), snapshot.team
+    story.has_log = False
+    story.at_ms = snapshot.taken_ms
+    story._config = config
+    story._folded = Folded(
+        seq=snapshot.seq,
+        team={key: value for key, value in config.raw.items() if key != "members"},
+        members={view.member.name: view.member for view in snapshot.members},
+        tasks={task.id: task for task in snapshot.tasks},
+        requests={request.id: request for request in snapshot.pending},
+    )
+    for member in story.members.values():
+        story._member(BEGIN, member)
+    for request in snapshot.pending:
+        story._request(request)
+    for life in story._lives.values():
+        life.since_ms = None
+    story.spans.clear()
     return story

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import anyio
 
+from bullpen.errors import BullpenError
 from bullpen.protocol.changes import Change, Event
 from bullpen.protocol.message import Message
 from bullpen.protocol.presence import Presence
@@ -105,6 +106,9 @@ class FaultyStore(Store):
             lambda: self._kept.mailbox(team, agent, after=after, history=history),
             writes=False,
         )
+
+    async def unread(self, team: str, agents: Sequence[str]) -> Mapping[str, int | BullpenError]:
+        return await self._do("mailbox", lambda: self._kept.unread(team, agents), writes=False)
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str

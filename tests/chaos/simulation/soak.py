@@ -16,7 +16,7 @@ import time
 import warnings
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,17 +33,14 @@ from bullpen.errors import BullpenError
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
-from bullpen.store.contract import Store
 from bullpen.store.events.checkpoint import BEGIN, Checkpoint
-from bullpen.team import snapshot
-from bullpen.team.mail.counts import Count
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.team import Teams
 
 from . import virtual_loop
 from .faults import Fault, drawn_one
 from .invariants import violations
-from .machine import on, patched
+from .machine import on
 from .model import Truth, TurnTruth
 from .virtual_loop import SimulatedProcess, bury, play
 from .world import TEAM, Setup, World
@@ -315,22 +312,6 @@ class Soak(World):
         await resting.ended.wait()
         self.machine.over = True
 
-    async def count_mail(
-        self, store: Store, team: str, counts: Mapping[str, Count]
-    ) -> dict[str, int | BullpenError]:
-        """Count all mail after one wait, in which a fault may happen, instead of 20."""
-        held = self.kept._teams[team]
-        found: dict[str, int | BullpenError] = {
-            name: count(held.mailbox(name, after=None, history=False))
-            for name, count in counts.items()
-        }
-        for name, count in islice(counts.items(), 1):
-            try:
-                found[name] = count(await store.mailbox(team, name))
-            except BullpenError as error:
-                found[name] = error
-        return found
-
     def measured(self, log: LogFile) -> Sample:
         gc.collect()
         status = Path("/proc/self/status").read_text("ascii")
@@ -389,8 +370,7 @@ def soak(
     if interruptible:
         signal.signal(signal.SIGINT, lambda *_: setattr(world, "stopped_early", True))
     try:
-        fewer_waits = patched((snapshot, "count_mail", world.count_mail))
-        with warnings.catch_warnings(), on(world.machine), fewer_waits:
+        with warnings.catch_warnings(), on(world.machine):
             warnings.simplefilter("ignore")
             play(world.machine.loop, world.play(), world.machine.everyone)
         world.close_all()

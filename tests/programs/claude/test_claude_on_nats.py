@@ -66,6 +66,7 @@ class Site:
         self.home = claude.folder / "bullpen"
         self._env = {
             "PATH": os.environ["PATH"],
+            "BULLPEN_WARM_START": "off",
             "HOME": str(claude.folder / "home"),
             "LANG": "C.UTF-8",
             "BULLPEN_HOME": str(self.home),

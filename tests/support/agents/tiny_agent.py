@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,13 @@ async def tells_its_context(agent: Tiny, session: str) -> schema.PromptResponse:
     return ended()
 
 
+async def tells_that_it_grows(agent: Tiny, session: str) -> schema.PromptResponse:
+    update = schema.UsageUpdate(session_update="usage_update", used=int(time.time()), size=1 << 40)
+    await agent.client.session_update(session_id=session, update=update)
+    await agent.say("Done.")
+    return ended()
+
+
 async def leaves_its_mode(agent: Tiny, session: str) -> schema.PromptResponse:
     agent.set_to_ask.clear()
     update = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id="free")
@@ -501,7 +509,7 @@ async def shouts(agent: Tiny, session: str) -> schema.PromptResponse:
     return ended()
 
 
-ALWAYS = ("insists", "goes on: always")
+ALWAYS = ("insists", "goes on: always", "tells that it grows")
 """Parts that are played in every turn."""
 
 PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
@@ -519,6 +527,7 @@ PARTS: dict[str, Callable[[Tiny, str], Awaitable[schema.PromptResponse]]] = {
     "careless": careless,
     "other model": other_model,
     "tells its context": tells_its_context,
+    "tells that it grows": tells_that_it_grows,
     "leaves its mode": leaves_its_mode,
     "plans": plans,
     "asks": asks_and_waits,

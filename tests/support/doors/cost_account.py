@@ -14,9 +14,16 @@ from bullpen.protocol.names import LEAD
 
 
 def account(
-    home: Path, *, limits: dict[str, Any] | None = None, estimated: int | None = None
+    home: Path,
+    *,
+    limits: dict[str, Any] | None = None,
+    estimated: int | None = None,
+    told: dict[str, int] | None = None,
 ) -> None:
-    """A team with a task, two agents, one of which has left, and what they used."""
+    """A team with a task, two agents, one of which has left, and what they used.
+
+    `told` is what ann's model was told, by kind.
+    """
 
     async def make() -> None:
         async with open_teams(Settings(home=home, team="alpha", agent=LEAD)) as teams:
@@ -39,7 +46,12 @@ def account(
                     estimated=estimated,
                 ),
                 2: Spent.new(
-                    requests=1, model="anthropic:m1", input_tokens=100, cost_usd=0.25, unpriced=1
+                    requests=1,
+                    model="anthropic:m1",
+                    input_tokens=100,
+                    cost_usd=0.25,
+                    unpriced=1,
+                    **(told or {}),
                 ),
             }
             await team.agents.spend("ann", nonce="n-ann", reports=rows, task=None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 from textual.pilot import Pilot
 
-from bullpen.app.app import open_app
 from bullpen.doors.tui.app import TeamApp
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.team_screen import TeamScreen
 
 from .tui_teams import NOW_MS, at
@@ -31,9 +31,9 @@ async def opened(
     frozen: bool = True,
 ) -> AsyncGenerator[Pilot[None], None]:
     """The application at a home; `frozen` is with the clock of the pictures."""
-    async with open_app(at(home)) as bullpen_app:
+    async with LateApp(at(home)) as late_app:
         clock = {"clock": lambda: NOW_MS} if frozen else {}
-        app = TeamApp(bullpen_app, team=team, plain=plain, **clock)
+        app = TeamApp(late_app, team=team, plain=plain, **clock)
         async with app.run_test(size=size, notifications=True) as pilot:
             yield pilot
 
@@ -62,10 +62,11 @@ async def until(pilot: Pilot[None], seen: str | Callable[[], bool]) -> None:
 
 
 async def ready(pilot: Pilot[None]) -> TeamScreen:
-    """Wait for the first picture of the team."""
+    """Wait for the first picture of the team with its history."""
     await until(pilot, "tasks done")
     screen = pilot.app.screen
     assert isinstance(screen, TeamScreen)
+    await until(pilot, lambda: screen.looked_at is not None and screen.looked_at.story.has_log)
     return screen
 
 

@@ -9,6 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from bullpen.protocol.task import Check
 from bullpen.store.contract import StoreLimits
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.log import digests, event_log
+from bullpen.store.files.mail.inbox_file import Shadow
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 
@@ -131,10 +133,13 @@ class Sandbox:
         stem = Path(path).stem
         inbox = self._stamps[f"teams/{TEAM}/inboxes/{stem}.json"]
         shadow = self._stamps[f"teams/{TEAM}/.bullpen/mail/{stem}.shadow"]
-        _, size, _, _, shadow_size, _, unread = map(int, self.base[path].split())
-        numbers = (inbox.ino, size, inbox.mtime_ns, shadow.ino, shadow_size, shadow.mtime_ns)
-        text = " ".join(map(str, (*numbers, unread)))
-        data = text.encode().ljust(len(self.base[path]) - 1) + b"\n"
+        noted = Shadow.decode(self.base[path])
+        assert noted is not None
+        data = replace(
+            noted,
+            inbox=noted.inbox._replace(ino=inbox.ino, mtime_ns=inbox.mtime_ns),
+            shadow=noted.shadow._replace(ino=shadow.ino, mtime_ns=shadow.mtime_ns),
+        ).encode()
         if not there or self._states.get(path) != data:
             self._write(path, data)
             self._states[path] = data

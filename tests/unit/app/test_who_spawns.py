@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from bullpen.agents.tools.toolbox import toolbox
+from bullpen.app.agent_work import _runner
 from bullpen.app.app import App
+from bullpen.app.effective_rights import effective_of
 from bullpen.app.settings import Settings
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
@@ -30,12 +32,10 @@ async def test_a_teammate_has_the_tools_only_if_the_team_opened_it(
         team, shown = app.teams.open("crew"), {}
         for name in (LEAD, "ann"):
             await team.agents.register(name, spec, by=LEAD, nonce=name)
-            runner, transcript = await app._runner(
-                "crew", name, nonce=name, env={}, in_process=True
-            )
+            runner, transcript = await _runner(app, "crew", name, name, {}, in_process=True)
             shown[name] = {tool.name for tool in toolbox(runner._desk)}
             transcript.close()
-            effective = await app.effective("crew", name)
+            effective = await effective_of(app, "crew", name)
             assert effective.may_spawn == (shown[name] >= LEADING)
     assert shown[LEAD] >= LEADING
     assert shown["ann"] & LEADING == (LEADING if acts == ["member.spawn"] else set())

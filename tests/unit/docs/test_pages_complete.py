@@ -6,11 +6,11 @@ import dataclasses
 import re
 import tomllib
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
-from bullpen.agents.config import definitions, settings
+from bullpen.agents.config import definitions, own_settings, settings
 from bullpen.agents.drivers.scripted.script import (
     PLACEHOLDERS,
     ScriptedTurn,
@@ -18,7 +18,7 @@ from bullpen.agents.drivers.scripted.script import (
     UsageStep,
     WaitMail,
 )
-from bullpen.agents.hooks import commands
+from bullpen.agents.hooks import hook_set
 from bullpen.agents.permissions.shell.harmless import judge
 from bullpen.agents.runner.pace import Pace
 from bullpen.agents.system import environment
@@ -75,7 +75,7 @@ def test_the_page_lists_every_state_and_end() -> None:
 
 
 def test_the_page_lists_every_order() -> None:
-    actions = get_args(Control.model_fields["action"].annotation)
+    actions = get_args(get_type_hints(Control)["action"])
     assert set(first_cells(section(AGENTS, "Orders"))) == set(actions)
 
 
@@ -86,7 +86,8 @@ def test_the_page_lists_every_time_with_its_value() -> None:
 
 
 def test_the_page_lists_every_limit_with_its_value() -> None:
-    for name, value in Limits.new().model_dump().items():
+    for name in Limits.field_keys():
+        value = getattr(Limits, name)
         default = "none" if value is None else value
         assert f"`{name}` {default}" in section(AGENTS, "Limits")
 
@@ -165,23 +166,23 @@ def test_the_settings_of_the_page_are_read_and_are_all_there_are(tmp_path: Path)
     (read,) = settings.read_settings(tmp_path, user_home=tmp_path, home=tmp_path / "home").files
     assert read.matters
     told = tomllib.loads(text)
-    for name, about in settings._Own.model_fields.items():
+    for name, about in own_settings._Own.model_fields.items():
         # Each table is a model of its own, or there need be none.
         for table in (about.annotation, *get_args(about.annotation)):
-            if isinstance(table, type) and issubclass(table, settings._Table):
+            if isinstance(table, type) and issubclass(table, own_settings._Table):
                 assert set(told[name]) == set(table.model_fields), name
 
 
 def test_the_page_lists_every_event_and_every_field_of_a_hook() -> None:
-    assert first_cells(section(HOOKS, "Events")) == list(commands.EVENTS)
+    assert first_cells(section(HOOKS, "Events")) == list(hook_set.EVENTS)
     text = section(HOOKS, "A hook")
-    for name in (commands._HOOK_KEYS - {"type", "statusMessage"}) | {"matcher"}:
+    for name in (hook_set._HOOK_KEYS - {"type", "statusMessage"}) | {"matcher"}:
         assert name in first_cells(text), name
     (ours,) = toml_blocks(text)
     told = tomllib.loads(ours)["hooks"]
-    assert set(told["PreToolUse"][0]) == set(commands._OWN_KEYS)
-    assert commands.HookSet.of(commands.own_hooks(told)).breaker == told["breaker"]
-    assert f"`breaker` ({commands.BREAKER})" in section(HOOKS, "Refusals in a row")
+    assert set(told["PreToolUse"][0]) == set(hook_set._OWN_KEYS)
+    assert hook_set.HookSet.of(hook_set.own_hooks(told)).breaker == told["breaker"]
+    assert f"`breaker` ({hook_set.BREAKER})" in section(HOOKS, "Refusals in a row")
 
 
 def test_the_page_names_the_reason_of_every_limit() -> None:

@@ -15,7 +15,7 @@ from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.call import Call, Rights
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.drivers.native.instructions import system_text
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.agents.permissions.decide import decide
 from bullpen.agents.tools.toolbox import TOOLS, lacking, toolbox
 from bullpen.errors import Refused
@@ -66,6 +66,23 @@ def test_tool_names() -> None:
     known |= {"TaskCreate", "TaskGet", "TaskUpdate", "TaskList", "SendMessage"}
     known |= {"TeamCreate", "TeamDelete", "EnterPlanMode", "ExitPlanMode"}
     assert known <= {tool.name for tool in TOOLS}
+
+
+@shows("notebook-edit")
+async def test_notebook_edit(make_bench: MakeBench) -> None:
+    ann = make_bench("ann", tools=["Read", "NotebookEdit"])
+    cell = {"cell_type": "code", "execution_count": 1, "id": "a", "metadata": {}, "outputs": [{}]}
+    book = {"cells": [{**cell, "source": ["1"]}], "nbformat": 4, "nbformat_minor": 5}
+    (ann.cwd / "a.ipynb").write_text(json.dumps(book))
+    await ann.ok("Read", file_path="a.ipynb")
+    edit = {"notebook_path": "a.ipynb", "cell_id": "a", "new_source": "2"}
+    await ann.ok("NotebookEdit", **edit)
+    await ann.ok("NotebookEdit", **edit, cell_type="markdown", edit_mode="insert")
+    first, second = json.loads((ann.cwd / "a.ipynb").read_text())["cells"]
+    assert first == {**cell, "execution_count": None, "outputs": [], "source": ["2"]}
+    assert (second["cell_type"], second["source"]) == ("markdown", ["2"])
+    await ann.ok("NotebookEdit", **edit, edit_mode="delete")
+    assert json.loads((ann.cwd / "a.ipynb").read_text())["cells"] == [second]
 
 
 @shows("task-tool")

@@ -122,8 +122,7 @@ def check_kept(file: Golden) -> None:
     """Everything in the file is read as what it is and written as it was."""
     for record, raw in records(file):
         assert in_order(json.loads(record.dump())) == in_order(raw)
-        for name, field in type(record).model_fields.items():
-            key = field.alias or name
+        for name, key in record.field_keys().items():
             if key in raw:
                 assert getattr(record, name) == raw[key], key
     match file.kind:

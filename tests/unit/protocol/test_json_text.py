@@ -160,6 +160,29 @@ def test_numbers_beyond_64_bits_keep_every_digit() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "number", [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**19, 10**40, 12345678901234567891]
+)
+def test_a_large_integer_keeps_its_digits_among_anything(number: int) -> None:
+    value = {"n": [number, 1e-7, 1e21, 0.00001], "text": "1e+20", "last": {"in": [-number]}}
+    data = json_text.dumps(value)
+    assert json_text.loads(data) == value
+    assert type(json_text.loads(data)["n"][0]) is int
+    assert b"1e-7" in data
+    assert json_text.dumps(json_text.loads(data)) == data
+
+
+def test_a_large_file_may_nest_as_deeply_as_a_small_one() -> None:
+    rows = [{"text": "x" * 300, "n": [1]} for _ in range(300)]
+    for levels in (json_text.DEPTH_MAX - 1, json_text.DEPTH_MAX + 5):
+        data = json_text.dumps([*rows, nested(levels)])
+        if levels < json_text.DEPTH_MAX:
+            assert json_text.loads(data) == [*rows, nested(levels)]
+        else:
+            with pytest.raises(ValueError, match="nested too deeply"):
+                json_text.loads(data)
+
+
 @given(any_json)
 def test_any_value_comes_back_as_it_was_in_the_same_order(value: Any) -> None:
     for data in (json_text.dumps(value), json_text.dumps_line(value)):

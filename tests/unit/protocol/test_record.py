@@ -65,8 +65,7 @@ any_json = st.recursive(
 
 
 def known_names(kind: type[Wire]) -> set[str]:
-    aliases = {field.alias or name for name, field in kind.model_fields.items()}
-    return aliases | {"teamName", "approve"}
+    return {*kind.field_keys().values(), "teamName", "approve"}
 
 
 @st.composite
@@ -74,7 +73,7 @@ def objects(draw: st.DrawFn) -> tuple[type[Wire], dict[str, Any]]:
     """A JSON object with what a record needs and anything beside it, in any order."""
     kind = draw(st.sampled_from(list(REQUIRED)))
     strange = draw(st.dictionaries(any_text, any_json, max_size=5))
-    python_names = draw(st.sets(st.sampled_from(sorted(kind.model_fields)), max_size=2))
+    python_names = draw(st.sets(st.sampled_from(sorted(kind.field_keys())), max_size=2))
     strange |= dict.fromkeys(python_names, "a Python name is no field name")
     extra = [(key, value) for key, value in strange.items() if key not in known_names(kind)]
     pairs = draw(st.permutations([*copy.deepcopy(REQUIRED[kind]).items(), *extra]))
@@ -107,7 +106,7 @@ def test_setting_one_field_keeps_all_others_and_their_order(
     kind, raw = case
     name = data.draw(st.sampled_from(sorted(SETTABLE[kind])))
     value = SETTABLE[kind][name]
-    key = kind.model_fields[name].alias or name
+    key = kind.field_keys()[name]
     before = in_order(raw)
     record = kind.parse(raw)
     changed = record.evolve(**{name: value})
@@ -124,7 +123,7 @@ def test_setting_an_optional_field_and_removing_it_gives_the_first_bytes_again(
     case: tuple[type[Wire], dict[str, Any]], data: st.DataObject
 ) -> None:
     kind, raw = case
-    optional = [name for name in SETTABLE[kind] if not kind.model_fields[name].is_required()]
+    optional = [name for name in SETTABLE[kind] if hasattr(kind, name)]
     name = data.draw(st.sampled_from(sorted(optional)))
     record = kind.parse(raw)
     assert record.evolve(**{name: SETTABLE[kind][name]}).evolve(**{name: None}).dump() == (
@@ -134,9 +133,8 @@ def test_setting_an_optional_field_and_removing_it_gives_the_first_bytes_again(
 
 @pytest.mark.parametrize("kind", REQUIRED)
 def test_a_record_without_a_required_field_is_refused_by_name(kind: type[Wire]) -> None:
-    for name, field in kind.model_fields.items():
-        key = field.alias or name
-        if field.is_required():
+    for name, key in kind.field_keys().items():
+        if not hasattr(kind, name):
             raw = {k: v for k, v in REQUIRED[kind].items() if k != key}
             with pytest.raises(ValueError, match=f"{key}: "):
                 kind.parse(raw)
@@ -252,7 +250,7 @@ def test_a_new_member_has_the_fields_and_order_of_version_2_1_41() -> None:
 
 
 def test_records_are_frozen() -> None:
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(AttributeError, match="frozen"):
         setattr(Task.parse(REQUIRED[Task]), "owner", "zoe")  # noqa: B010
 
 
@@ -273,6 +271,11 @@ def test_a_value_that_nests_too_deeply_is_refused_before_it_is_in_a_record() -> 
         Task.new(id="1", subject="s", description="d", metadata={"deep": deep})
     with pytest.raises(ValueError, match="metadata: nested too deeply"):
         Task.parse(REQUIRED[Task]).evolve(metadata={"deep": deep})
+
+
+def test_a_value_that_json_cannot_have_is_refused_before_it_is_in_a_record() -> None:
+    with pytest.raises(ValueError, match="metadata: object is not a type of JSON"):
+        Task.new(id="1", subject="s", description="d", metadata={"x": [object()]})
 
 
 def test_a_record_as_deep_as_allowed_can_be_read_from_its_file() -> None:

@@ -21,6 +21,8 @@ _TRANSLATED = "a wall time of a record, translated to the monotonic clock"
 
 ALLOWED = {
     "agents/backends/handover.py::_sweep": _FILE,
+    "agents/backends/warm_start/starter.py::_check_not_hopeless": _FILE,
+    "agents/backends/warm_start/starter.py::_sweep": _FILE,
     "agents/drivers/acp/driver.py::Acp._let_the_minute_pass": "the program names files by minutes",
     "agents/drivers/claude_code/team_copy.py::_locked": _FILE,
     "agents/runner/lead_lease.py::LeadHold.take": "only to see whether the clocks agree",

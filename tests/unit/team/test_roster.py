@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable, Unreadable
+from bullpen.errors import (
+    BullpenError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unreadable,
+)
 from bullpen.protocol import names
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import AgentState, Presence
@@ -300,10 +308,9 @@ async def test_silence_means_lost_unless_it_was_announced(
 class BlindStore(MemoryStore):
     """A store in which one mailbox cannot be read."""
 
-    async def mailbox(self, team: str, agent: str, **options: object) -> object:  # type: ignore[override]
-        if agent == LEAD:
-            raise Unavailable("The disk is on fire.")
-        return await super().mailbox(team, agent)
+    async def unread(self, team: str, agents: Sequence[str]) -> Mapping[str, int | BullpenError]:
+        found = await super().unread(team, agents)
+        return {**found, LEAD: Unavailable("The disk is on fire.")}
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -15,9 +16,16 @@ from bullpen.app.settings import settings_from
 from bullpen.doors.actions.answer import shown_input
 from bullpen.doors.actions.person_actions import PersonActions
 from bullpen.errors import Invalid, NotFound, Refused, Unavailable
+from bullpen.protocol.changes import Event
 from bullpen.protocol.names import EVERYBODY, LEAD
-from bullpen.view.follow import TeamFollower
+from bullpen.store.files.store import FileStore
+from bullpen.store.memory import MemoryStore
+from bullpen.team.team import Teams
+from bullpen.view.cards import TaskCard
+from bullpen.view.follow import TeamFollower, _Quiet
 from bullpen.view.scene import Scene
+
+from .view_teams import Fate
 
 WAIT_S = 10.0
 
@@ -90,6 +98,103 @@ async def test_a_team_that_cannot_be_read_at_first_is_no_empty_team(
     (tmp_path / "teams" / "alpha" / "config.json").write_bytes(b"{")
     with pytest.raises(Unavailable):
         await TeamFollower(app.teams.open("alpha")).look()
+
+
+class NoLog(FileStore):
+    """A store whose log must not be read."""
+
+    async def events(self, team: str, *, after: int = 0, limit: int | None = None) -> list[Event]:
+        raise AssertionError("the log was read")
+
+    async def recent_events(self, team: str) -> list[Event]:
+        raise AssertionError("the log was read")
+
+
+async def test_the_first_look_does_not_need_the_log(app: App, tmp_path: Path) -> None:
+    team = app.teams.open("alpha")
+    await team.tasks.add("Look", by=LEAD)
+    await team.mailbox.send("ann", "Hello", sender=LEAD)
+    scene, story = await TeamFollower(Teams(NoLog(tmp_path)).open("alpha")).first_look()
+    assert [(card.name, card.unread) for card in scene.members] == [(LEAD, 0), ("ann", 1)]
+    assert [task.subject for task in scene.tasks] == ["Look"]
+    assert not story.has_log
+    assert (story.said, story.told) == ([], [])
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_first_look_shows_what_the_log_says_except_for_times(seed: int) -> None:
+    teams = Teams(MemoryStore())
+    await teams.create("alpha", cwd="/")
+    team = teams.open("alpha")
+    for name in ("ann", "bob"):
+        await team.roster.join(name, by=LEAD)
+    fate = Fate(team, seed)
+    for _ in range(60):
+        await fate.strike()
+        first, _ = await TeamFollower(team).first_look()
+        later = await TeamFollower(team).look()
+        assert _timeless(first) == _timeless(later)
+
+
+def _timeless(scene: Scene) -> Scene:
+    # Without a heartbeat, the records alone do not say whether an agent is in a turn.
+    members = tuple(
+        replace(card, since_ms=None, state="idle" if card.state == "working" else card.state)
+        for card in scene.members
+    )
+    tasks = tuple(replace(card, since_ms=None) for card in scene.tasks)
+    return replace(scene, members=members, tasks=tasks, began_ms=None)
+
+
+async def test_a_change_makes_only_the_cards_that_it_concerns(app: App) -> None:
+    team = app.teams.open("alpha")
+    following = TeamFollower(team)
+    first = await team.tasks.add("First", by=LEAD)
+    await team.tasks.add("Second", by=LEAD, blocked_by=[first.id])
+    await team.tasks.add("Third", by=LEAD)
+    before = await following.look()
+    assert (await following.look()).tasks is before.tasks
+    await team.mailbox.send("ann", "Hello", sender=LEAD)
+    assert (await following.look()).tasks is before.tasks
+    await team.tasks.claim(first.id, by=LEAD)
+    await team.tasks.done(first.id, by=LEAD)
+    after = await following.look()
+    assert [card.state for card in after.tasks] == ["done", "ready", "ready"]
+    assert _same(before.tasks, after.tasks) == ["Third"]
+
+
+def _same(before: tuple[TaskCard, ...], after: tuple[TaskCard, ...]) -> list[str]:
+    return [old.subject for old, new in zip(before, after, strict=True) if old is new]
+
+
+class TestQuiet:
+    """Every second is a tick of the clock, at 1, 2, 3 ...; work takes no time unless said."""
+
+    def quiet(self) -> _Quiet:
+        quiet = _Quiet(1.0)
+        assert not quiet.was(100.0)
+        quiet.begin(100.0, read=True)
+        return quiet
+
+    def test_a_wake_up_by_the_clock_needs_no_log(self) -> None:
+        assert self.quiet().was(101.0)
+
+    def test_a_wake_up_before_its_time_is_a_change(self) -> None:
+        assert not self.quiet().was(100.7)
+
+    def test_a_wake_up_after_long_work_may_be_a_change(self) -> None:
+        quiet = self.quiet()
+        assert quiet.was(101.0)
+        quiet.begin(102.5, read=False)
+        assert not quiet.was(102.5)
+
+    def test_the_log_is_read_from_time_to_time_all_the_same(self) -> None:
+        quiet, read = self.quiet(), []
+        for now in range(101, 125):
+            unchanged = quiet.was(float(now))
+            quiet.begin(float(now), read=not unchanged)
+            read += [] if unchanged else [now]
+        assert read == [110, 120]
 
 
 class TestActs:

@@ -42,7 +42,7 @@ async def test_a_replay_up_to_any_event_is_the_team_as_it_was_then(
     live: dict[int, Scene] = {}
     for _ in range(STEPS):
         await fate.strike()
-        await following.look()
+        looked = await following.look()
         story = following.story
         # What following has put together bit by bit is what the store holds.
         now = await store.read("alpha")
@@ -60,6 +60,11 @@ async def test_a_replay_up_to_any_event_is_the_team_as_it_was_then(
             mailbox = await team.mailbox.read(member.name)
             assert story.unread(member.name) == len(mailbox.unread)
         live[story.seq] = scene_of(story, now_ms=0)
+        # Cards are kept from look to look, and are as good as new ones.
+        assert looked.tasks == live[story.seq].tasks
+        assert [card.tasks for card in looked.members] == [
+            card.tasks for card in live[story.seq].members
+        ]
     events = await team.events()
     assert len(live) > STEPS / 4
     for seq, scene in live.items():

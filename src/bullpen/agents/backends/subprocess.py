@@ -9,17 +9,22 @@ from anyio import to_thread
 
 from bullpen.agents.backends import output_log
 from bullpen.agents.backends.handover import cannot_start
+from bullpen.agents.backends.warm_start.starter import WarmStart
 from bullpen.agents.contracts.backend import Launch
 from bullpen.agents.system import process_owners, processes
 from bullpen.protocol.agent import ProcessRecord
 
 
 class Detached:
-    """Starts each agent as the leader of its own session; its output goes to its log."""
+    """Starts each agent as the leader of its own session; its output goes to its log.
+
+    With a `warm` start, agents are forked from a process that has imported what they need.
+    """
 
     name = "subprocess"
 
-    def __init__(self) -> None:
+    def __init__(self, warm: WarmStart | None = None) -> None:
+        self._warm = warm
         self._started: dict[str, ProcessRecord] = {}
         self._unreaped: set[int] = set()
 
@@ -32,6 +37,22 @@ class Detached:
         return await to_thread.run_sync(self._start, launch)
 
     def _start(self, launch: Launch) -> ProcessRecord:
+        pid = None if self._warm is None else self._warm.start(launch)
+        if pid is None:
+            pid = self._start_cold(launch)
+        place = ProcessRecord.new(
+            backend=self.name,
+            host=processes.host_name(),
+            pid=pid,
+            start=processes.start_of(pid),
+            group=pid,
+            log=launch.log,
+        )
+        self._started[launch.nonce] = place
+        return place
+
+    def _start_cold(self, launch: Launch) -> int:
+        """Start a new process, whatever its program is. Raises Unavailable."""
         try:
             log = output_log.open_log(launch.log)
             try:
@@ -54,16 +75,7 @@ class Detached:
         self._unreaped.add(child.pid)
         # It is reaped by its pid, so that it may outlive this object without a warning.
         child.returncode = 0
-        place = ProcessRecord.new(
-            backend=self.name,
-            host=processes.host_name(),
-            pid=child.pid,
-            start=processes.start_of(child.pid),
-            group=child.pid,
-            log=launch.log,
-        )
-        self._started[launch.nonce] = place
-        return place
+        return child.pid
 
     async def alive(self, place: ProcessRecord) -> bool:
         """Whether the process or any process of its group is running."""
@@ -113,3 +125,5 @@ class Detached:
         for place in list(self._started.values()):
             self._reap(place)
         self._started.clear()
+        if self._warm is not None:
+            self._warm.reap()

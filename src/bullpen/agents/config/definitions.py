@@ -26,7 +26,7 @@ from bullpen.agents.config.role_fields import (
 from bullpen.agents.config.settings import joined_hooks, with_source
 from bullpen.agents.drivers.registry import capabilities_of
 from bullpen.agents.drivers.unsupported import unkept
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.system.project_files import (
     BYTES_MAX,

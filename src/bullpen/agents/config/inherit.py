@@ -11,14 +11,13 @@ from bullpen.agents.config.settings import hooks_for_children, joined_hooks
 from bullpen.agents.permissions.rule_language.paths import absolute, lies_in, place, real_path
 from bullpen.agents.permissions.rule_language.redundant import covered_by, rebased
 from bullpen.agents.permissions.rule_language.rule import rule_of
-from bullpen.agents.tools.toolbox import TOOLS
+from bullpen.agents.permissions.rule_language.tool_names import TEAM_TOOLS
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.policy import Mode, Policy, Sandbox
 from bullpen.sandbox.network.host_rules import covers
 from bullpen.team.requests.mode_rules import mode_to_give, wider_mode
 
-_TEAM_TOOLS = tuple(tool.name for tool in TOOLS if tool.kind == "team")
 _DEFAULTS = Policy.new()
 # What a child inherits unless it sets its own.
 _INHERITED = ("approver", "answers", "deadline_s", "plan_approver", "plan_rule", "sandbox")
@@ -115,7 +114,7 @@ class _Above:
 
 def _works(name: str) -> bool:
     """Whether a tool, or a part of one, is more than a team tool."""
-    return rule_of(name).tool not in _TEAM_TOOLS
+    return rule_of(name).tool not in TEAM_TOOLS
 
 
 def _stated(policy: Policy, name: str) -> Any:
@@ -261,7 +260,7 @@ def _moved(
 def _tools(spec: AgentSpec, above: _Above) -> list[str] | None:
     if spec.tools is not None or above.tools is None:
         return spec.tools
-    return [*above.tools, *_TEAM_TOOLS]
+    return [*above.tools, *TEAM_TOOLS]
 
 
 def _disallowed(spec: AgentSpec, parent: AgentSpec) -> list[str] | None:

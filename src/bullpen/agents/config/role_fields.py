@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bullpen.agents.config.settings import KNOWN_TOOLS
+from bullpen.agents.permissions.rule_language.known_tools import unknown_tools
 from bullpen.agents.permissions.rule_language.redundant import covered_by
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
+from bullpen.agents.permissions.rule_language.tool_names import TEAM_TOOLS, TOOL_NAMES
 from bullpen.agents.tools.agent_memory import MEMORY, SCOPES
-from bullpen.agents.tools.toolbox import TOOLS, unknown_tools
 from bullpen.protocol.agent import AgentSpec
 
 _OF_LEADING = {"SpawnTeammate", "Task", "StopTeammate", "SetMode", "TeamCreate", "TeamDelete"}
-COORDINATION = tuple(
-    tool.name for tool in TOOLS if tool.kind == "team" and tool.name not in _OF_LEADING
-)
+COORDINATION = tuple(name for name in TEAM_TOOLS if name not in _OF_LEADING)
 """The tools that every member has, whatever its role lists, as in Claude Code."""
 
 _SEVERAL = re.compile(r"(?P<tool>\w+)\((?P<parts>.*:\*,.*)\)", re.DOTALL)
 # Tools of Claude Code that our agents do not have, so forbidding one needs no action.
-_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(KNOWN_TOOLS)
+_NOT_HERE = (OTHER_TOOLS | {"LSP"}) - set(TOOL_NAMES)
 
 
 class FieldRefused(Exception):
@@ -52,8 +50,8 @@ def disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Whole tools are removed; for parts of tools and for servers, calls are denied."""
     names = [name for name in _names(value) if name not in _NOT_HERE]
     _refuse([why for name in names if (why := _cannot_deny(name)) is not None])
-    parts = [name for name in names if name not in KNOWN_TOOLS]
-    whole = [name for name in names if name in KNOWN_TOOLS]
+    parts = [name for name in names if name not in TOOL_NAMES]
+    whole = [name for name in names if name in TOOL_NAMES]
     taken = list(dict.fromkeys([*(spec.disallowed_tools or []), *whole]))
     return {"disallowed_tools": taken or None, "deny": parts}
 
@@ -111,7 +109,7 @@ def _parts(name: str) -> list[str]:
 def _cannot_deny(name: str) -> str | None:
     tool = rule_of(name).tool
     # A misspelled name would leave the agent the tool that was meant.
-    known = tool in KNOWN_TOOLS or tool in _NOT_HERE or tool.startswith("mcp__")
+    known = tool in TOOL_NAMES or tool in _NOT_HERE or tool.startswith("mcp__")
     return _broken(name) if known else f"there is no tool {name!r} here"
 
 

@@ -7,37 +7,28 @@ the same directory. Settings that Bullpen does not use are reported.
 from __future__ import annotations
 
 import hashlib
-import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from bullpen.agents.hooks.commands import HookSet, own_hooks
-from bullpen.agents.permissions.rule_language.redundant import rebased
-from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, check_rules, rule_of
-from bullpen.agents.system.project_files import read_limited, unreadable, up_to_git_root
-from bullpen.agents.tools.toolbox import TOOLS
-from bullpen.agents.tools.web.search import SEARCH_URL, check_search_url
-from bullpen.errors import Invalid, Refused
-from bullpen.protocol import json_text
+from bullpen.agents.hooks.hook_set import HookSet
+from bullpen.agents.system.project_files import read_limited, up_to_git_root
+from bullpen.by_name import load
+from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode, Policy, Sandbox
-from bullpen.sandbox.network.host_rules import host_rule
+from bullpen.protocol.policy import DEFAULT_MODE, Mode, Policy
 
 OWN_FILE = ".bullpen/settings.toml"
 OWN_HOME_FILE = "settings.toml"
 CLAUDE_FILES = (".claude/settings.local.json", ".claude/settings.json")
 
-KNOWN_TOOLS = tuple(tool.name for tool in TOOLS)
-"""The tools that rules can be about."""
 
-_LISTS = ("allow", "deny", "ask")
-# Keys of Claude Code's format that need no report.
-_SILENT = {"$schema", "permissions", "hooks"}
+RULE_LISTS = ("allow", "deny", "ask")
+
+# What reads a file of each format. Most projects have files of one, or none.
+_OWN = "bullpen.agents.config.own_settings:read_own"
+_CLAUDES = "bullpen.agents.config.claude_settings:read_claudes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +89,11 @@ class FileSettings:
             joined = joined_hooks(joined, each.hooks)
         return joined
 
-    @property
-    def after_edit(self) -> dict[str, list[str]]:
-        """The commands to run after an edit, of all files, the nearest last."""
+    def after_edit(self, stated: Mapping[str, list[str]]) -> dict[str, list[str]]:
+        """The commands to run after an edit, of all files, the nearest last, then those stated."""
         joined: dict[str, list[str]] = {}
-        for each in reversed(self.files):
-            for pattern, commands in each.after_edit.items():
+        for each in (*(file.after_edit for file in reversed(self.files)), stated):
+            for pattern, commands in each.items():
                 kept = joined.setdefault(pattern, [])
                 kept += [command for command in commands if command not in kept]
         return joined
@@ -124,7 +114,7 @@ class FileSettings:
         self.refuse_mode(mode)
         policy = self._policy(spec.policy, frozenset(stated), child=child)
         hooks = joined_hooks(spec.hooks or {}, self.hooks)
-        after = self.after_edit or None
+        after = self.after_edit(spec.after_edit or {}) or None
         options = dict(spec.options)
         for each in () if child else self.files:
             options = {**each.options, **options}
@@ -149,7 +139,7 @@ class FileSettings:
     def _policy(self, own: Policy, stated: frozenset[str], *, child: bool) -> Policy:
         made: dict[str, Any] = {}
         sources = dict(own.sources)
-        for name in ("deny", "ask") if child else _LISTS:
+        for name in ("deny", "ask") if child else RULE_LISTS:
             made[name] = list(getattr(own, name))
             for each in self.files:
                 fresh = [rule for rule in each.rules.get(name, ()) if rule not in made[name]]
@@ -170,18 +160,18 @@ def read_settings(cwd: Path, *, user_home: Path, home: Path, project: bool = Tru
     """
     root = up_to_git_root(cwd)[-1]
     users = {
-        (home / OWN_HOME_FILE).resolve(): _own,
-        (user_home / CLAUDE_FILES[1]).resolve(): _claudes,
+        (home / OWN_HOME_FILE).resolve(): _OWN,
+        (user_home / CLAUDE_FILES[1]).resolve(): _CLAUDES,
     }
     found: list[SettingsFile] = []
     for folder in up_to_git_root(cwd) if project else []:
         for name in (OWN_FILE, *CLAUDE_FILES):
             path = folder / name
             if path.resolve() not in users:
-                read = _own if name == OWN_FILE else _claudes
-                found += _read(path, read, _Place(cwd.resolve(), user_home, folder, folder))
+                read = _OWN if name == OWN_FILE else _CLAUDES
+                found += _read(path, read, SettingsPlace(cwd.resolve(), user_home, folder, folder))
     for path, read in users.items():
-        found += _read(path, read, _Place(cwd.resolve(), user_home, root, None))
+        found += _read(path, read, SettingsPlace(cwd.resolve(), user_home, root, None))
     return FileSettings(tuple(found))
 
 
@@ -224,21 +214,13 @@ def hooks_for_children(hooks: dict[str, Any] | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class SettingsPlace:
     """Where a file applies: the agent's directory, the project, and whose file it is."""
 
     cwd: Path
     user_home: Path
     project: Path
     folder: Path | None
-
-    def meant(self, rule: str) -> str:
-        """A rule relative to the project root, rewritten for an agent in a subdirectory."""
-        specifier = rule_of(rule).specifier or ""
-        from_root = specifier.startswith("/") and not specifier.startswith("//")
-        if from_root and self.folder is not None and self.folder != self.cwd:
-            return rebased(rule, str(self.folder))
-        return rule
 
     def directory(self, path: str) -> str:
         """The absolute path of a directory that a file names."""
@@ -247,214 +229,9 @@ class _Place:
         return str((self.project / path).resolve())
 
 
-Reader = Callable[[Path, bytes, _Place], SettingsFile]
-
-
-def _read(path: Path, read: Reader, place: _Place) -> list[SettingsFile]:
+def _read(path: Path, reader: str, place: SettingsPlace) -> list[SettingsFile]:
     data = read_limited(path)
     if data is None:
         return []
-    found = read(path, data.removeprefix(b"\xef\xbb\xbf"), place)
+    found: SettingsFile = load(reader)(path, data.removeprefix(b"\xef\xbb\xbf"), place)
     return [replace(found, digest=hashlib.sha256(data).hexdigest())]
-
-
-def _claudes(path: Path, data: bytes, place: _Place) -> SettingsFile:
-    """A file of Claude Code. Only its permissions and hooks are used."""
-    try:
-        told = json_text.loads(data) if data.strip() else {}
-    except ValueError as error:
-        raise unreadable(path, f"it is not JSON ({error})") from None
-    if not isinstance(told, dict):
-        raise unreadable(path, "it is not an object")
-    unused = [f"{path}: {key} is not used by Bullpen." for key in told if key not in _SILENT]
-    permissions = dict(_dict(path, "permissions", told.get("permissions")))
-    rules = {name: _texts(path, name, permissions.pop(name, None)) for name in _LISTS}
-    for name, texts in rules.items():
-        rules[name] = [place.meant(text) for text in _usable(path, texts, unused)]
-    directories = _texts(
-        path, "additionalDirectories", permissions.pop("additionalDirectories", None)
-    )
-    mode = permissions.pop("defaultMode", None)
-    if mode is not None and mode not in MODES:
-        unused.append(f"{path}: there is no mode {mode!r}.")
-        mode = None
-    no_bypass = permissions.pop("disableBypassPermissionsMode", None) == "disable"
-    unused += [f"{path}: permissions.{key} is not used by Bullpen." for key in permissions]
-    return SettingsFile(
-        path,
-        place.folder,
-        rules,
-        [place.directory(each) for each in directories],
-        mode,
-        hooks=_hooks(path, _dict(path, "hooks", told.get("hooks")), place),
-        forbids_bypass=no_bypass,
-        unused=unused,
-    )
-
-
-def _usable(path: Path, texts: list[str], unused: list[str]) -> list[str]:
-    """The rules without those about tools that our agents cannot have; these are reported."""
-    usable = []
-    for text in texts:
-        tool = rule_of(text).tool
-        known = tool in KNOWN_TOOLS or tool.startswith("mcp__") or not tool
-        if not known:
-            unused.append(f"{path}: {text} is about a tool that Bullpen's agents do not have.")
-        if known or tool in OTHER_TOOLS:
-            usable.append(text)
-    _check(path, usable)
-    return usable
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Permissions(_Table):
-    allow: list[str] = Field(default_factory=list)
-    deny: list[str] = Field(default_factory=list)
-    ask: list[str] = Field(default_factory=list)
-    directories: list[str] = Field(default_factory=list)
-    mode: Mode | None = None
-    approver: Literal["human", "lead", "policy"] | None = None
-    deadline_s: float | None = Field(None, gt=0)
-
-
-class _Answers(_Table):
-    allow: list[str] = Field(default_factory=list)
-    deny: list[str] = Field(default_factory=list)
-
-
-class _Plans(_Table):
-    approver: Literal["human", "lead", "rule", "auto"] | None = None
-    rule: str | None = None
-    after: Mode | None = None
-
-
-class _Sandbox(_Table):
-    network: bool = False
-    hosts: list[str] = Field(default_factory=list)
-    read: list[str] = Field(default_factory=list)
-    write: list[str] = Field(default_factory=list)
-
-
-class _Web(_Table):
-    search_url: str | None = None
-
-
-class _Own(_Table):
-    permissions: _Permissions = Field(default_factory=_Permissions)
-    answers: _Answers | None = None
-    plans: _Plans = Field(default_factory=_Plans)
-    sandbox: _Sandbox | None = None
-    web: _Web = Field(default_factory=_Web)
-    hooks: dict[str, Any] = Field(default_factory=dict)
-    after_edit: dict[str, list[str]] = Field(default_factory=dict)
-
-
-def _own(path: Path, data: bytes, place: _Place) -> SettingsFile:
-    """A file of ours. An unknown field is an error."""
-    try:
-        raw = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise unreadable(path, f"it is not TOML ({error})") from None
-    try:
-        told = _Own.model_validate(raw)
-    except ValidationError as error:
-        raise _unknown(path, error) from None
-    permissions, answers = told.permissions, told.answers or _Answers()
-    rules = {name: list(getattr(permissions, name)) for name in _LISTS}
-    _check(path, [text for texts in rules.values() for text in texts])
-    _check(path, [*answers.allow, *answers.deny])
-    return SettingsFile(
-        path,
-        place.folder,
-        {name: [place.meant(text) for text in texts] for name, texts in rules.items()},
-        [place.directory(each) for each in permissions.directories],
-        permissions.mode,
-        values=_values(path, told, place),
-        hooks=_hooks(path, told.hooks, place, own_hooks),
-        after_edit=told.after_edit,
-        options=_options(path, told.web),
-    )
-
-
-def _options(path: Path, web: _Web) -> dict[str, Any]:
-    if web.search_url is None:
-        return {}
-    with _naming(path):
-        check_search_url(web.search_url)
-    return {SEARCH_URL: web.search_url}
-
-
-def _values(path: Path, told: _Own, place: _Place) -> dict[str, Any]:
-    permissions, answers, plans, sandbox = told.permissions, told.answers, told.plans, told.sandbox
-    closed = None
-    if sandbox is not None:
-        for host in sandbox.hosts:
-            host_rule(host)
-        closed = Sandbox.new(
-            network=sandbox.network,
-            hosts=sandbox.hosts,
-            read=[place.directory(each) for each in sandbox.read],
-            write=[place.directory(each) for each in sandbox.write],
-        ).raw
-    said = {
-        "approver": permissions.approver or ("policy" if answers is not None else None),
-        "deadline_s": permissions.deadline_s,
-        "answers": None if answers is None else str(path),
-        "plan_approver": plans.approver or ("rule" if plans.rule else None),
-        "plan_rule": plans.rule,
-        "after_plan": plans.after,
-        "sandbox": closed,
-    }
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _hooks(
-    path: Path,
-    hooks: dict[str, Any],
-    place: _Place,
-    read: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> dict[str, Any]:
-    with _naming(path):
-        made = read(hooks)
-        HookSet.of(made)
-    return with_source(made, path, place.project)
-
-
-def _check(path: Path, rules: Iterable[str]) -> None:
-    with _naming(path):
-        check_rules(rules, KNOWN_TOOLS)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Add the file to an error about its content."""
-    try:
-        yield
-    except Invalid as error:
-        raise Invalid(f"{path}: {error.message}", remedy=error.remedy) from None
-
-
-def _dict(path: Path, what: str, value: Any) -> dict[str, Any]:
-    if value is not None and not isinstance(value, dict):
-        raise unreadable(path, f"{what} is not an object")
-    return value or {}
-
-
-def _texts(path: Path, name: str, value: Any) -> list[str]:
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise unreadable(path, f"permissions.{name} is not a list of texts")
-    return value
-
-
-def _unknown(path: Path, error: ValidationError) -> Invalid:
-    rows = []
-    for found in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(str(part) for part in found["loc"])
-        unknown = found["type"] == "extra_forbidden"
-        rows.append(f"{where} is unknown" if unknown else f"{where}: {found['msg']}")
-    return Invalid(f"{path} is invalid: {'; '.join(rows)}.", remedy="Fix the file or remove it.")

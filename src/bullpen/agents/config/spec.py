@@ -21,7 +21,7 @@ from bullpen.agents.config.inherit import under
 from bullpen.agents.config.mcp_config import KnownServers, read_servers, with_servers
 from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.config.role_skills import with_role_skills
-from bullpen.agents.config.settings import KNOWN_TOOLS, FileSettings, read_settings
+from bullpen.agents.config.settings import FileSettings, read_settings
 from bullpen.agents.config.trust import refuse_untrusted
 from bullpen.agents.contracts.machines import ON, RESPAWN
 from bullpen.agents.drivers.native.model_choice import choose
@@ -32,13 +32,15 @@ from bullpen.agents.drivers.native.provider.options import (
     ModelOptions,
 )
 from bullpen.agents.drivers.registry import reads_unasked
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.permissions.rule_language.rule import check_rules
+from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.agents.system import environment
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.vendors.model_providers import SMALL_MODEL as BY_ENVIRONMENT
 from bullpen.agents.system.vendors.obeyed_files import APPROVED_FILES, obeyed_files
 from bullpen.agents.system.vendors.programs import COMMAND
-from bullpen.agents.tools.toolbox import check_tools
+from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, beside, placed
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
@@ -88,6 +90,10 @@ class SpawnRequest:
     tools: Sequence[str] | None = None
     # MCP servers by name, besides those that files define.
     mcp_servers: Mapping[str, Any] | None = None
+    # Commands to run after an edit, by a pattern of names, besides those of settings.
+    after_edit: Mapping[str, Sequence[str]] | None = None
+    # What WebSearch asks; by default, what settings say.
+    search_url: str | None = None
     # What is set for its model, and for models by their names: window, longest answer, prices.
     model_options: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -183,6 +189,8 @@ def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
     options: dict[str, Any] = {} if request.project_settings else {NO_PROJECT_SETTINGS: True}
     if request.command is not None:
         options[COMMAND] = list(request.command)
+    if request.search_url is not None:
+        options[SEARCH_URL] = request.search_url
     if request.on is not None:
         options |= {ON: dict(request.on), RESPAWN: request.respawn}
     most = budget(
@@ -205,6 +213,7 @@ def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
         options=options,
         skills=list(dict.fromkeys(request.skills)) or None,
         tools=None if tools is None else list(dict.fromkeys([*tools, *COORDINATION])),
+        after_edit={name: list(each) for name, each in (request.after_edit or {}).items()} or None,
     )
 
 
@@ -219,8 +228,8 @@ def _by_files(
     policy, user = request.policy, files.user_home
     stated: frozenset[str] = frozenset()
     if policy is not None:
-        check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
-        stated = frozenset(policy.model_fields_set)
+        check_rules([*policy.allow, *policy.deny, *policy.ask], TOOL_NAMES)
+        stated = policy.stated_fields
     found = files.settings(spec.cwd, project=request.project_settings)
     known = KnownServers()
     if spec.driver == "native":

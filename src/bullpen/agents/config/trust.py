@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from bullpen.agents.config.settings import FileSettings, read_settings
 from bullpen.agents.config.trust_scope import ProjectFile, files_to_trust
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.agents.system.project_files import file_digest, up_to_git_root
 from bullpen.errors import NotFound, Refused, Unreadable
 from bullpen.protocol import json_text

@@ -14,31 +14,38 @@
 `bullpen.testing` has the suites that drivers and backends must pass.
 """
 
-from bullpen.agents.contracts.backend import NONCE, Backend, Launch
-from bullpen.agents.contracts.call import Call
-from bullpen.agents.contracts.desk import (
-    Colleagues,
-    Desk,
-    Identity,
-    Mail,
-    Mailroom,
-    Permissions,
-    Reporting,
-    Runtime,
-    TaskWork,
-    TeamDesk,
-    Wanted,
-)
-from bullpen.agents.contracts.driver import (
-    EVERYTHING,
-    Capabilities,
-    Driver,
-    TurnFailed,
-    TurnInput,
-    TurnResult,
-)
-from bullpen.agents.contracts.machines import Hosts, OneMachine
-from bullpen.agents.contracts.tool import Attachment, Tool, ToolInput, ToolResult
+from __future__ import annotations
+
+from bullpen.by_name import load
+
+# As in `bullpen`: whoever needs one of these names does not import what the others need.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bullpen.agents.contracts.backend import NONCE, Backend, Launch
+    from bullpen.agents.contracts.call import Call
+    from bullpen.agents.contracts.desk import (
+        Colleagues,
+        Desk,
+        Identity,
+        Mail,
+        Mailroom,
+        Permissions,
+        Reporting,
+        Runtime,
+        TaskWork,
+        TeamDesk,
+        Wanted,
+    )
+    from bullpen.agents.contracts.driver import (
+        EVERYTHING,
+        Capabilities,
+        Driver,
+        TurnFailed,
+        TurnInput,
+        TurnResult,
+    )
+    from bullpen.agents.contracts.machines import Hosts, OneMachine
+    from bullpen.agents.contracts.tool import Attachment, Tool, ToolInput, ToolResult
 
 __all__ = [
     "EVERYTHING",
@@ -69,3 +76,44 @@ __all__ = [
     "TurnResult",
     "Wanted",
 ]
+
+_OWNERS = {
+    "bullpen.agents.contracts.backend": ("Backend", "Launch", "NONCE"),
+    "bullpen.agents.contracts.call": ("Call",),
+    "bullpen.agents.contracts.desk": (
+        "Colleagues",
+        "Desk",
+        "Identity",
+        "Mail",
+        "Mailroom",
+        "Permissions",
+        "Reporting",
+        "Runtime",
+        "TaskWork",
+        "TeamDesk",
+        "Wanted",
+    ),
+    "bullpen.agents.contracts.driver": (
+        "Capabilities",
+        "Driver",
+        "EVERYTHING",
+        "TurnFailed",
+        "TurnInput",
+        "TurnResult",
+    ),
+    "bullpen.agents.contracts.machines": ("Hosts", "OneMachine"),
+    "bullpen.agents.contracts.tool": ("Attachment", "Tool", "ToolInput", "ToolResult"),
+}
+_OWNER = {name: module for module, names in _OWNERS.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OWNER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = load(f"{_OWNER[name]}:{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

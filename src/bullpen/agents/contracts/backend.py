@@ -24,7 +24,9 @@ class Launch:
     """One start of one agent.
 
     `env` is the whole environment, including `NONCE`; nothing is inherited from this process or a
-    server. The program's output goes to the file `log`.
+    server. The program's output goes to the file `log`. `modules` are those that the program will
+    import, if it is Bullpen's own: a backend can have them ready. In `MODULE:FUNCTION`, the
+    function is called once after that.
     """
 
     team: str
@@ -34,6 +36,7 @@ class Launch:
     env: Mapping[str, str]
     cwd: str
     log: str
+    modules: tuple[str, ...] = ()
 
 
 class Backend(Protocol):

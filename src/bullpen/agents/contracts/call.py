@@ -13,6 +13,7 @@ from bullpen.team.requests.mode_rules import Effect, Kind
 _DETAIL_FIELDS = (
     "command",
     "file_path",
+    "notebook_path",
     "pattern",
     "url",
     "query",
@@ -57,6 +58,12 @@ class Call:
         return ""
 
     @property
+    def opens(self) -> str | None:
+        """The path of the one file that a file tool opens, as the call names it."""
+        given = self.input.get("notebook_path" if self.tool == "NotebookEdit" else "file_path")
+        return given if isinstance(given, str) else None
+
+    @property
     def digest(self) -> str:
         """A hash that identifies the call: an answer is valid only for this call."""
         return names.input_digest(self.tool, json_text.dumps_line(dict(self.input)))
@@ -70,9 +77,10 @@ class Rights:
     """Everything that decides about the calls of one agent at the moment.
 
     `tools` are the tools it was given by name, perhaps only in part: `Bash(git:*)`. `readable`
-    directories may be read besides those it works in. No file tool may change `private`
-    directories, in any mode: they hold the teams. `memory` directories, as real paths, hold the
-    agent's own notes, which it may read and change unasked, also in a private or guarded place.
+    directories, as real paths, may be read besides those it works in. No file tool may change
+    `private` directories, in any mode: they hold the teams. `memory` directories, as real paths,
+    hold the agent's own notes, which it may read and change unasked, also in a private or guarded
+    place.
     """
 
     mode: Mode

@@ -223,6 +223,12 @@ class Runtime(Protocol):
             Refused: a budget is used up; the turn is over.
         """
 
+    async def briefing(self) -> str:
+        """The whole state of the team, to be added to the next model request.
+
+        Call it when the conversation lost what the model was told: compacted, or started anew.
+        """
+
     async def enter_plan_mode(self) -> None:
         """Only allow reading until a plan is approved."""
 

@@ -40,6 +40,9 @@ class Capabilities:
     usage: bool = False
     # It calls `desk.may_spend` before every model request, not only before a turn.
     brakes: bool = False
+    # It keeps its conversation from turn to turn, and tells its model `desk.briefing` when that was
+    # lost. Without this, every turn starts with the whole briefing.
+    keeps_briefing: bool = False
 
 
 EVERYTHING = Capabilities(
@@ -53,16 +56,21 @@ EVERYTHING = Capabilities(
     resume=True,
     usage=True,
     brakes=True,
+    keeps_briefing=True,
 )
 """All capabilities."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnInput:
-    """The input of a turn: the briefing, mail, and why there is a turn."""
+    """The input of a turn: the briefing, mail, and why there is a turn.
+
+    If the briefing is not `whole`, it tells only what changed since the last turn.
+    """
 
     text: str
     ids: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,3 +62,22 @@ def write_whole(path: Path, data: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def append_line(path: Path, line: bytes, size: int) -> bool:
+    """Append a line to a file of this size, durably. False if the file is not what was expected.
+
+    A crash leaves the file as it was, with the line, or with the beginning of the line.
+    """
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return False
+    with os.fdopen(file, "wb") as out:
+        if os.fstat(file).st_size != size:
+            return False
+        out.seek(size)
+        out.write(line)
+        out.flush()
+        os.fsync(file)
+    return True

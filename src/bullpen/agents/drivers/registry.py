@@ -1,4 +1,4 @@
-"""List the drivers, create one, and check a spec against one."""
+"""List the drivers, and check a spec against one, without importing any."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bullpen.agents.contracts.driver import EVERYTHING, Capabilities, Driver
-from bullpen.agents.drivers import native
+from bullpen.agents.contracts.driver import EVERYTHING, Capabilities
+from bullpen.agents.drivers import native, scripted
 from bullpen.agents.drivers.native import model_choice as native_choice
 from bullpen.agents.drivers.native.provider.options import (
     SMALL_MODEL,
     SMALL_MODEL_OPTIONS,
     ModelOptions,
 )
-from bullpen.agents.drivers.scripted.driver import Scripted
 from bullpen.agents.drivers.unsupported import unkept
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.system.vendors import programs
 from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
-from bullpen.agents.tools.toolbox import check_tools
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.policy import MODES, Mode
@@ -28,27 +27,15 @@ DRIVERS = ("native", "scripted", *programs.PROGRAMS)
 """Every driver: Bullpen's own, the scripted one, and those for other vendors' programs."""
 
 
-def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Driver:
-    """The driver that a spec asks for. All agents of a machine share the folder `limits`."""
-    # A driver that needs an extra is imported when it is used.
+def modules_of(spec: AgentSpec, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What the process of an agent imports for its driver."""
     if spec.driver == "native":
-        return native.make(spec, env, limits=limits)
-    if spec.driver == "scripted":
-        return Scripted(spec)
-    if spec.driver in PRESETS or spec.driver == GENERIC.name:
-        programs.check_libraries(spec.driver)
-        from bullpen.agents.drivers.acp import driver as acp
-
-        return acp.make(spec)
+        return native.modules_of(spec, env)
     if spec.driver == programs.CLAUDE_CODE:
-        programs.check_libraries(spec.driver)
-        from bullpen.agents.drivers.claude_code.driver import ClaudeCodeDriver
-
-        return ClaudeCodeDriver(spec, env)
-    raise Invalid(
-        f"There is no driver {spec.driver!r}.",
-        remedy=f"Choose one of these: {', '.join(DRIVERS)}.",
-    )
+        return ("bullpen.agents.drivers.claude_code.driver",)
+    if programs.is_foreign(spec.driver):
+        return ("bullpen.agents.drivers.acp.driver",)
+    return (f"{scripted.__name__}.driver",)
 
 
 def capabilities_of(driver: str) -> Capabilities:
@@ -57,10 +44,18 @@ def capabilities_of(driver: str) -> Capabilities:
         return PRESETS[driver].capabilities
     if driver == GENERIC.name:
         return GENERIC.capabilities
-    if driver == "native":
+    if driver in ("native", programs.CLAUDE_CODE):
         return EVERYTHING
-    bare = AgentSpec.new(driver=driver, backend="subprocess", cwd="/")
-    return make_driver(bare, {}, limits=Path()).capabilities
+    if driver == "scripted":
+        return scripted.CAPABILITIES
+    raise no_driver(driver)
+
+
+def no_driver(name: str) -> Invalid:
+    """The error about a name that no driver has."""
+    return Invalid(
+        f"There is no driver {name!r}.", remedy=f"Choose one of these: {', '.join(DRIVERS)}."
+    )
 
 
 def reads_unasked(driver: str) -> bool:
@@ -100,8 +95,6 @@ def check_spec(
             programs.command_of(spec)
         if spec.driver == "native":
             native.check_installed(spec)
-        else:
-            make_driver(spec, {}, limits=Path())
     if spec.policy.sandbox is not None:
         check_sandbox()
     if spec.driver == "scripted" and spec.script is None:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from bullpen.agents.contracts.driver import Capabilities
 from bullpen.agents.drivers.native.provider.options import NAMES, SMALL_MODEL, STRICT_MODEL
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.commands import matches
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.agents.permissions.rule_language.rule import READ_TOOLS, about, rule_of
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.agents.tools.agent_memory import MEMORY
@@ -98,5 +99,5 @@ def _hooks_on_reading(spec: AgentSpec) -> Iterable[str]:
     """The matchers that name a reading tool. A matcher for all tools still sees what is asked."""
     for hook in HookSet.of(spec.hooks).hooks:
         named = hook.event == "PreToolUse" and hook.matcher not in _ANY
-        if named and any(hook.matches({"tool_name": tool}, None) for tool in READ_TOOLS):
+        if named and any(matches(hook, {"tool_name": tool}, None) for tool in READ_TOOLS):
             yield hook.matcher

@@ -15,7 +15,8 @@ from anyio import to_thread
 
 from bullpen.agents.contracts.call import Call, Rights
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.hooks.commands import Fits, HookSet, HookVerdict
+from bullpen.agents.hooks.commands import Fits, run_hooks
+from bullpen.agents.hooks.hook_set import HookSet, HookVerdict
 from bullpen.agents.permissions.decide import decide
 from bullpen.agents.system.environment import for_commands
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
@@ -200,8 +201,8 @@ class AgentHooks:
             return HookVerdict()
         payload = await self._payload(event, task, fields)
         fits = None if call is None else await to_thread.run_sync(self._fitting, call)
-        verdict = await self._hooks.run(
-            event, payload, cwd=desk.spec.cwd, env=self._environment(), fits=fits
+        verdict = await run_hooks(
+            self._hooks, event, payload, cwd=desk.spec.cwd, env=self._environment(), fits=fits
         )
         for trouble in verdict.troubles:
             desk.record("trouble", text=trouble)
@@ -347,8 +348,8 @@ def _row(task: Task) -> dict[str, Any]:
 
 def _response(call: Call, text: str) -> dict[str, Any]:
     """The result with the field names of Claude Code's tools, which hooks look for."""
-    path = call.input.get("file_path")
-    if isinstance(path, str):
+    path = call.opens
+    if path is not None:
         return {"filePath": path, "success": True, "content": text}
     if call.tool == "Bash":
         return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}

@@ -107,9 +107,8 @@ class _Case:
         if self.places is None:
             return self.call.tool not in web_address.WEB_TOOLS
         roots = _roots(self.rights)
-        if self.kind == "read":
-            roots = (*roots, *self.rights.readable)
-        return all(paths.lies_in(each, roots) for each in self.places)
+        more = self.rights.readable if self.kind == "read" else ()
+        return all(paths.lies_in(each, roots) or _is_in(each, more) for each in self.places)
 
 
 def _command(call: Call) -> str:
@@ -139,10 +138,9 @@ def _named(call: Call) -> Iterable[str] | None:
     if call.tool in ("Grep", "LS"):
         path = given.get("path") or "."
         return [path] if isinstance(path, str) else None
-    for key in ("file_path", "notebook_path", "path"):
-        if key in given:
-            return [given[key]] if isinstance(given[key], str) else None
-    return None
+    # All of them: a program may open another one than the first.
+    named = [given[key] for key in ("file_path", "notebook_path", "path") if key in given]
+    return named if named and all(isinstance(each, str) for each in named) else None
 
 
 def _bases(rights: Rights) -> paths.Bases:
@@ -261,16 +259,19 @@ def _remembering(case: _Case) -> Ruling | None:
 
 
 def _in_memory(case: _Case) -> bool:
-    """Whether a call is only about files in the agent's own memory.
-
-    Its path is compared as it is: a link in its place would lead elsewhere.
-    """
-    places = case.places
-    if not places or case.kind not in ("read", "write") or not all(each.sure for each in places):
+    """Whether a call is only about files in the agent's own memory."""
+    if not case.places or case.kind not in ("read", "write"):
         return False
-    real = [path for each in places for path in each.real]
-    memory = case.rights.memory
-    return bool(real) and all(any(paths.below(path, own) for own in memory) for path in real)
+    return all(_is_in(each, case.rights.memory) for each in case.places)
+
+
+def _is_in(place: paths.RealPath, folders: tuple[str, ...]) -> bool:
+    """Whether a path is certainly in one of these folders, given by their real paths.
+
+    They are compared as they are: a link in the place of one would lead elsewhere.
+    """
+    within = (any(paths.below(path, each) for each in folders) for path in place.real)
+    return place.sure and bool(place.real) and all(within)
 
 
 def _asked(case: _Case) -> Ruling | None:

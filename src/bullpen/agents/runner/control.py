@@ -94,6 +94,11 @@ class RunnerControl:
         if self._scope is not None:
             self._scope.cancel()
 
+    def end_turn_within(self, seconds: float) -> None:
+        """Let the turn, if there is one, take only this much longer."""
+        if self._scope is not None:
+            self._scope.deadline = min(self._scope.deadline, anyio.current_time() + seconds)
+
     @property
     def interrupted(self) -> bool:
         """Whether the turn was interrupted and `take_interruption` not called yet."""

@@ -15,6 +15,7 @@ from bullpen.agents.contracts.desk import Colleagues, Mail
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.mail.message_frame import mail_text
 from bullpen.agents.mail.sorting import triage, without_repeats
+from bullpen.agents.mail.told import ToldBriefings
 from bullpen.agents.permissions.decide import hidden
 from bullpen.agents.runner.control import RunnerControl
 from bullpen.agents.runner.gate import Gate
@@ -23,7 +24,8 @@ from bullpen.agents.runner.questions import ask_person
 from bullpen.agents.runner.spending import Spending
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.transcript import Transcript
-from bullpen.agents.work.complete import complete, refuse_added
+from bullpen.agents.work.complete import complete
+from bullpen.agents.work.refuse_added import refuse_added
 from bullpen.agents.work.tree_of_task import TreeWork
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Refused, Unavailable
@@ -40,12 +42,16 @@ from bullpen.team.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.requests.rules import is_consent
 from bullpen.team.tasks.check_rules import is_queued
+from bullpen.team.tasks.operations import Listing
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
 _ACTIONS_KEPT = 3
 # Deadlines are checked every 10 seconds, and only while somebody waits for an answer.
 _LATE_S = 20.0
+
+_LEAVE_S = 5.0
+"""How long the turn may go on after its agent agreed to shut down."""
 
 
 @dataclass(slots=True)
@@ -118,6 +124,7 @@ class RunnerDesk:
         )
         self.planning = PlanMode(self, nonce=nonce, deadlines=deadlines)
         self.spending = Spending(self, nonce=nonce, cut_turn=self.control.cut)
+        self.briefings = ToldBriefings(team, agent)
         self._work = TreeWork(team, agent, spec)
         self._redactor = Redactor(env, spec.env_asked)
         self._changed = anyio.Event()
@@ -128,6 +135,8 @@ class RunnerDesk:
         self._given: set[str] = set()
         # Messages that were in a successful request but are not marked as seen yet.
         self._read: dict[str, None] = {}
+        # Messages of this turn that are marked as seen.
+        self._seen: set[str] = set()
         # Messages to the lead that are not stored yet, by their keys.
         self._unsent: dict[str, tuple[str, str]] = {}
         self._remembers = remembers
@@ -171,6 +180,12 @@ class RunnerDesk:
         """Note what went wrong and is tried again."""
         self.record("trouble", text=str(error))
 
+    async def briefing(self) -> str:
+        text = await until_stored(self.briefings.whole, tell=self.trouble)
+        self.record("note", text=f"Told the whole briefing again:\n{text}")
+        self.spending.told("digest", text)
+        return text
+
     async def enter_plan_mode(self) -> None:
         await self.planning.enter()
 
@@ -210,6 +225,14 @@ class RunnerDesk:
             self.attempts.pop(task_id, None)
             raise
         self.attempts.pop(task_id, None)
+
+    def drop_lost(self, listing: Listing, own: Sequence[Task]) -> None:
+        """Forget tasks that are somebody else's by now, or deleted."""
+        listed = {task.id for task in listing.tasks}
+        for task_id in self.attempts.keys() - {task.id for task in own}:
+            # One that cannot be read may still be its own.
+            if task_id in listed or not listing.problems:
+                self.attempts.pop(task_id)
 
     async def tell_lead(self, text: str, summary: str) -> None:
         """Send a message to the lead, unless this agent is the lead."""
@@ -260,6 +283,7 @@ class RunnerDesk:
         )
         await self.team.mailbox.mark(self.agent, ids, "injected")
         self._given.update(ids)
+        self.spending.told("mail", text)
         now = self._now()
         waited = [now - sent for each in messages if (sent := ms_of(each.timestamp)) is not None]
         self.record("mail", ids=list(ids), text=text, waited_ms=waited)
@@ -278,6 +302,7 @@ class RunnerDesk:
         news = self.mode_news()
         if not news:
             return mail
+        self.spending.told("reminder", *news)
         texts = news if mail is None else [*news, mail.text]
         return Mail("\n\n".join(texts), () if mail is None else mail.ids)
 
@@ -313,9 +338,10 @@ class RunnerDesk:
 
     async def seen_for_sure(self, ids: Sequence[str]) -> None:
         """Mark messages as seen, also those that could not be marked before. Raises Unavailable."""
-        self._read |= dict.fromkeys(ids)
+        self._read |= dict.fromkeys(each for each in ids if each not in self._seen)
         if self._read:
             await self.team.mailbox.mark(self.agent, list(self._read), "seen")
+            self._seen.update(self._read)
             self._read.clear()
 
     @property
@@ -327,10 +353,17 @@ class RunnerDesk:
         """Give these messages again: the turn that they were for did not begin."""
         self._given.difference_update(ids)
 
+    def turn_begins(self) -> None:
+        """Start a turn: nothing is known of it yet."""
+        self.wrote_to.clear()
+        self._seen.clear()
+        self.completed = None
+
     def turn_over(self) -> None:
         """End a turn: from now on, unseen mail is given again."""
         self._given.clear()
         self._gate.turn_over()
+        self.spending.turn_over()
 
     def doing(self, tool: str | None, detail: str = "") -> None:
         activity, detail = self.activity, self.redacted(detail)
@@ -360,6 +393,13 @@ class RunnerDesk:
         activity.state, activity.since_ms, activity.tool = state, self._now(), None
         activity.show()
 
+    def still_idle(self, detail: str | None) -> None:
+        """Report what an idle agent has to do by now, if that changed."""
+        activity = self.activity
+        if activity.state == "idle" and activity.detail != detail:
+            activity.detail = detail
+            activity.show()
+
     def record(self, kind: str, **data: Any) -> None:
         self._transcript.record(kind, **self._redactor.value(data))
 
@@ -386,6 +426,8 @@ class RunnerDesk:
 
     def leave(self, reason: str) -> None:
         self.leaving = reason
+        # Our own driver asks its model nothing else; other programs may go on for hours.
+        self.control.end_turn_within(_LEAVE_S)
 
     def due_notes(self) -> list[str]:
         """The notes that are due; each is returned once."""

@@ -106,8 +106,10 @@ class Duties:
         if desk.planning.waits_for is not None:
             # The answer to its plan wakes it, or the plan's deadline does.
             return []
-        tasks = (await self._tasks.list()).tasks
+        listing = await self._tasks.list()
+        tasks = listing.tasks
         own = self._owned(tasks)
+        desk.drop_lost(listing, own)
         working = [task for task in own if task.status == "in_progress"]
         for task in working:
             if task.id in self._claiming and task.id not in desk.attempts:

@@ -20,7 +20,7 @@ from anyio import to_thread
 from bullpen.agents.config.trust import refuse_answers
 from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.hooks.commands import HookVerdict
+from bullpen.agents.hooks.hook_set import HookVerdict
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.permissions.decide import decide, rights_of
 from bullpen.agents.permissions.policy_file import answer_of
@@ -78,6 +78,8 @@ class Gate:
         self._change = change
         self._deadlines = deadlines
         self._tree = SharedTree(desk)
+        # The folders of skills in this turn, by working directory.
+        self._skills: dict[str, tuple[str, ...]] = {}
         # The rights at the last call.
         self.current: Rights | None = None
 
@@ -98,17 +100,21 @@ class Gate:
         if ruling.effect == "ask":
             call = await self._asked(call, ruling, agent, rights)
             await self._tree.check(call, agent, claim=True)
-        if call.real is not None:
-            keep(call.input["file_path"], call.real)
+        if call.opens is not None and call.real is not None:
+            keep(call.opens, call.real)
         return call.input
 
     def turn_over(self) -> None:
         """End a turn: files that it wrote for no task are no longer its own."""
         self._tree.turn_over()
+        self._skills.clear()
 
     def rights(self, agent: AgentFacts) -> Rights:
-        """The agent's current rights."""
-        return rights_around(agent, self._around)
+        """The agent's current rights. Folders of skills are looked up once in a turn."""
+        cwd = agent.spec.cwd
+        if cwd not in self._skills:
+            self._skills[cwd] = skill_roots(cwd, self._around)
+        return rights_around(agent, self._around, self._skills[cwd])
 
     def _redacted(self, value: Any) -> Any:
         return with_texts(value, self._desk.redacted)
@@ -241,8 +247,8 @@ def _with_hooks(ruling: Ruling, hooked: HookVerdict) -> Ruling:
 
 def _judged(call: Call, rights: Rights) -> tuple[Call, Ruling]:
     """The call with the real path of its file, and the decision about it."""
-    path, real = call.input.get("file_path"), None
-    if isinstance(path, str):
+    path, real = call.opens, None
+    if path is not None:
         # The tool reports an invalid path itself, and opens nothing.
         with suppress(Invalid):
             real = look_up(path, rights.cwd)
@@ -255,21 +261,34 @@ def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:
     """The folders of an agent, from its own folder and its environment."""
     return Surroundings(
         user_home=env.get("HOME") or "/",
-        folder=str(folder),
+        folder=os.path.realpath(folder),
         home=env.get("BULLPEN_HOME") or str(folder),
         claude_home=env.get("CLAUDE_CONFIG_DIR") or os.path.join(env.get("HOME") or "/", ".claude"),
     )
 
 
-def rights_around(agent: AgentFacts, around: Surroundings) -> Rights:
-    """The present rights of an agent with these folders, those of its skills and its memory."""
-    cwd = agent.spec.cwd
+def skill_roots(cwd: str, around: Surroundings) -> tuple[str, ...]:
+    """The real paths of the folders of skills for a directory, none outside of its project.
+
+    A link that is put in the place of one later leads out of it: real paths are compared.
+    """
     root = project_root(cwd, os.path.realpath(around.user_home))
-    skills = [
+    return tuple(
         str(folder)
         for folder, of_user in skill_folders(Path(cwd), around.user_home, around.claude_home)
         if of_user or below(str(folder), root)
-    ]
+    )
+
+
+def rights_around(
+    agent: AgentFacts, around: Surroundings, skills: tuple[str, ...] | None = None
+) -> Rights:
+    """The present rights of an agent with these folders, those of its skills and its memory.
+
+    `skills` are the folders of skills if they are known already.
+    """
+    if skills is None:
+        skills = skill_roots(agent.spec.cwd, around)
     notes = memory_folder(agent.spec, around.user_home)
     return rights_of(
         agent,

@@ -16,9 +16,10 @@ from typing import TypeVar
 import anyio
 
 from bullpen.agents.contracts.driver import Driver, TurnFailed, TurnInput
-from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.mail.sorting import SortedMail
 from bullpen.agents.mail.todo_list import todo_text
+from bullpen.agents.permissions.rule_language.known_tools import missing_tools
+from bullpen.agents.permissions.rule_language.tool_names import missing_tools_note
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.duties import Duties
@@ -35,7 +36,6 @@ from bullpen.agents.runner.turn_end import (
     written_to_peers,
 )
 from bullpen.agents.tools.jobs import end_jobs
-from bullpen.agents.tools.toolbox import missing_tools, missing_tools_note
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.agent import End, Failure, ProcessRecord
@@ -220,6 +220,7 @@ class Runner:
             if self._duties.stalled:
                 self._control.end(Ended("finished", "nobody had anything left to do"))
         if self._control.ended is None:
+            self._desk.still_idle(self._duties.owes())
             await self._control.pause(self._wait_s(mail))
         return None
 
@@ -238,14 +239,19 @@ class Runner:
             raise
         if said := desk.planning.changed(turn.agent):
             desk.planning.news.append(said)
+        keeps = self._driver.capabilities.keeps_briefing
+        briefing, is_whole = desk.briefings.of_turn(snapshot, keeps=keeps)
         todos = todo_text(desk.folder)
-        parts = [briefing_text(snapshot, self._name), *([todos] if todos else [])]
-        parts += [*desk.hooks.context(), *desk.mode_news(), *self._reasons]
+        parts = [briefing, *([todos] if todos else [])]
+        news, asides = [*desk.mode_news(), *self._reasons], self._duties.asides()
+        parts += [*desk.hooks.context(), *news]
         if mail is not None:
             parts.append(mail.text)
         self._reasons, self._reports_since = [], None
-        text = "\n\n".join([*parts, *self._duties.asides()])
-        return turn, TurnInput(text, mail.ids if mail else ())
+        desk.spending.told("digest", briefing)
+        desk.spending.told("reminder", todos or "", *news, *asides)
+        text = "\n\n".join([*parts, *asides])
+        return turn, TurnInput(text, mail.ids if mail else (), whole=is_whole)
 
     async def _reports_are_due(self, mail: SortedMail) -> bool:
         """Whether reports start a turn: once nobody else is about to send one."""
@@ -291,8 +297,7 @@ class Runner:
         desk = self._desk
         turn, given = await self._started(entries)
         number = turn.agent.usage.turns
-        desk.wrote_to.clear()
-        desk.completed = None
+        desk.turn_begins()
         desk.enter("working")
         desk.record("turn", number=number, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
@@ -310,6 +315,7 @@ class Runner:
             completed=desk.completed,
         )
         self._pending = end
+        desk.briefings.turn_over(succeeded=end.succeeded)
         desk.record("end", **end.row())
         await self._carry_out(end)
 
@@ -341,7 +347,8 @@ class Runner:
             return "", f"{type(error).__name__}: {error}"
         finally:
             self._control.over()
-        if self._control.interrupted or await self._is_over_budget():
+        leaving = self._desk.leaving is not None
+        if leaving or self._control.interrupted or await self._is_over_budget():
             return "", None
         return "", f"The turn took longer than {most_s:.0f} s and was stopped."
 

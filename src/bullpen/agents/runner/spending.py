@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from anyio import to_thread
 
@@ -22,7 +22,9 @@ from bullpen.agents.tools.team_tools import TEAM_TOOLS
 from bullpen.protocol.agent import COORDINATION, AgentFacts, Spent, Usage
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.team.agents.turns import AgentTurn, Booked
-from bullpen.team.budget.rules import OverBudget, together
+from bullpen.team.budget.rules import OverBudget, about_tokens, together
+
+ToldKind = Literal["digest", "mail", "reminder"]
 
 _COORDINATING = {tool.name for tool in TASK_TOOLS} | {tool.name for tool in TEAM_TOOLS}
 """An answer that only calls these tools is coordination."""
@@ -45,6 +47,8 @@ class Spending:
         # The number of the last turn that began.
         self._turn = 0
         self._task: str | None = None
+        # The tokens that the next report adds, by kind.
+        self._told: dict[ToldKind, int] = {}
         self.over: OverBudget | None = None
 
     @property
@@ -78,6 +82,14 @@ class Spending:
         self._task = turn.task
         return turn
 
+    def told(self, kind: ToldKind, *texts: str) -> None:
+        """Count what the model is told with its next request."""
+        self._told[kind] = self._told.get(kind, 0) + sum(map(about_tokens, texts))
+
+    def turn_over(self) -> None:
+        """Forget what no request took along."""
+        self._told.clear()
+
     def used(self, usage: Usage, calls: Sequence[str], model: str | None = None) -> None:
         """Report the usage of one request, which tools its answer calls, and another model's name.
 
@@ -87,7 +99,9 @@ class Spending:
         coordinates = bool(calls) and _COORDINATING.issuperset(calls)
         task = COORDINATION if coordinates or self._task is None else self._task
         self._number += 1
-        amounts = {name: getattr(usage, name) for name in Usage.model_fields}
+        amounts = {name: getattr(usage, name) for name in Usage.field_keys()}
+        amounts |= {f"{kind}_tokens": tokens for kind, tokens in self._told.items()}
+        self._told.clear()
         report = Spent.new(**amounts, task=task, model=model or self._model)
         self._record("usage", **report.raw, number=self._number)
         self._reports[self._number] = report

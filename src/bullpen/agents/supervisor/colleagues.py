@@ -15,13 +15,13 @@ from bullpen.agents.drivers.native.provider.options import (
     STRICT_MODEL,
 )
 from bullpen.agents.permissions.rule_language.rule import tool_of
+from bullpen.agents.permissions.rule_language.tool_names import TOOL_KINDS, missing_tools_note
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
 from bullpen.agents.tools.agent_memory import MEMORY
-from bullpen.agents.tools.toolbox import TOOLS, missing_tools_note
 from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
@@ -127,6 +127,7 @@ async def teammate(
         workspace=workspace,
         isolated=isolated(workspace, wanted.workspace, team=team, agent=wanted.name),
         skills=wanted.skills,
+        after_edit=above.after_edit,
         small_model=above.options.get(SMALL_MODEL) if same_driver else None,
     )
     spec = await resolve(request, files, parent)
@@ -154,7 +155,7 @@ def _refuse_work(spec: AgentSpec) -> None:
     """Refuse a subagent that does more than read, for an agent that may not spawn."""
     more = "every tool"
     if spec.tools is not None:
-        reads = {tool.name for tool in TOOLS if tool.kind == "read" or tool.kind == "team"}
+        reads = {name for name, kind in TOOL_KINDS.items() if kind == "read" or kind == "team"}
         more = ", ".join(name for name in map(tool_of, spec.tools) if name not in reads)
     if more:
         raise Refused(

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import anyio
 
+from bullpen.agents.backends.warm_start.starter import OFF, WARM_START
 from bullpen.agents.config.taken_spec import check_taken
 from bullpen.agents.contracts.backend import Backend, Launch
 from bullpen.agents.contracts.machines import ON, Hosts
+from bullpen.agents.drivers.registry import modules_of
+from bullpen.agents.permissions.rule_language.known_tools import missing_tools
 from bullpen.agents.supervisor.admission import Admission, RoomWait
 from bullpen.agents.supervisor.roster_view import RosterView
 from bullpen.agents.supervisor.team_backends import SCREEN_S, TeamBackends
@@ -22,7 +25,6 @@ from bullpen.agents.system.environment import environment
 from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.system.vendors.programs import READY_S
-from bullpen.agents.tools.toolbox import missing_tools
 from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
 from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
@@ -385,6 +387,9 @@ class Starter:
             nonce=agent.nonce,
             store=await self._hosts.admit(self._team.name, name),
         )
+        if self._environ.get(WARM_START) == OFF:
+            # It holds for those that the agent starts as well.
+            env[WARM_START] = OFF
         return Launch(
             team=self._team.name,
             agent=name,
@@ -393,6 +398,7 @@ class Starter:
             env=env if tree is None else {**env, **tree.env},
             cwd=spec.cwd if tree is None else tree.cwd,
             log=str(folder / "output.log"),
+            modules=modules_of(spec, env),
         )
 
     async def check(self, spec: AgentSpec, seconds: float) -> None:

@@ -61,6 +61,12 @@ def marked() -> dict[int, str]:
     return {pid: nonce for pid, nonce in found if nonce}
 
 
+def processor_ticks(pid: int) -> int:
+    """The processor time that a process has used, in ticks of Linux; 0 if it is gone."""
+    fields = _proc_read(pid, "stat").rpartition(b")")[2].split()
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
 def mark_of(pid: int) -> str | None:
     """The nonce that a process was started with, as the system shows it."""
     if _has_proc():

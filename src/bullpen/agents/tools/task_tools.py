@@ -54,7 +54,7 @@ _ABOUT = {"command": {"run"}, "file": {"path"}, "commit": {"ref"}, "report": set
 """The field that says what a check of each kind looks at."""
 
 _TEXTS = {"subject", "description", "active_form", "metadata"}
-_CHECKS = "What proves that it is done. They run when it is to be completed"
+_CHECKS = "What proves that it is done; run when it is completed"
 
 
 class TaskCreateInput(_TaskInput):
@@ -62,9 +62,7 @@ class TaskCreateInput(_TaskInput):
 
     subject: str = Field(description="What to do, in a few words")
     description: str = Field(description="What exactly to do, and when it is done")
-    active_form: str | None = Field(
-        None, alias="activeForm", description="The subject as an activity, such as 'Running tests'"
-    )
+    active_form: str | None = Field(None, alias="activeForm", description="Such as 'Running tests'")
     metadata: dict[str, Any] | None = Field(None, description="Other data")
     add_blocked_by: list[str] = Field(
         default_factory=list,

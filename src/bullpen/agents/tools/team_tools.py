@@ -285,7 +285,7 @@ def _told(**said: Any) -> str:
 class AgentInput(ToolInput):
     """What both tools that start agents take."""
 
-    prompt: str = Field(description="What it should do. It does not see your conversation")
+    prompt: str = Field(description="What to do. It does not see your conversation")
     model: str | None = Field(None, description="Its model; default: yours")
     driver: str | None = Field(None, description="Agent program to run")
     backend: str | None = Field(None, description="in-process, subprocess or tmux")
@@ -305,14 +305,14 @@ class AgentInput(ToolInput):
 class SpawnTeammateInput(AgentInput):
     """Input of SpawnTeammate."""
 
-    name: str = Field(
-        description="Name of the teammate. Using a name again does not start a second one"
-    )
+    name: str = Field(description="Its name. A name that is used again starts no second one")
     agent_type: str | None = Field(None, description="Agent definition (role) to use")
 
 
 class TaskInput(AgentInput):
-    """Input of Task."""
+    """Input of Task. `team_name` is taken from models that know it, and can only be their team."""
+
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {"team_name": None}
 
     description: str | None = Field(None, description="What it is for, in 3 to 5 words")
     subagent_type: str | None = Field(

@@ -55,8 +55,11 @@ class ToolShelf:
 
     def shown(self, tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
         """The tools for the next request: those that are not deferred, then the loaded ones."""
-        by_name = {tool.name: tool for tool in tools if tool.deferred}
-        first = [self._told(tool, tools) for tool in tools if not tool.deferred]
+        # A role that lists a tool, but not the search, could not find it.
+        listed = TOOL_SEARCH not in tools
+        later = [tool for tool in tools if tool.deferred and not (listed and tool.group is None)]
+        first = [self._told(tool, tools) for tool in tools if tool not in later]
+        by_name = {tool.name: tool for tool in later}
         return first + [by_name[name] for name in self._loaded if name in by_name]
 
     def callable(self, tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:

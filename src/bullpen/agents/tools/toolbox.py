@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -13,18 +13,16 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.permissions.rule_language.rule import (
-    OTHER_TOOLS,
     about,
     given_as,
-    is_server_tool,
     listed,
     one_name,
     rule_of,
     tool_of,
 )
 from bullpen.agents.system.secrets import with_texts
-from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
@@ -72,51 +70,6 @@ P = TypeVar("P", bound=Permissions)
 
 Attach = Callable[[Attachment], None]
 """Takes an attachment of a result. Drivers that cannot show any have none; then text stands in."""
-
-
-def check_tools(names: Iterable[str]) -> None:
-    """Refuse names of tools that do not exist. Raises Invalid."""
-    known = [tool.name for tool in TOOLS]
-    unknown = [name for name in names if tool_of(name) not in known and not is_server_tool(name)]
-    if unknown:
-        raise Invalid(
-            f"Unknown tools: {', '.join(map(repr, unknown))}.",
-            remedy=f"Use one of these tools: {', '.join(known)}.",
-        )
-
-
-def unknown_tools(names: Iterable[str], driver: str) -> list[str]:
-    """The names that no tool of an agent with this driver has, nor perhaps a server of it.
-
-    Another vendor's program may have more tools than Bullpen's agents: those of Claude Code.
-    """
-    known = {tool.name for tool in TOOLS} | (OTHER_TOOLS if is_foreign(driver) else frozenset())
-    return [
-        name
-        for name in map(str.strip, names)
-        if tool_of(name) not in known and not is_server_tool(name)
-    ]
-
-
-def missing_tools(spec: AgentSpec) -> list[str]:
-    """The tools that an agent was given by name and does not have, because nothing here is one."""
-    return [
-        name
-        for name in spec.tools or ()
-        if unknown_tools([name], spec.driver)
-        or (is_server_tool(name) and not is_foreign(spec.driver) and not _has_server(name, spec))
-    ]
-
-
-def _has_server(name: str, spec: AgentSpec) -> bool:
-    """Whether an agent has the server of a tool of this name."""
-    servers = spec.mcp_servers or {}
-    return any(name == "mcp__*" or f"{name}__".startswith(f"mcp__{each}__") for each in servers)
-
-
-def missing_tools_note(names: Sequence[str]) -> str:
-    """What people and models are told of tools that an agent does not have."""
-    return f"It does not have these tools of its role: {', '.join(names)}."
 
 
 def toolbox(desk: Desk) -> list[Tool[Desk]]:

@@ -5,13 +5,13 @@ A command's module is imported when the command is used, so a help page imports 
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from importlib import import_module
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -19,6 +19,7 @@ from typer.core import CompletionItem, TyperCommand, TyperGroup  # type: ignore[
 from typer.main import get_command_from_info, get_group
 from typer.models import CommandInfo
 
+from bullpen.by_name import load
 from bullpen.doors.cli.commands import (
     ADVANCED,
     AGENTS_MAY_TYPE,
@@ -29,6 +30,7 @@ from bullpen.doors.cli.commands import (
     GroupEntry,
 )
 from bullpen.doors.cli.options.option import flag, option
+from bullpen.doors.cli.options.plain_words import taking_plain_words
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -41,12 +43,6 @@ _NONCE = "BULLPEN_NONCE"
 _OWN = "Options"
 _ARGUMENTS = "Arguments"
 _LIST_ALL = "bullpen.list_all"
-
-
-def load(target: str) -> Any:
-    """What a dotted name such as `bullpen.doors.cli.teams.mail:send` stands for."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 def load_command(entry: CommandEntry | GroupEntry) -> Any:
@@ -191,6 +187,10 @@ def _in_panels(names: Sequence[str]) -> list[str]:
 class _Command(TyperCommand):
     """A command whose options stand in panels."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, of which most take plain words."""
+        return taking_plain_words(super().get_params(ctx))
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The usage line; dots would look as if something was cut."""
         return [piece.removesuffix("...") for piece in super().collect_usage_pieces(ctx)]
@@ -208,6 +208,10 @@ class Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "subcommand_metavar": "COMMAND [ARGS]"})
         self.commands = CommandsByName()
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, of which most take plain words."""
+        return taking_plain_words(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line, if there are any."""
@@ -348,12 +352,20 @@ def _running(path: str, function: Callable[..., None]) -> Callable[..., None]:
         chosen = {each.name: values[each.name] for each in single}
         for name, fields in shared.items():
             chosen[name] = bundles[name](**{each.name: values[each.name] for each in fields})
+        _collect_garbage_again()
         with _interruptible():
             function(session, **chosen)
         session.page.flush()
 
     unfolded = [field for each in own for field in shared.get(each.name, (each,))]
     return _taking(run, (_CONTEXT, *unfolded, *_COMMON))
+
+
+def _collect_garbage_again() -> None:
+    """Turn garbage collection on, if it was off for the imports (see `bullpen.__main__`)."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -69,7 +69,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "demo": CommandEntry("runs.run:demo", "Watch a simulated team work; no API key needed"),
     "tui": CommandEntry("screens.tui:tui", "Watch and steer a team in the terminal"),
     "web": CommandEntry("screens.web:web", "Watch and steer a team in a browser"),
-    "ps": CommandEntry("agents.agents:ps", "Show agents: state, task, activity, cost"),
+    "ps": CommandEntry("agents.ps:ps", "Show agents: state, task, activity, cost"),
     "logs": CommandEntry("agents.agents:logs", "Show what an agent was told, said and did"),
     "report": CommandEntry("runs.report:report", "Write a report of a run as HTML or Markdown"),
     "summary": CommandEntry(
@@ -80,8 +80,8 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "requests": CommandEntry(
         "permissions.requests:requests", "List requests that wait for an answer"
     ),
-    "approve": CommandEntry("permissions.requests:approve", "Approve a request"),
-    "deny": CommandEntry("permissions.requests:deny", "Deny a request"),
+    "approve": CommandEntry("permissions.answers:approve", "Approve a request"),
+    "deny": CommandEntry("permissions.answers:deny", "Deny a request"),
     "send": CommandEntry("teams.mail:send", "Send a message to a member or the whole team"),
     "inbox": CommandEntry("teams.mail:inbox", "Show the messages of a member"),
     "spawn": CommandEntry("agents.agents:spawn", "Start an agent as a teammate"),
@@ -106,8 +106,10 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     ),
     "team list": CommandEntry("teams.team:list_teams", "List all teams and their progress"),
     "team show": CommandEntry("teams.team:show", "Show a team: members, tasks, requests, problems"),
-    "team resume": CommandEntry("teams.team:resume", "Start the agents of a team again"),
-    "team delete": CommandEntry("teams.team:delete", "Delete a team with its tasks and messages"),
+    "team resume": CommandEntry("teams.team_agents:resume", "Start the agents of a team again"),
+    "team delete": CommandEntry(
+        "teams.team_agents:delete", "Delete a team with its tasks and messages"
+    ),
     "team limits": CommandEntry(
         "tasks.budget:limits", "Show or set the limits of a team or an agent"
     ),
@@ -122,11 +124,11 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
         "teams.member_remove:remove", "Remove a teammate and release its tasks"
     ),
     "task": GroupEntry("Add, claim, complete and connect tasks"),
-    "task add": CommandEntry("tasks.task:add", "Add a task"),
+    "task add": CommandEntry("tasks.task_text:add", "Add a task"),
     "task list": CommandEntry("tasks.task:list_tasks", "List tasks and what each waits for"),
     "task show": CommandEntry("tasks.task:show", "Show one task"),
     "task claim": CommandEntry("tasks.task:claim", "Claim a task and start on it"),
-    "task done": CommandEntry("tasks.task:done", "Run a task's checks and complete it"),
+    "task done": CommandEntry("tasks.task_proof:done", "Run a task's checks and complete it"),
     "task release": CommandEntry(
         "tasks.task:release", "Release a task so that others can claim it"
     ),
@@ -136,8 +138,10 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "task give-up": CommandEntry("tasks.task:give_up", "Abandon a task until it is retried"),
     "task retry": CommandEntry("tasks.task:retry", "Retry a task that was given up"),
     "task delete": CommandEntry("tasks.task:delete", "Delete a task and every reference to it"),
-    "task edit": CommandEntry("tasks.task:edit", "Edit the text or the checks of a task"),
-    "task check": CommandEntry("tasks.task:check", "Run a task's checks and record the results"),
+    "task edit": CommandEntry("tasks.task_text:edit", "Edit the text or the checks of a task"),
+    "task check": CommandEntry(
+        "tasks.task_proof:check", "Run a task's checks and record the results"
+    ),
     "task graph": CommandEntry("tasks.task:graph", "Show which tasks depend on which"),
     "task budget": CommandEntry("tasks.budget:budget", "Show or set the budget of a task"),
     "workspace": GroupEntry(

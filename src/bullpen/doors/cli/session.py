@@ -7,18 +7,21 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import typer
 
 from bullpen.app.settings import Settings, settings_from
 from bullpen.app.stores import open_teams, resolve_team
-from bullpen.doors.actions.identity import ActingIdentity
-from bullpen.doors.cli.command import fit_to_keep, given, load
+from bullpen.by_name import load
+from bullpen.doors.cli.command import fit_to_keep, given
 from bullpen.doors.cli.output.page import Page, is_terminal
 from bullpen.errors import Invalid, Refused
 from bullpen.team.team import Team, Teams
+
+if TYPE_CHECKING:
+    from bullpen.doors.actions.identity import ActingIdentity
 
 T = TypeVar("T")
 
@@ -64,7 +67,9 @@ class Session:
     @cached_property
     def identity(self) -> ActingIdentity:
         """Who acts, as far as the system can tell. Ask it before anything is written."""
-        return ActingIdentity(self.settings)
+        # Whoever only reads need not find out whose process this is.
+        made: type[ActingIdentity] = load("bullpen.doors.actions.identity:ActingIdentity")
+        return made(self.settings)
 
     @property
     def team(self) -> str | None:
@@ -80,11 +85,15 @@ class Session:
     def with_teams(self, operation: Callable[[Teams], Awaitable[T]]) -> T:
         """What an operation on all teams answers."""
 
-        async def run() -> T:
-            async with open_teams(self.settings) as teams:
-                return await operation(teams)
+        answers: list[T] = []
 
-        return anyio.run(run)
+        async def run() -> None:
+            async with open_teams(self.settings) as teams:
+                answers.append(await operation(teams))
+
+        # Not the result of the task: at its end, Python 3.11 makes a text of that and drops it.
+        anyio.run(run)
+        return answers[0]
 
     def with_team(self, operation: Callable[[Team], Awaitable[T]], *, name: str | None = None) -> T:
         """What an operation on one team answers: the one named here, or the one that is meant."""

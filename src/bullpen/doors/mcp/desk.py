@@ -18,6 +18,7 @@ from bullpen.agents.mail.sorting import without_repeats
 from bullpen.agents.runner.gate import surroundings
 from bullpen.agents.system.secrets import Redactor
 from bullpen.doors.actions.task_by_hand import TaskCommands
+from bullpen.doors.actions.task_proof import proving
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
@@ -130,8 +131,8 @@ class MemberDesk:
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         """Complete a task if its checks pass and no hook refuses."""
         door = await self._door()
-        proving = await door.proving(task_id, cwd=None, tell=lambda _: None)
-        return await proving.complete(task_id, attempt=self.attempts.get(task_id), report=report)
+        proof = await proving(door, task_id, cwd=None, tell=lambda _: None)
+        return await proof.complete(task_id, attempt=self.attempts.get(task_id), report=report)
 
     async def created(self, task: Task) -> None:
         """Run the hooks for a new task; the task is removed if one refuses."""
@@ -143,9 +144,7 @@ class MemberDesk:
         hooks = await to_thread.run_sync(
             lambda: hooks_of_people(Path(self.spec.cwd), user_home=user_home, home=self._home)
         )
-        return TaskCommands(
-            self.team, self.agent, "agent", self.spec.cwd, env, self._warn, hooks, self.spec
-        )
+        return TaskCommands(self.team, self.agent, "agent", self.spec.cwd, env, self._warn, hooks)
 
     async def unread(self) -> tuple[Entry, ...]:
         """The mail that this client has not been given yet."""

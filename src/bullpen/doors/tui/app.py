@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from pathlib import Path
 
 from textual.app import App as TextualApp
 from textual.binding import Binding
 
-from bullpen.app.app import App
-from bullpen.app.settings import place_of
+from bullpen.app.settings import Settings, place_of
 from bullpen.doors.tui.help import help_screen
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.picker import Picker
 from bullpen.doors.tui.team_screen import TeamScreen
 from bullpen.doors.tui.terminal_text import TerminalText
 from bullpen.protocol.clock import Clock, now_ms
+
+_COLLECT_AFTER_S = 2.0
+"""When to begin to collect garbage: looking for it takes a tenth of the time to the picture."""
 
 
 class TeamApp(TextualApp[None]):
@@ -27,11 +32,11 @@ class TeamApp(TextualApp[None]):
     ]
 
     def __init__(
-        self, bullpen_app: App, *, team: str | None, plain: bool = False, clock: Clock = now_ms
+        self, late_app: LateApp, *, team: str | None, plain: bool = False, clock: Clock = now_ms
     ) -> None:
         """With `plain`, the terminal shows ASCII only."""
         super().__init__()
-        self._bullpen_app, self._team, self._clock = bullpen_app, team, clock
+        self._late_app, self._team, self._clock = late_app, team, clock
         self._terminal = TerminalText(plain=plain)
         # Animations cost processor time and show nothing new.
         self.animation_level = "none"
@@ -52,18 +57,21 @@ class TeamApp(TextualApp[None]):
         self.push_screen(help_screen(self._terminal))
 
     def _choose(self, *, ask: bool) -> None:
-        place = place_of(self._bullpen_app.settings)
-        self.push_screen(Picker(self._bullpen_app, place, self._terminal, ask=ask), self._picked)
+        place = place_of(self._late_app.settings)
+        self.push_screen(Picker(self._late_app, place, self._terminal, ask=ask), self._picked)
 
     def _picked(self, team: str | None) -> None:
         if team is not None:
             self._show(team)
 
     def _show(self, team: str) -> None:
-        screen = TeamScreen(self._bullpen_app, team, self._terminal, self._clock)
+        screen = TeamScreen(self._late_app, team, self._terminal, self._clock)
         self.push_screen(screen, lambda _: self._choose(ask=True))
 
 
-async def show(bullpen_app: App, team: str | None, *, plain: bool) -> None:
+async def show(settings: Settings, team: str | None, *, plain: bool) -> None:
     """Show a team until the person quits."""
-    await TeamApp(bullpen_app, team=team, plain=plain).run_async()
+    async with LateApp(settings) as late_app:
+        # The command has turned it off until the first picture.
+        asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, gc.enable)
+        await TeamApp(late_app, team=team, plain=plain).run_async()

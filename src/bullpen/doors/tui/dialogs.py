@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.text import Text
+from textual import widgets
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static, TextArea
+from textual.widgets import Input, Static
 
 from bullpen.doors.tui.line_view import Blocks, Lines, TextScreen
 from bullpen.doors.tui.panes.pane import among
@@ -34,14 +35,14 @@ class Confirm(ModalScreen[bool]):
             yield self._question
             yield self._consequence
             with Horizontal(classes="buttons"):
-                yield Button("No (n)", id="no", compact=True)
-                yield Button("Yes (y)", id="yes", compact=True)
+                yield widgets.Button("No (n)", id="no", compact=True)
+                yield widgets.Button("Yes (y)", id="yes", compact=True)
 
     def on_mount(self) -> None:
         # Enter means no.
         self.query_one("#no").focus()
 
-    def on_button_pressed(self, event: Button.Pressed) -> None:
+    def on_button_pressed(self, event: widgets.Button.Pressed) -> None:
         self.dismiss(event.button.id == "yes")
 
 
@@ -58,7 +59,7 @@ class Writing(ModalScreen[str | None]):
     ) -> None:
         super().__init__()
         self._heading = _wrapped(terminal, title, "strong")
-        self._area = TextArea(text, soft_wrap=True, tab_behavior="focus")
+        self._area = widgets.TextArea(text, soft_wrap=True, tab_behavior="focus")
         self._area.cursor_blink = False
         self._send = send
 
@@ -67,8 +68,8 @@ class Writing(ModalScreen[str | None]):
             yield self._heading
             yield self._area
             with Horizontal(classes="buttons"):
-                yield Button(f"{self._send} (ctrl+s)", id="send", compact=True)
-                yield Button("Cancel (esc)", id="cancel", compact=True)
+                yield widgets.Button(f"{self._send} (ctrl+s)", id="send", compact=True)
+                yield widgets.Button("Cancel (esc)", id="cancel", compact=True)
 
     def on_mount(self) -> None:
         self._area.focus()
@@ -76,7 +77,7 @@ class Writing(ModalScreen[str | None]):
     def action_send(self) -> None:
         self.dismiss(self._area.text)
 
-    def on_button_pressed(self, event: Button.Pressed) -> None:
+    def on_button_pressed(self, event: widgets.Button.Pressed) -> None:
         self.dismiss(self._area.text if event.button.id == "send" else None)
 
 

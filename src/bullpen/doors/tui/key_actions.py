@@ -9,7 +9,6 @@ from typing import Any, Concatenate, ParamSpec
 
 from textual.app import App as TextualApp
 from textual.app import SuspendNotSupported
-from textual.binding import Binding
 
 from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.app.app import App
@@ -28,14 +27,6 @@ from bullpen.view.text import json_text
 
 P = ParamSpec("P")
 
-MEMBER_BINDINGS = (
-    Binding("m", "message", "Message"),
-    Binding("t", "assign", "Assign"),
-    Binding("s", "stop", "Stop"),
-    Binding("o", "attach", "Attach"),
-    # The key of Claude Code.
-    Binding("shift+tab", "mode", "Mode", show=False),
-)
 _NOW = "now"
 _READ_TRANSCRIPT = "Read its transcript: press Enter"
 

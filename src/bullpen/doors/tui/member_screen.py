@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
@@ -14,9 +14,9 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from bullpen.agents.system import processes
-from bullpen.app.app import App
-from bullpen.doors.tui.key_actions import MEMBER_BINDINGS, KeyActions
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.line_view import TextScreen
+from bullpen.doors.tui.member_keys import MEMBER_BINDINGS
 from bullpen.doors.tui.panes.feeds import messages_of
 from bullpen.doors.tui.panes.pane import TeamLook
 from bullpen.doors.tui.terminal_text import STATE_STYLES, TerminalText, clock, styled
@@ -24,6 +24,9 @@ from bullpen.errors import BullpenError
 from bullpen.view import agent_words, sentences
 from bullpen.view.cards import MemberCard
 from bullpen.view.transcript import STYLES, TranscriptTail, moment, said
+
+if TYPE_CHECKING:
+    from bullpen.doors.tui.key_actions import KeyActions
 
 _ROWS_AT_FIRST = 400
 _LOOK_EVERY_S = 0.5
@@ -43,15 +46,15 @@ class MemberScreen(Screen[None]):
 
     def __init__(
         self,
-        bullpen_app: App,
+        late_app: LateApp,
         team: str,
         name: str,
         terminal: TerminalText,
-        key_actions: KeyActions,
+        key_actions: Callable[[], KeyActions],
         look: Callable[[], TeamLook | None],
     ) -> None:
         super().__init__()
-        self._bullpen_app, self._team, self._member = bullpen_app, team, name
+        self._late_app, self._team, self._member = late_app, team, name
         self._terminal, self._key_actions, self._look = terminal, key_actions, look
         self._facts = Static(id="facts")
         self._transcript = TextScreen(terminal, follow=True, dom_id="transcript")
@@ -92,7 +95,7 @@ class MemberScreen(Screen[None]):
             shown.read([(where, "attention")])
             return
         try:
-            path = await self._bullpen_app.supervisor(self._team).transcript(self._member)
+            path = await self._late_app.app.supervisor(self._team).transcript(self._member)
             tail = TranscriptTail(path)
             rows = await to_thread.run_sync(tail.last, _ROWS_AT_FIRST)
             begun = bool(rows)
@@ -135,19 +138,19 @@ class MemberScreen(Screen[None]):
         self.query_one(f"#{part}", TextScreen).focus()
 
     def action_message(self) -> None:
-        self._key_actions.message(self._member)
+        self._key_actions().message(self._member)
 
     def action_assign(self) -> None:
-        self._key_actions.assign(None, self._member)
+        self._key_actions().assign(None, self._member)
 
     def action_stop(self) -> None:
-        self._key_actions.stop(self._member)
+        self._key_actions().stop(self._member)
 
     def action_mode(self) -> None:
-        self._key_actions.mode(self._member)
+        self._key_actions().mode(self._member)
 
     def action_attach(self) -> None:
-        self._key_actions.attach(self._member)
+        self._key_actions().attach(self._member)
 
 
 def _facts(card: MemberCard, look: TeamLook, terminal: TerminalText) -> Text:

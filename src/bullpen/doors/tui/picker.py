@@ -8,7 +8,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from bullpen.app.app import App
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.line_view import Lines
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.errors import BullpenError
@@ -21,10 +21,10 @@ class Picker(Screen[str]):
 
     BINDINGS = [Binding("q", "app.quit", "Quit"), Binding("question_mark", "app.help", "Help")]  # noqa: RUF012
 
-    def __init__(self, bullpen_app: App, place: str, terminal: TerminalText, *, ask: bool) -> None:
+    def __init__(self, late_app: LateApp, place: str, terminal: TerminalText, *, ask: bool) -> None:
         """With `ask`, a single team is not chosen automatically."""
         super().__init__()
-        self._bullpen_app, self._place = bullpen_app, place
+        self._late_app, self._place = late_app, place
         self._terminal, self._ask = terminal, ask
         self._says = Static(id="says")
         self._lines = Lines()
@@ -51,7 +51,7 @@ class Picker(Screen[str]):
 
     async def _look(self) -> None:
         try:
-            names = await self._bullpen_app.teams.names()
+            names = await self._late_app.teams.names()
         except BullpenError as error:
             self._says.update(_words(self._terminal.wrap(str(error), 76, "bad")))
             return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
 from rich.text import Text
@@ -11,10 +13,10 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, DataTable, Footer, Input, Static
 
-from bullpen.app.app import App
 from bullpen.doors.tui.dialogs import TextWindow
 from bullpen.doors.tui.header import PAGES, Tab, Tabs, head
-from bullpen.doors.tui.key_actions import MEMBER_BINDINGS, KeyActions
+from bullpen.doors.tui.late_app import LateApp
+from bullpen.doors.tui.member_keys import MEMBER_BINDINGS
 from bullpen.doors.tui.member_screen import MemberScreen
 from bullpen.doors.tui.panes.feeds import LogPane, MessagesPane
 from bullpen.doors.tui.panes.members import MembersPane
@@ -28,6 +30,9 @@ from bullpen.protocol.names import EVERYBODY
 from bullpen.view.follow import TeamFollower
 from bullpen.view.scene import Scene
 from bullpen.view.story import Story
+
+if TYPE_CHECKING:
+    from bullpen.doors.tui.key_actions import KeyActions
 
 _TICK_S = 1.0
 _AGES_EVERY = 5
@@ -77,9 +82,9 @@ class TeamScreen(Screen[None]):
         Binding("q", "app.quit", "Quit"),
     ]
 
-    def __init__(self, bullpen_app: App, team: str, terminal: TerminalText, clock: Clock) -> None:
+    def __init__(self, late_app: LateApp, team: str, terminal: TerminalText, clock: Clock) -> None:
         super().__init__()
-        self._bullpen_app, self._team = bullpen_app, team
+        self._late_app, self._team = late_app, team
         self._terminal, self._clock = terminal, clock
         self._head = Static(id="head")
         self._trouble = Static(id="trouble")
@@ -102,15 +107,16 @@ class TeamScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        self._actions = KeyActions(
-            self.app, self._bullpen_app, self._team, self._terminal, lambda: self._look
-        )
         self._head.update(styled(f" {self._terminal.fit(self._team, 40)}   reading the log"))
         self._trouble.display = self._input.display = False
         self.query_one(Tabs).mark("members")
         self._pane.main.focus()
         self.run_worker(self._follow(), group="following", exit_on_error=False)
         self.set_interval(_TICK_S, self._update_ages)
+
+    @cached_property
+    def _actions(self) -> KeyActions:
+        return self._late_app.key_actions(self.app, self._team, self._terminal, lambda: self._look)
 
     @property
     def looked_at(self) -> TeamLook | None:
@@ -121,8 +127,11 @@ class TeamScreen(Screen[None]):
         """Show every change of the team; after an error, say so and try again."""
         while True:
             try:
-                team = self._bullpen_app.teams.open(self._team)
+                team = self._late_app.teams.open(self._team)
                 following = TeamFollower(team, clock=self._clock, every_s=_HEARTBEATS_S)
+                if self._look is None:
+                    # The log can be long: first show the team without what happened.
+                    self.show(*await following.first_look())
                 async with aclosing(following.scenes()) as scenes:
                     async for scene in scenes:
                         self.show(scene, following.story)
@@ -289,7 +298,7 @@ class TeamScreen(Screen[None]):
         event.stop()
         if (name := self._member()) is not None:
             screen = MemberScreen(
-                self._bullpen_app, self._team, name, self._terminal, self._actions,
+                self._late_app, self._team, name, self._terminal, lambda: self._actions,
                 lambda: self._look,
             )  # fmt: skip
             self.app.push_screen(screen)

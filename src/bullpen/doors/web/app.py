@@ -87,6 +87,7 @@ class Dashboard:
         page = _page_name(request.query_params.get("page", ""))
         if self.live.streams >= STREAMS_MAX:
             raise Unavailable("Too many pages are open.", remedy="Close some of them.")
+        await self.live.ready()
         return Stream(self.live, lambda: self._lines(request, page))
 
     async def _lines(self, request: Request, page: str) -> AsyncIterator[str]:
@@ -114,7 +115,7 @@ class Dashboard:
 
     async def replay(self, request: Request) -> Response:
         """The team right after an event."""
-        replay = self._past()
+        replay = await self._past()
         view = await self._past_view(request, replay)
         picture = draw("replay", self._renderer, view)
         return self._html(
@@ -123,12 +124,13 @@ class Dashboard:
 
     async def replay_at(self, request: Request) -> Response:
         """The pieces of another moment, for a replay page that is open."""
-        view = await self._past_view(request, self._past())
+        view = await self._past_view(request, await self._past())
         update = SentPieces().update(draw("replay", self._renderer, view)) or {}
         at = {"at": view.scene.seq, "at_ms": view.scene.at_ms, "told": view.last_news}
         return JSONResponse({**update, **at})
 
-    def _past(self) -> Replay:
+    async def _past(self) -> Replay:
+        await self.live.ready()
         events = self.live.following.events
         if self._replay is None or not self._replay.is_of(events):
             self._replay = Replay(events)
@@ -221,6 +223,7 @@ class Dashboard:
 
     async def _view(self, request: Request, page: str) -> PageView:
         live, query = self.live, dict(request.query_params)
+        await live.ready()
         if live.over is not None:
             raise NotFound(live.over, remedy="Open another team: bullpen web -t NAME")
         rows = None
@@ -268,8 +271,10 @@ class Dashboard:
 
 async def dashboard(app: App, team: str) -> Dashboard:
     """The dashboard of a team. Raises NotFound, Unavailable."""
-    following = TeamFollower(app.teams.open(team))
-    return Dashboard(app, team, Live(following, await following.look()))
+    opened = app.teams.open(team)
+    # The log can be long: it is read while the address is shown.
+    await opened.agents.config()
+    return Dashboard(app, team, Live(TeamFollower(opened)))
 
 
 def _page_name(name: str) -> str:

@@ -25,14 +25,32 @@ _RETRY_S = 1.0
 class Live:
     """The newest scene of a team, and a way to wait for the next one."""
 
-    def __init__(self, following: TeamFollower, scene: Scene) -> None:
+    def __init__(self, following: TeamFollower) -> None:
         self.following = following
-        self.scene = scene
+        self._scene: Scene | None = None
+        # Why there is no scene yet.
+        self._failed: BullpenError | None = None
         self.version = 0
         # Why following ended; None while it goes on.
         self.over: str | None = None
         self.streams = 0
         self._changed = anyio.Event()
+
+    @property
+    def scene(self) -> Scene:
+        """The newest scene, once it is `ready`."""
+        if self._scene is None:
+            raise RuntimeError("The first scene is not there yet.")
+        return self._scene
+
+    async def ready(self) -> None:
+        """Wait for the first scene. Raises NotFound, Unavailable."""
+        while self._scene is None and self.over is None:
+            if self._failed is not None:
+                raise self._failed
+            await self._changed.wait()
+        if self._scene is None:
+            raise NotFound(str(self.over), remedy="Open another team: bullpen web -t NAME")
 
     async def follow(self) -> None:
         """Keep the scene up to date until the team is deleted or the server ends."""
@@ -40,12 +58,14 @@ class Live:
             try:
                 async with aclosing(self.following.scenes()) as scenes:
                     async for scene in scenes:
-                        self.scene = scene
+                        self._scene, self._failed = scene, None
                         self._tell()
             except NotFound as error:
                 self.end(str(error))
             except BullpenError as error:
-                self.scene = replace(self.scene, problems=(f"{error} Trying again.",))
+                self._failed = error
+                if self._scene is not None:
+                    self._scene = replace(self._scene, problems=(f"{error} Trying again.",))
                 self._tell()
                 await anyio.sleep(_RETRY_S)
 

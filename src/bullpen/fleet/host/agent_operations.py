@@ -178,7 +178,7 @@ class _CallStore:
         self._right = right
         self.args: Args = {}
         self.config, self.read = store.config, store.read
-        self.mailbox, self.events = store.mailbox, store.events
+        self.mailbox, self.unread, self.events = store.mailbox, store.unread, store.events
         self.presence, self.beat = store.presence, store.beat
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:

@@ -7,8 +7,8 @@ from typing import Any
 
 from bullpen.agents.contracts.machines import ON
 from bullpen.agents.supervisor.machines.over_nats import NatsHosts
+from bullpen.app.remote_stores import THROUGH_HOST
 from bullpen.app.settings import HOST_TOKEN, STORE
-from bullpen.app.stores import THROUGH_HOST
 from bullpen.errors import NotFound, Refused
 from bullpen.fleet.host.launches import LaunchTokens
 from bullpen.protocol.agent import AgentFacts

@@ -77,7 +77,7 @@ def own_usage(caller: str, view: View, args: Mapping[str, Any]) -> None:
     itself(caller, view, args)
     reports: Mapping[int, Spent] = args["reports"]
     for row in reports.values():
-        numbers = [getattr(row, name) or 0 for name in Usage.model_fields]
+        numbers = [getattr(row, name) or 0 for name in Usage.field_keys()]
         if row.agent is not None or row.parent is not None or min(numbers) < 0:
             raise Invalid(
                 "A report of usage has only the usage of who sends it.",

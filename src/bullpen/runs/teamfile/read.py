@@ -31,6 +31,7 @@ from bullpen.runs.teamfile.tables import (
     TaskTable,
     TeamTable,
     UnattendedTable,
+    WebTable,
     WorkspaceTable,
     as_checks,
 )
@@ -58,6 +59,9 @@ class TeamFile:
     notify: tuple[NotifyTable, ...]
     # By name, as they are stored with an agent.
     mcp_servers: Mapping[str, Any]
+    web: WebTable
+    # Commands by a pattern of names.
+    after_edit: Mapping[str, Sequence[str]]
     # None if the team has no goal: then tasks are assigned by code.
     lead: MemberTable | None
     teammates: tuple[MemberTable, ...]
@@ -161,6 +165,8 @@ def read_team_file(path: Path) -> TeamFile:
         models=file.models,
         notify=tuple(file.notify),
         mcp_servers={name: each.stated for name, each in file.mcp_servers.items()},
+        web=file.web,
+        after_edit=file.after_edit,
         lead=None if file.team.goal is None else lead,
         teammates=tuple(_each_alone(file.member)),
         tasks=tuple(file.task),

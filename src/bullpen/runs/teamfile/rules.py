@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from bullpen.agents.config.settings import KNOWN_TOOLS
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.permissions.rule_language.rule import check_rules
+from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.agents.system.vendors.programs import is_foreign
-from bullpen.agents.tools.toolbox import check_tools
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import WorkspaceKind
 from bullpen.protocol.names import LEAD, check_new_name
@@ -94,7 +94,7 @@ def _of_member(
     for kind in ("allow", "deny", "ask"):
         for place, rule in enumerate(getattr(member.rules, kind)):
             path: Path = (*here, "rules", kind, place)
-            yield from _refused(path, partial(check_rules, [rule], KNOWN_TOOLS))
+            yield from _refused(path, partial(check_rules, [rule], TOOL_NAMES))
 
 
 def _clashes(file: File) -> Iterator[Mistake]:

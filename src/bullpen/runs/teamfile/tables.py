@@ -20,6 +20,7 @@ from pydantic import (
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.tools.mcp_servers.definition import definition_of
+from bullpen.agents.tools.web.search import check_search_url
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import SETUP_S, DirtyStart, WorkspaceKind
 from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
@@ -367,6 +368,22 @@ class McpServerTable(FileTable):
         return self.model_dump(exclude_unset=True)
 
 
+class WebTable(FileTable):
+    """`[web]`: how members reach the web."""
+
+    search_url: str | None = None
+
+    @field_validator("search_url")
+    @classmethod
+    def _can_be_asked(cls, url: str | None) -> str | None:
+        if url is not None:
+            try:
+                check_search_url(url)
+            except Invalid as error:
+                raise ValueError(error.message.rstrip(".")) from None
+        return url
+
+
 class File(FileTable):
     """A whole team file."""
 
@@ -380,6 +397,8 @@ class File(FileTable):
     retention: RetentionTable = RetentionTable()
     notify: list[NotifyTable] = Field(default_factory=list)
     mcp_servers: dict[str, McpServerTable] = Field(default_factory=dict)
+    web: WebTable = WebTable()
+    after_edit: dict[str, list[str]] = Field(default_factory=dict)
 
     @field_validator("mcp_servers")
     @classmethod

@@ -7,7 +7,7 @@ names change, and the next process can repeat them from the log.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,8 +57,9 @@ class FileView(View):
 
     def task(self, task_id: str) -> Task | None:
         if self._tasks is not None and task_id in self._tasks:
-            return self._tasks[task_id]
-        task = self._records.task(task_id)
+            task: Task | None = self._tasks[task_id]
+        else:
+            task = self._records.task(task_id)
         self.shown["task", task_id] = task
         return task
 
@@ -90,7 +91,19 @@ class FileView(View):
             self._next_id = high + 1
         return self._next_id
 
-    def still_true(self, kind: str, key: str) -> bool:
+    def holds(self, written: Iterable[tuple[str, str]]) -> bool:
+        """Return whether decide would see the same again.
+
+        Checked are the records to be written and the tasks that it asked for by id, such as those
+        that block another. What it chose from the list of all tasks is among them.
+        """
+        asked = [key for key in self.shown if key[0] == "task"]
+        try:
+            return all(self._still_true(*key) for key in dict.fromkeys([*written, *asked]))
+        except Unreadable:
+            return False  # Decide says what follows from that.
+
+    def _still_true(self, kind: str, key: str) -> bool:
         """Return whether a record is still what decide saw, or, if not seen, may be written."""
         if kind == "task" and self._tasks is not None and key in self._tasks:
             now = self._records.task(key)

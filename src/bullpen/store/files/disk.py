@@ -158,6 +158,10 @@ _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, or raise Unreadable. Links are not followed, and pipes do not block."""
+    return _opened(path, flags)[0]
+
+
+def _opened(path: str, flags: int) -> tuple[int, os.stat_result]:
     try:
         fd = os.open(path, flags | _NO_LINKS | _NO_WAIT, 0o600)
     except BlockingIOError:
@@ -167,10 +171,11 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
         if error.errno in _NO_FILE:
             raise not_a_file(path) from None
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         os.close(fd)
         raise not_a_file(path)
-    return fd
+    return fd, status
 
 
 _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
@@ -198,9 +203,8 @@ def read_bytes(path: str, start: int = 0) -> bytes:
 
 def read_with_status(path: str, start: int = 0) -> tuple[os.stat_result, bytes]:
     """Return a file's status and its content from byte `start` on."""
-    fd = open_file(path)
+    fd, status = _opened(path, os.O_RDONLY)
     try:
-        status = os.fstat(fd)
         size = status.st_size - start
         data = os.pread(fd, size + 1, start)
         while len(data) > size and (more := os.pread(fd, 1 << 20, start + len(data))):

@@ -6,9 +6,13 @@ that does not parse and was just touched is read again for a moment before it co
 
 from __future__ import annotations
 
+import gc
 import os
+import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bullpen.errors import Invalid, Unavailable, Unreadable
@@ -21,6 +25,7 @@ from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Problem
 from bullpen.store.files.disk import list_folder, read_bytes, read_with_status
 from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.watch.changed_names import ChangedNames
 from bullpen.store.record_checks import no_team, not_asked
 
 _PATIENCE_S = 0.3
@@ -28,6 +33,7 @@ _JUST_NOW_S = 2.0
 # A file that changes twice within the clock's resolution has one mtime. So a file that was read
 # this soon after it was written is read again.
 _GRAIN_NS = 20_000_000
+_MANY_TASKS = 100
 
 R = TypeVar("R", bound=Wire)
 N = TypeVar("N", Task, Request)
@@ -85,9 +91,23 @@ class Records:
     def __init__(self, paths: TeamPaths) -> None:
         self.paths = paths
         self._cache: dict[str, _Cached[Any]] = {}
-        self._stems: list[str] = []
-        self._files: list[tuple[str, str]] = []
-        self._bad_names: list[Problem] = []
+        self._guard = threading.Lock()
+        self._changed = ChangedNames(paths.tasks)
+        # Replaced, never changed: readers have them.
+        self._tasks: dict[str, Task] = {}
+        self._problems: dict[str, Problem] = {}
+        self._listed: list[str] = []
+        self._in_order: list[str] = []
+        _all_records.add(self)
+
+    def close(self) -> None:
+        """Release what tells which tasks changed."""
+        with self._guard:
+            self._changed.close()
+
+    def forget(self) -> None:
+        """Take no part in what the parent process was doing, in a forked child."""
+        self._guard = threading.Lock()
 
     def config(self) -> TeamConfig:
         """Return the team. Raises NotFound if there is none."""
@@ -118,20 +138,65 @@ class Records:
 
     def tasks(self) -> tuple[dict[str, Task], tuple[Problem, ...]]:
         """Return all tasks by id, in id order, and the files that are not tasks."""
-        tasks: dict[str, Task] = {}
-        files, problems = self._task_files()
-        unchanged = self._unchanged(files) if self._cache else {}
-        for task_id, path in files:
+        with self._guard:
             try:
-                task = unchanged.get(task_id) or self._load(path, _named(task_id, Task))
-            except Unreadable as error:
-                problems.append(Problem(error.path, error.why))
-                continue
-            if task is not None:
-                tasks[task_id] = task
-        return tasks, tuple(problems)
+                # In a short list, a look at each file costs less than being told of changes.
+                changed = self._changed.take() if len(self._tasks) >= _MANY_TASKS else None
+                if changed is None:
+                    self._look_at_all()
+                else:
+                    self._look_at(changed)
+            except BaseException:
+                self._changed.close()  # The names that were taken still have to be looked at.
+                raise
+            return self._tasks, tuple(self._problems.values())
 
-    def _unchanged(self, files: list[tuple[str, str]]) -> dict[str, Task]:
+    def _look_at_all(self) -> None:
+        tasks: dict[str, Task] = {}
+        self._problems = {}
+        stems = _stems(self.paths.tasks)
+        unchanged = self._unchanged(stems) if self._cache else {}
+        if self._listed != stems:
+            self._listed, self._in_order = stems, sorted(stems, key=names.task_order)
+        with _no_collection() if len(stems) - len(unchanged) > _MANY_TASKS else nullcontext():
+            for stem in self._in_order:
+                task = unchanged.get(stem) or self._task_in(stem)
+                if task is not None:
+                    tasks[stem] = task
+        self._tasks = tasks
+
+    def _look_at(self, changed: set[str]) -> None:
+        stems = [stem for name in changed if (stem := _stem(name))]
+        if not stems:
+            return
+        tasks, self._problems = dict(self._tasks), dict(self._problems)
+        last = names.task_order(next(reversed(tasks)))
+        in_order = True
+        for stem in sorted(stems, key=names.task_order):
+            self._problems.pop(stem, None)
+            task = self._task_in(stem)
+            if task is None:
+                tasks.pop(stem, None)
+                continue
+            in_order = in_order and (stem in tasks or names.task_order(stem) > last)
+            tasks[stem] = task
+        if not in_order:
+            tasks = {key: tasks[key] for key in sorted(tasks, key=names.task_order)}
+        self._tasks = tasks
+
+    def _task_in(self, stem: str) -> Task | None:
+        """Return the task in a file; None if there is none, or a problem with it."""
+        path = os.path.join(self.paths.tasks, f"{stem}.json")
+        try:
+            return self._load(path, _named(names.check_task_id(stem), Task))
+        except Unreadable as error:
+            self._problems[stem] = Problem(error.path, error.why)
+        except Invalid:
+            if os.path.lexists(path):
+                self._problems[stem] = Problem(path, "its name is not a task id")
+        return None
+
+    def _unchanged(self, stems: list[str]) -> dict[str, Task]:
         """Return the tasks whose files have not changed. Reading their folder is quicker."""
         if os.stat not in os.supports_dir_fd:
             return {}
@@ -141,36 +206,21 @@ class Records:
             return {}
         found: dict[str, Task] = {}
         remembered, look = self._cache.get, os.stat
+        before = os.path.join(self.paths.tasks, "")
         try:
-            for task_id, path in files:
-                cached = remembered(path)
+            for stem in stems:
+                cached = remembered(f"{before}{stem}.json")
                 if cached is None:
                     continue
                 try:
-                    now = look(task_id + ".json", dir_fd=folder)
+                    now = look(f"{stem}.json", dir_fd=folder)
                 except OSError:
                     continue
                 if cached.is_good(now):
-                    found[task_id] = cached.record
+                    found[stem] = cached.record
         finally:
             os.close(folder)
         return found
-
-    def _task_files(self) -> tuple[list[tuple[str, str]], list[Problem]]:
-        """Return the files that may be tasks, in id order. Computed again only if names change."""
-        stems = _stems(self.paths.tasks)
-        if stems != self._stems:
-            files: list[tuple[str, str]] = []
-            bad: list[Problem] = []
-            for stem in stems:
-                path = os.path.join(self.paths.tasks, f"{stem}.json")
-                try:
-                    files.append((names.check_task_id(stem), path))
-                except Invalid:
-                    bad.append(Problem(path, "its name is not a task id"))
-            files.sort(key=lambda file: names.task_order(file[0]))
-            self._files, self._bad_names, self._stems = files, bad, stems
-        return self._files, list(self._bad_names)
 
     def requests(self) -> tuple[dict[str, Request], tuple[Problem, ...]]:
         """Return all requests by id, and the files that are not requests."""
@@ -186,6 +236,29 @@ class Records:
             if request is not None:
                 requests[request.id] = request
         return requests, tuple(problems)
+
+    def presence(self) -> dict[str, Presence]:
+        """Return the last heartbeat of every agent that ever sent one."""
+        found: dict[str, Presence] = {}
+        for stem in sorted(_stems(self.paths.presence)):
+            path = os.path.join(self.paths.presence, f"{stem}.json")
+            beat: Presence | None = self._remembered(path)
+            if beat is None:
+                beat = self._read_beat(path)
+            if beat is not None:
+                found[beat.agent] = beat
+        return found
+
+    def _read_beat(self, path: str) -> Presence | None:
+        try:
+            read_ns, beat = time.time_ns(), read_presence(path)
+            status = os.stat(path)
+        except FileNotFoundError:
+            self._cache.pop(path, None)
+            return None
+        # If it was replaced since, its time is later than when this one was read.
+        self._cache[path] = _Cached(stamp_of(status), read_ns, beat)
+        return beat
 
     def task_exists(self, number: int) -> bool:
         """Return whether there is a file for that task, readable or not."""
@@ -247,6 +320,19 @@ class Records:
             return record
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let no garbage be looked for: reading makes none, and each look goes through all records."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _why(data: bytes, error: ValueError) -> str:
     if not data.strip():
         return "it is empty"
@@ -282,11 +368,24 @@ def read_presence(path: str) -> Presence:
 
 
 def _stems(folder: str) -> list[str]:
-    return [
-        name[:-5]
-        for name in list_folder(folder)
-        if name.endswith(".json") and not name.startswith(".")
-    ]
+    return [stem for name in list_folder(folder) if (stem := _stem(name))]
+
+
+def _stem(name: str) -> str:
+    """Return the name of a record's file without its ending; empty if it is another file."""
+    return name[:-5] if name.endswith(".json") and not name.startswith(".") else ""
+
+
+_all_records: weakref.WeakSet[Records] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for records in list(_all_records):
+        records.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def number_of(task_id: str) -> int:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import anyio.lowlevel
 import anyio.to_thread
 
-from bullpen.errors import Conflict, NotFound, Unavailable
+from bullpen.errors import BullpenError, Conflict, NotFound, Unavailable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
 from bullpen.protocol.clock import Clock, iso, now_ms
@@ -34,7 +34,7 @@ from bullpen.store.contract import (
 )
 from bullpen.store.events.whole_log import check_history
 from bullpen.store.files import restore
-from bullpen.store.files.disk import Disk, list_folder, nonce
+from bullpen.store.files.disk import Disk, nonce
 from bullpen.store.files.doctor import checkup
 from bullpen.store.files.log import event_log, parts
 from bullpen.store.files.log.event_log import Head, event_line
@@ -42,7 +42,6 @@ from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.read_cache import ReadCache
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.records import read_presence
 from bullpen.store.files.watch import watch as watching
 from bullpen.store.files.writer import TeamFiles, Writer, disk_errors, remove_tree
 from bullpen.store.record_checks import (
@@ -151,7 +150,7 @@ class FileStore(Store):
     def _forget(self, team: str, files: TeamFiles) -> None:
         self._teams.pop(team, None)
         self._boxes.pop(team, None)
-        files.lock.close()
+        files.close()
 
     def _fill(self, staging: str, config: TeamConfig, actor: str) -> None:
         own = os.path.join(staging, ".bullpen")
@@ -292,13 +291,22 @@ class FileStore(Store):
             return await _in_thread(
                 lambda: read_mail.read(paths, agent, after=after, history=history)
             )
-        boxes = self._boxes.get(team)
-        if boxes is None:
-            boxes = self._boxes[team] = ReadCache(paths)
+        boxes = self._boxes_of(paths)
         await anyio.lowlevel.checkpoint()
         # Not in a thread: switching threads costs far more than this check.
         unchanged = boxes.unchanged(agent)
         return await _in_thread(lambda: boxes.read(agent)) if unchanged is None else unchanged
+
+    def _boxes_of(self, paths: TeamPaths) -> ReadCache:
+        boxes = self._boxes.get(paths.name)
+        if boxes is None:
+            boxes = self._boxes[paths.name] = ReadCache(paths)
+        return boxes
+
+    async def unread(self, team: str, agents: Sequence[str]) -> Mapping[str, int | BullpenError]:
+        """Count unread mail. An inbox is read only if its count was not kept."""
+        boxes = self._boxes_of(self._existing(team).paths)
+        return await _in_thread(lambda: {agent: _count(boxes, agent) for agent in agents})
 
     async def acknowledge(
         self, team: str, agent: str, ids: Sequence[str], state: Mark, *, actor: str
@@ -362,7 +370,7 @@ class FileStore(Store):
                 quick.replace(path, data, nonce=nonce())
 
     async def presence(self, team: str) -> Mapping[str, Presence]:
-        return await _in_thread(lambda: _presence(self._existing(team).paths))
+        return await _in_thread(lambda: self._existing(team).records.presence())
 
     async def checkup(self, team: str | None, *, fix: bool) -> list[Finding]:
         """Look for damaged files and leftovers."""
@@ -376,7 +384,7 @@ class FileStore(Store):
         # A thread that still writes is waited for.
         with anyio.CancelScope(shield=True):
             for files in list(self._teams.values()):
-                await _in_thread(files.lock.close)
+                await _in_thread(files.close)
         self._teams.clear()
         self._boxes.clear()
 
@@ -385,11 +393,24 @@ async def _in_thread(work: Callable[[], T]) -> T:
     try:
         return await anyio.to_thread.run_sync(work)
     except OSError as error:
-        raise Unavailable(
-            f"The store's files could not be used: {error.strerror or error} "
-            f"({error.filename or 'unknown file'}).",
-            remedy="Fix the cause, then try again.",
-        ) from error
+        raise _unusable(error) from error
+
+
+def _unusable(error: OSError) -> Unavailable:
+    return Unavailable(
+        f"The store's files could not be used: {error.strerror or error} "
+        f"({error.filename or 'unknown file'}).",
+        remedy="Fix the cause, then try again.",
+    )
+
+
+def _count(boxes: ReadCache, agent: str) -> int | BullpenError:
+    try:
+        return boxes.unread(agent)
+    except OSError as error:
+        return _unusable(error)
+    except BullpenError as error:
+        return error
 
 
 def _refuse_leftover_tasks(paths: TeamPaths) -> None:
@@ -400,13 +421,3 @@ def _refuse_leftover_tasks(paths: TeamPaths) -> None:
                 f"{paths.tasks} has tasks of an earlier team {paths.name!r}.",
                 remedy="Move that folder away, or choose another name.",
             )
-
-
-def _presence(paths: TeamPaths) -> Mapping[str, Presence]:
-    found: dict[str, Presence] = {}
-    for name in sorted(list_folder(paths.presence)):
-        if name.endswith(".json") and not name.startswith("."):
-            with suppress(FileNotFoundError):
-                presence = read_presence(os.path.join(paths.presence, name))
-                found[presence.agent] = presence
-    return found

@@ -60,6 +60,11 @@ class TeamFiles:
         # The inboxes when they last matched the log.
         self.looked: dict[str, Stamp] = {}
 
+    def close(self) -> None:
+        """Close the lock file and what watches the tasks."""
+        self.lock.close()
+        self.records.close()
+
     def inbox(self, agent: str) -> Inbox:
         """Return the inbox of an agent. Created once, because checking its paths takes time."""
         inbox = self._inboxes.get(agent)
@@ -164,7 +169,7 @@ class Writer:
                     return Committed(self.log.head.seq, ())
                 plan = make_plan(self.records, changes, high=self.log.head.high)
                 keys = [*plan.before, *([("team", "")] if self.paths.config in plan.files else [])]
-                if all(view.still_true(*key) for key in keys):
+                if view.holds(keys):
                     self._carry_out(plan, locks, actor=actor, op=op)
                     return Committed(self.log.head.seq, changes)
         raise Conflict(
@@ -303,7 +308,9 @@ class Writer:
         size = head.size
         if known is None or known.size > size or known.begin != head.begin:
             known = self.files.digests = digests.load(self.paths.digests, self.log)
-        if known.follow(self.paths.events, size) >= digests.CHECKPOINT_EVERY:
+        behind = size - known.size
+        events = known.follow(self.paths.events, size)
+        if events >= digests.CHECKPOINT_EVERY or behind >= digests.CHECKPOINT_BYTES:
             digests.save(known, self.paths.digests, self.disk, nonce=nonce())
         return known
 

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bullpen.errors import Unavailable
 from bullpen.protocol import json_text
+from bullpen.protocol.format_version import version_in
 from bullpen.store.nats.client import api_requests, subjects
 from bullpen.store.nats.client.api_requests import (
     ApiError,
@@ -20,6 +21,7 @@ from bullpen.store.nats.client.api_requests import (
 )
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.subjects import Address
+from bullpen.store.nats.log.packing import known_format
 
 T = TypeVar("T")
 
@@ -42,7 +44,7 @@ class Directory:
 
     def __init__(self, link: NatsConnection) -> None:
         self._link = link
-        self._partitions: int | None = None
+        self._cell_record: dict[str, Any] | None = None
 
     async def find(self, team: str, *, look_twice: bool = True) -> DirectoryEntry:
         """Return what is known of a name. Raises Unavailable.
@@ -80,15 +82,20 @@ class Directory:
         row = await self._patiently(lambda: self._look(subjects.place_key(team)))
         if row is not None and row.data:
             return Address(team, int(json_text.loads(row.data)["p"]), uid)
-        if self._partitions is None:
-            self._partitions = await self._ask_partitions()
-        return Address(team, subjects.partition_for(team, self._partitions), uid)
+        partitions = int((await self._cell())["partitions"])
+        return Address(team, subjects.partition_for(team, partitions), uid)
 
-    async def _ask_partitions(self) -> int:
-        row = await self._patiently(lambda: self._look(subjects.CELL_KEY))
-        if row is None:
-            raise self._not_prepared()
-        return int(json_text.loads(row.data)["partitions"])
+    async def new_format(self) -> str:
+        """Return the format for the log of a new team: the newest that all hosts here know."""
+        return known_format(version_in(await self._cell()))
+
+    async def _cell(self) -> dict[str, Any]:
+        if self._cell_record is None:
+            row = await self._patiently(lambda: self._look(subjects.CELL_KEY))
+            if row is None:
+                raise self._not_prepared()
+            self._cell_record = json_text.loads(row.data)
+        return self._cell_record
 
     async def enter(self, address: Address, expect: int) -> bool:
         """Add a team, if the last entry of its name is still the expected one."""

@@ -65,19 +65,20 @@ async def _copy(old: TeamLog, address: Address) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     await _purge(old.link, address, address.everything)
     new = TeamLog(old.link, address, StoreLimits())
+    new.kept.format = await Directory(old.link).new_format()
     while time.monotonic() < deadline:
         await old.confirm(within_s=_PATIENCE_S)
         events = await read_events(old, new.kept.seq, None)
         if new.head:
             async with new.turn():
                 for event in events:
-                    await new.append(event, deadline)
+                    await new.append([event], deadline)
         else:
             await restore.store(new, events)
             await new.confirm(within_s=_PATIENCE_S)
         async with old.turn():
             if old.kept.seq == new.kept.seq and await old.append(
-                Event(old.kept.seq + 1, iso(now_ms()), _ACTOR, "team.move", ()),
+                [Event(old.kept.seq + 1, iso(now_ms()), _ACTOR, "team.move", ())],
                 deadline,
                 last=True,
                 moved_to=address.partition,

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import anyio
 
@@ -38,6 +39,7 @@ from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.directory import Directory
 from bullpen.store.nats.log import examine
 from bullpen.store.nats.log import restore as restoring
+from bullpen.store.nats.log.commits import CommitQueue, Lacking
 from bullpen.store.nats.log.log import Gone, TeamLog
 from bullpen.store.nats.log.state import LogState
 from bullpen.store.nats.log.tail import EVENTS_KEPT
@@ -45,8 +47,6 @@ from bullpen.store.nats.presence import PresenceWriter
 from bullpen.store.nats.relocate import enter
 from bullpen.store.nats.watch import NatsWatch
 from bullpen.store.record_checks import check_config, checked, creation_of, no_team, team_taken
-
-Plan = Callable[[LogState], Sequence[Change]]
 
 _HEARTBEATS_BELIEVE_S = 60.0
 """How long heartbeats are accepted for a team without checking that it still exists."""
@@ -78,6 +78,7 @@ class NatsStore(Store):
         self._beats = PresenceWriter(self.link, host or socket.gethostname())
         self._following = NatsWatch(self.link)
         self._logs: dict[str, TeamLog] = {}
+        self._queues: dict[TeamLog, CommitQueue] = {}
         self._archived: dict[tuple[TeamLog, str], set[str]] = {}
 
     # Teams
@@ -90,7 +91,7 @@ class NatsStore(Store):
         changes = self._checked(log.kept, creation_of(config))
         event = self._event(log, changes, actor, "team.create")
         async with log.turn() as deadline:
-            await log.append(event, deadline)
+            await log.append([event], deadline)
         await self._enter(log)
 
     async def restore(self, team: str, events: Sequence[Event]) -> None:
@@ -107,8 +108,9 @@ class NatsStore(Store):
             with suppress(NotFound):
                 await self._open(team)
                 raise team_taken(team)
-        address = await self._directory.place(team, secrets.token_hex(16))
-        return self._log(address)
+        log = self._log(await self._directory.place(team, secrets.token_hex(16)))
+        log.kept.format = await self._directory.new_format()
+        return log
 
     def _log(self, address: Address) -> TeamLog:
         return TeamLog(self.link, address, self._limits, events_kept=self._events_kept)
@@ -136,7 +138,7 @@ class NatsStore(Store):
                 await log.confirm_in_turn(deadline)
                 while not ended:
                     event = self._event(log, [], actor, "team.delete")
-                    ended = await log.append(event, deadline, last=True)
+                    ended = await log.append([event], deadline, last=True)
         except Gone:
             pass
         await self._directory.remove(team, found.revision)
@@ -153,6 +155,7 @@ class NatsStore(Store):
     def _drop(self, team: str, log: TeamLog) -> None:
         if self._logs.get(team) is log:
             del self._logs[team]
+        self._queues.pop(log, None)
         self._beats.forget(log.address)
         for key in [key for key in self._archived if key[0] is log]:
             del self._archived[key]
@@ -244,6 +247,8 @@ class NatsStore(Store):
     def _log_at(self, team: str, address: Address) -> TeamLog:
         log = self._logs.get(team)
         if log is None or log.address != address:
+            if log is not None:
+                self._queues.pop(log, None)
             log = self._logs[team] = self._log(address)
         return log
 
@@ -252,21 +257,33 @@ class NatsStore(Store):
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
         """Decide on the replay and append the decision; again if another host was faster."""
 
-        def plan(kept: LogState) -> Sequence[Change]:
-            return self._checked(kept, decide(kept))
+        def plan(log: TeamLog, view: LogState) -> Sequence[Change]:
+            return self._effective(log, view, self._checked(view, decide(view)))
 
         return await self._commit(team, plan, actor=actor, op=op)
 
-    async def _commit(self, team: str, plan: Plan, *, actor: str, op: str) -> Committed:
-        began = time.monotonic()
+    async def _commit(
+        self,
+        team: str,
+        plan: Callable[[TeamLog, LogState], Sequence[Change]],
+        *,
+        actor: str,
+        op: str,
+    ) -> Committed:
         for _ in range(2):
             log = await self._known(team)
             try:
-                async with log.turn() as deadline:
-                    return await self._decide(log, plan, actor, op, (began, deadline))
+                return await self._queue(log).run(partial(plan, log), actor=actor, op=op)
             except Gone:
                 self._drop(team, log)
         raise no_team(team)
+
+    def _queue(self, log: TeamLog) -> CommitQueue:
+        queue = self._queues.get(log)
+        if queue is None:
+            queue = CommitQueue(log, self._clock, wait_s=self._limits.lock_wait_s)
+            self._queues[log] = queue
+        return queue
 
     async def _known(self, team: str) -> TeamLog:
         """Return the team's log as known here; only an append can confirm it."""
@@ -275,57 +292,35 @@ class NatsStore(Store):
             return await self._open(team)
         return log
 
-    async def _decide(
-        self, log: TeamLog, plan: Plan, actor: str, op: str, times: tuple[float, float]
-    ) -> Committed:
-        (began, deadline), lost = times, 0
-        await log.let_others()
-        # However often others are faster: somebody always succeeds, and eventually this call does.
-        while not lost or time.monotonic() < deadline:
-            try:
-                changes = await self._effective(log, plan(log.kept))
-            except Exception:
-                # A refusal counts only if it is based on the team's state since the call.
-                if log.certain >= began or not await log.confirm_in_turn(deadline):
-                    raise
-                continue
-            if changes:
-                event = self._event(log, changes, actor, op)
-                if await log.append(event, deadline):
-                    if log.is_long:
-                        await log.shorten(deadline)
-                    return Committed(event.seq, tuple(changes))
-                lost += 1
-                await log.stand_back(lost)
-            elif log.certain >= began or not await log.confirm_in_turn(deadline):
-                return Committed(log.kept.seq, ())
-        raise Unavailable(
-            f"Team {log.address.team!r} changed {lost} times during a change to it.",
-            remedy="Try again.",
-        )
-
     def _event(self, log: TeamLog, changes: Sequence[Change], actor: str, op: str) -> Event:
         return Event(log.kept.seq + 1, iso(self._clock()), actor, op, tuple(changes))
 
     def _checked(self, kept: LogState, changes: Sequence[Change]) -> list[Change]:
         return checked(changes, kept.folded.team, self._limits)
 
-    async def _effective(self, log: TeamLog, changes: Sequence[Change]) -> list[Change]:
-        """Return the changes without messages that were delivered before."""
-        delivers = [change for change in changes if isinstance(change, Deliver)]
-        known = [deliver for deliver in delivers if await self._has(log, deliver)]
-        return without_repeats(changes, lambda deliver: deliver in known)
+    def _effective(
+        self, log: TeamLog, view: LogState, changes: Sequence[Change]
+    ) -> Sequence[Change]:
+        """Return the changes without messages that were delivered before. Raises Lacking."""
+        for change in changes:
+            if isinstance(change, Deliver):
+                return without_repeats(changes, partial(self._has, log, view))
+        return changes
 
-    async def _has(self, log: TeamLog, deliver: Deliver) -> bool:
+    def _has(self, log: TeamLog, view: LogState, deliver: Deliver) -> bool:
         agent, key = deliver.to, deliver.message.id
-        if key in log.kept.box(agent):
+        # A commit that is stored together with this one may be about to archive it.
+        if key in view.box(agent) or key in log.kept.box(agent):
             return True
         if deliver.fresh or not (count := log.kept.archived.get(agent, 0)):
             return False
         known = self._archived.get((log, agent), set())
         if len(known) != count:
-            known = self._archived[log, agent] = await mail.archived_ids(log, agent)
+            raise Lacking(lambda: self._learn_archived(log, agent))
         return key in known
+
+    async def _learn_archived(self, log: TeamLog, agent: str) -> None:
+        self._archived[log, agent] = await mail.archived_ids(log, agent)
 
     async def append(
         self, team: str, to: str, message: Message, *, actor: str, fresh: bool = False
@@ -342,8 +337,8 @@ class NatsStore(Store):
     ) -> int:
         names.check_component(agent, kind="member name")
 
-        def mark(kept: LogState) -> Sequence[Change]:
-            return marks(agent, kept.box(agent), ids, state, self._limits.seen_kept)
+        def mark(log: TeamLog, view: LogState) -> Sequence[Change]:
+            return marks(agent, view.box(agent), ids, state, self._limits.seen_kept)
 
         committed = await self._commit(team, mark, actor=actor, op=f"mail.{state}")
         first = committed.changes[0] if committed.changes else None

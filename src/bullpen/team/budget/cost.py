@@ -88,6 +88,27 @@ class Cost:
         return self.share(self.coordination)
 
     @property
+    def told(self) -> dict[str, int]:
+        """Return what Bullpen told the models, by kind, in estimated tokens.
+
+        Each text counts once, when it was told. A kind that is not known is left out.
+        """
+        used = self.total
+        kinds = {
+            "digest": used.digest_tokens,
+            "mail": used.mail_tokens,
+            "tools": used.tool_tokens,
+            "reminders": used.reminder_tokens,
+        }
+        return {kind: tokens for kind, tokens in kinds.items() if tokens is not None}
+
+    @property
+    def digest_share(self) -> float | None:
+        """Return the digest's share of all that Bullpen told the models."""
+        told = self.told
+        return told["digest"] / sum(told.values()) if told.get("digest") else None
+
+    @property
     def cache_share(self) -> float | None:
         """Return the share of model input that came from caches."""
         used = self.total

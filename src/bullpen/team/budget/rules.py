@@ -17,6 +17,9 @@ from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Limits, Member, TeamConfig, TeamFacts
 
+CHARACTERS_A_TOKEN = 4
+"""With this, the tokens of a text are estimated: an API tells only those of whole requests."""
+
 Scope = Literal["team", "agent", "task"]
 Limit = Literal["turns", "tokens", "usd", "wall_s", "price"]
 
@@ -265,11 +268,16 @@ def total(team: TeamConfig) -> Usage:
     return together([*team.facts.spent, *used])
 
 
+def about_tokens(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
 def together(rows: Iterable[Usage]) -> Usage:
     """Return the sum of several rows."""
     found = list(rows)
     amounts = {}
-    for name in Usage.model_fields:
+    for name in Usage.field_keys():
         values = [value for row in found if (value := getattr(row, name)) is not None]
         if values:
             amounts[name] = sum(values[1:], values[0])

@@ -25,7 +25,6 @@ from bullpen.store.contract import Mailbox, Mark, View
 from bullpen.team import lead_rules
 from bullpen.team.commit import TeamPart, refuse_moved
 from bullpen.team.lookup import color_of, member_of
-from bullpen.team.mail.counts import Count, count_mail, unread
 from bullpen.team.operation import operation
 
 _KEYED = uuid.uuid5(uuid.NAMESPACE_URL, "urn:bullpen:message-key")
@@ -138,12 +137,14 @@ class Mailboxes(TeamPart):
                 for name, message_id in ids.items()
             ]
 
-        ahead = await self._ahead(sender, seed)
+        ahead = await self._unread(_others(await self._store.config(self._team), sender))
         committed = await self._store.commit(
             self._team, decide, actor=sender, op="message.broadcast"
         )
         # The store skips messages that were already delivered.
         delivered = {change.to for change in committed.changes if isinstance(change, Deliver)}
+        for to in (name for name in ids if name not in delivered):
+            ahead[to] = _unread_before(ids[to], await self._store.mailbox(self._team, to))
         return [
             Sent(message_id, to, committed.seq, ahead.get(to, 0), duplicate=to not in delivered)
             for to, message_id in ids.items()
@@ -184,22 +185,11 @@ class Mailboxes(TeamPart):
     async def unread(self) -> dict[str, int]:
         """Return each member's number of unread messages. Raises Unavailable on damage."""
         team = await self._store.config(self._team)
-        return await self._counted({member.name: unread for member in team.roster})
+        return await self._unread([member.name for member in team.roster])
 
-    async def _ahead(self, sender: str, seed: str) -> dict[str, int]:
-        """Return how many unread messages are ahead of a broadcast, by member."""
-        team = await self._store.config(self._team)
-        return await self._counted(
-            {
-                name: _unread_before(self._keyed("broadcast", sender, name, seed))
-                for name in _others(team, sender)
-            }
-        )
-
-    async def _counted(self, counts: dict[str, Count]) -> dict[str, int]:
-        found = await count_mail(self._store, self._team, counts)
+    async def _unread(self, names: Sequence[str]) -> dict[str, int]:
         numbers: dict[str, int] = {}
-        for name, number in found.items():
+        for name, number in (await self._store.unread(self._team, names)).items():
             if isinstance(number, BullpenError):
                 raise number
             numbers[name] = number
@@ -327,12 +317,9 @@ def _others(team: TeamConfig, sender: str) -> list[str]:
     return others
 
 
-def _unread_before(message_id: str) -> Count:
-    def count(mailbox: Mailbox) -> int:
-        before = itertools.takewhile(lambda entry: entry.id != message_id, mailbox.entries)
-        return sum(entry.state != "seen" for entry in before)
-
-    return count
+def _unread_before(message_id: str, mailbox: Mailbox) -> int:
+    before = itertools.takewhile(lambda entry: entry.id != message_id, mailbox.entries)
+    return sum(entry.state != "seen" for entry in before)
 
 
 def _check_text(text: str) -> None:

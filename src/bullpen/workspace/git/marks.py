@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import Field
-
 from bullpen.errors import Refused, Unavailable, Unreadable
 from bullpen.protocol.agent import WorkspaceKind
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import Wire, field
 from bullpen.workspace.git.ref_names import component
 
 MARK = "bullpen.json"
@@ -62,7 +60,7 @@ class TreeMark(_Owned):
     # Its block of ports: see `slots`.
     slot: int | None = None
     # What remains to be done before anybody may work here.
-    todo: list[Work] = Field(default_factory=list)
+    todo: list[Work] = field(default_factory=list)
 
     @property
     def ready(self) -> bool:

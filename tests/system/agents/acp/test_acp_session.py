@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.agents.contracts.driver import TurnFailed
+from bullpen.agents.contracts.driver import TurnFailed, TurnInput
 from bullpen.agents.drivers import acp
 from bullpen.agents.drivers.acp import program_session
 from bullpen.agents.drivers.acp.driver import make
@@ -153,6 +153,31 @@ async def test_a_program_that_tells_how_full_its_context_is_is_heard(tmp_path: P
     async with started(preset("tells its context"), desk) as driver:
         await take(driver, desk)
     assert desk.contexts == [(50_000, 200_000)]
+
+
+@pytest.mark.parametrize(
+    ("part", "asked"),
+    [("tells that it grows", [0, 0, 1]), ("tells its context", [0, 1, 2]), ("says", [0, 1, 2])],
+    ids=["it grew", "it shrank", "nobody knows"],
+)
+async def test_a_conversation_that_may_have_been_lost_is_told_the_whole_briefing(
+    tmp_path: Path, part: str, asked: list[int]
+) -> None:
+    """R-1.1: what changed is enough only for a program that has the rest for certain."""
+    desk = await desk_in(tmp_path)
+    asks = []
+    async with started(preset(part), desk) as driver:
+        for number in range(3):
+            if number == 2:
+                await driver._session.program.end(0.0)  # type: ignore[union-attr]
+            with anyio.fail_after(DEADLINE_S):
+                await driver.turn(TurnInput(f"Turn {number}.", whole=number == 0), desk)
+            asks.append(desk.briefings)
+    assert asks == asked
+    prompts = [row["text"] for row in told(desk, "prompt")]
+    state = await desk.briefing()
+    assert [text.count(state) for text in prompts[-3:]] == [0, asked[1], 1]
+    assert all(f"Turn {number}." in text for number, text in enumerate(prompts[-3:]))
 
 
 def test_a_program_that_nobody_named_needs_its_command() -> None:

@@ -120,7 +120,7 @@ async def test_a_task_over_its_budget_is_given_back_and_its_owner_goes_on(crew: 
         for _ in range(5):
             await desk.may_spend()
             desk.used(Usage.new(requests=1, input_tokens=100), calls=["Bash"])
-        await desk.complete(task_id, report=None)
+        await desk.complete(task_id, report="It is done.")
         return ""
 
     await crew.team.tasks.add("Dear", by=LEAD, budget={"tokens": 250})
@@ -175,7 +175,7 @@ async def test_answers_that_only_write_to_the_team_are_coordination(crew: Crew) 
         for calls in requests:
             await desk.may_spend()
             desk.used(Usage.new(requests=1), calls=calls)
-        await desk.complete("1", report=None)
+        await desk.complete("1", report="It is done.")
         done.set()
         return ""
 

@@ -12,8 +12,9 @@ import pytest
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
-from bullpen.agents.work.complete import Proving
+from bullpen.agents.work.proving import Proving
 from bullpen.doors.actions.task_by_hand import task_door
+from bullpen.doors.actions.task_proof import proving
 from bullpen.errors import Refused
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
@@ -290,6 +291,6 @@ async def test_a_person_has_checks_run_where_the_agent_works_that_owns_the_task(
         agent=None,
     )
     for cwd, expected in ((None, project.path), (str(tmp_path), tmp_path)):
-        proving = await door.proving("1", cwd=cwd, tell=_nobody)
-        (found,) = (await proving.check("1")).facts.checks
+        proof = await proving(door, "1", cwd=cwd, tell=_nobody)
+        (found,) = (await proof.check("1")).facts.checks
         assert found.detail == f"exit code 0\n{expected}"

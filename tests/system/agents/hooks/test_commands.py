@@ -12,7 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from bullpen.agents.hooks.commands import OUTPUT_BYTES_MAX, HookSet, HookVerdict
+from bullpen.agents.hooks.commands import OUTPUT_BYTES_MAX, run_hooks
+from bullpen.agents.hooks.hook_set import HookSet, HookVerdict
 from bullpen.agents.system import processes
 from support.crews import eventually
 
@@ -37,7 +38,7 @@ async def ran(
     cwd: str = "/",
     env: Mapping[str, str] | None = None,
 ) -> HookVerdict:
-    return await HookSet.of(raw).run(event, payload, cwd=cwd, env=dict(env or os.environ))
+    return await run_hooks(HookSet.of(raw), event, payload, cwd=cwd, env=dict(env or os.environ))
 
 
 def answers(told: object) -> str:

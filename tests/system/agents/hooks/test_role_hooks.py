@@ -12,7 +12,7 @@ from bullpen.agents.config.definitions import apply, read
 from bullpen.agents.config.settings import hooks_for_children
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
-from bullpen.agents.hooks.commands import EVENTS, HookSet
+from bullpen.agents.hooks.hook_set import EVENTS, HookSet
 from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD

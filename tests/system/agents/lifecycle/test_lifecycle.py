@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -117,7 +118,10 @@ class TestStopping:
         with pytest.raises(NotFound, match="Bullpen does not run it"):
             await place.supervisor.stop("carl", by=LEAD)
 
-    async def test_an_agent_that_agrees_to_a_shutdown_ends_by_itself(self, place: Place) -> None:
+    @pytest.mark.parametrize("backend", OUTSIDE)
+    async def test_an_agent_that_agrees_to_a_shutdown_ends_by_itself_and_names_its_pane(
+        self, place: Place, backend: str
+    ) -> None:
         script = """
         [[agents.alice.turns]]
         when = "mail"
@@ -126,10 +130,16 @@ class TestStopping:
         tool = "SendMessage"
         input = {type = "shutdown_response", request_id = "{request}", approve = true}
         """
-        await place.spawn("alice", script)
+        await place.spawn("alice", script, backend=backend)
+        pane = (await place.team.roster.get("alice")).tmux_pane_id
+        assert [pane] == (place.panes() or [""])
         stopped = await place.supervisor.ask_to_stop("alice", by=LEAD, deadline_s=60)
         assert (stopped.was_alive, stopped.end) == (True, "finished")
-        assert place.processes() == []
+        assert place.processes() == [] and place.panes() == []
+        mail = await place.team.mailbox.read(LEAD, history=True)
+        texts = [entry.message.text for entry in mail.entries]
+        consent = next(json.loads(text) for text in texts if "shutdown_approved" in text)
+        assert (consent.get("paneId", ""), consent["backendType"]) == (pane, backend)
 
     async def test_one_that_does_not_answer_is_stopped_at_the_deadline(self, place: Place) -> None:
         await place.spawn("alice", BUSY.format(name="alice", step="hang = true"), prompt="Begin")

@@ -24,6 +24,7 @@ from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.errors import Conflict, Invalid, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
+from support.agents.warm_starts import warm_home, warm_parents
 from support.crews import eventually
 from support.offices import (
     OUTSIDE,
@@ -174,11 +175,18 @@ class TestSpawning:
             with pytest.raises(Invalid, match="no backend 'iterm'"):
                 await place.spawn("alice", backend="iterm")
 
+    @pytest.mark.parametrize("warm", [False, True])
     async def test_the_environment_is_the_recorded_list_and_nothing_else(
-        self, tmp_path: Path
+        self, tmp_path: Path, warm: bool
     ) -> None:
         """R-9.6: an explicit recorded allow-list; values are never stored."""
-        async with opened(tmp_path, SECRET_A="one-value", SECRET_B="other-value") as place:
+        given = {"SECRET_A": "one-value", "SECRET_B": "other-value"}
+        with warm_home(tmp_path) as home:
+            await self._environment_of_an_agent(tmp_path, {**given, **(home if warm else {})})
+            assert len(warm_parents(f"HOME={tmp_path}")) == int(warm)
+
+    async def _environment_of_an_agent(self, tmp_path: Path, given: dict[str, str]) -> None:
+        async with opened(tmp_path, **given) as place:
             script = """
             [[agents.alice.turns]]
             when = "start"

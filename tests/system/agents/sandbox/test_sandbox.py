@@ -7,16 +7,21 @@ import shlex
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
+from bullpen.agents.backends.subprocess import Detached
+from bullpen.agents.backends.warm_start.starter import FOLDER
 from bullpen.agents.drivers.registry import check_spec
 from bullpen.errors import Unavailable
 from bullpen.protocol.policy import Sandbox
 from bullpen.sandbox.command import check_sandbox, sandboxed_command
+from bullpen.testing.backend_contract import Launcher, content
+from support.agents.warm_starts import CountedWarmStart, end_warm_parents, warm_parents
 
 if TYPE_CHECKING:
     from .conftest import Closed, MakeClosed
@@ -101,6 +106,30 @@ async def test_a_socket_of_a_program_outside_cannot_be_reached(closed: Closed) -
         assert "No such file" in await closed.fails(
             f"{shlex.quote(sys.executable)} -c {shlex.quote(connect)}"
         )
+
+
+async def test_a_warm_parent_starts_nothing_for_a_sandboxed_command(
+    closed: Closed, tmp_path: Path
+) -> None:
+    """What it starts would not be in the sandbox."""
+    warm = CountedWarmStart(FOLDER)
+    start = Launcher(Detached(warm), tmp_path)
+    launch = start.launch(sys.executable, "-c", "import time; time.sleep(600)")
+    # A parent of its own: others of this folder may be somebody's.
+    launch = replace(launch, env={**launch.env, "HOME": str(closed.home)})
+    place = await Detached(warm).start(launch)
+    try:
+        assert warm.forked == [place.pid]
+        (parent,) = warm_parents(f"HOME={closed.home}")
+        words = content(f"/proc/{parent}/cmdline").split("\0")
+        path = next(word for word in words if word.startswith(str(FOLDER)))
+        connect = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+        command = f"{shlex.quote(sys.executable)} -c {shlex.quote(connect)}"
+        await anyio.run_process(["sh", "-c", command])
+        assert "No such file" in await closed.fails(command)
+    finally:
+        start.end_all()
+        end_warm_parents(f"HOME={closed.home}")
 
 
 async def test_no_other_process_is_seen_or_signalled(closed: Closed) -> None:

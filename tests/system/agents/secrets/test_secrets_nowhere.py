@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -22,6 +22,7 @@ from bullpen.agents.contracts.backend import NONCE, Launch
 from bullpen.errors import StartFailed
 from bullpen.testing.models import Fault, MockModels, Reply
 from bullpen.testing.models.playbook import Playbook
+from support.agents.warm_starts import warm_home, warm_parents
 from support.crews import eventually
 from support.offices import TEAM, Place, opened, view
 
@@ -91,15 +92,32 @@ async def _assert_not_shown(place: Place, name: str) -> None:
         assert [form for form in _forms() if form in shown] == []
 
 
-@pytest.fixture(params=["subprocess", "in-process"])
-def backend(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["cold", "warm", "in-process"])
+def start(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with opened(tmp_path, **GIVEN) as found:
+def backend(start: str) -> str:
+    return "in-process" if start == "in-process" else "subprocess"
+
+
+@pytest.fixture
+async def place(tmp_path: Path, start: str) -> AsyncIterator[Place]:
+    async with _opened(tmp_path, start, **GIVEN) as found:
         yield found
+
+
+@asynccontextmanager
+async def _opened(folder: Path, start: str, **environ: str) -> AsyncIterator[Place]:
+    if start != "warm":
+        async with opened(folder, **environ) as found:
+            yield found
+        return
+    with warm_home(folder) as home:
+        async with opened(folder, **environ, **home) as found:
+            yield found
+        assert len(warm_parents(f"HOME={folder}")) == 1
 
 
 def _steps(*steps: dict[str, object]) -> str:
@@ -147,6 +165,7 @@ async def test_a_scripted_agent_leaves_no_secret_anywhere(place: Place, backend:
     await _assert_not_shown(place, "ann")
 
 
+@pytest.mark.parametrize("start", ["cold"], indirect=True)
 async def test_what_an_agent_says_by_the_command_line_holds_no_secret(place: Place) -> None:
     bullpen = f"{sys.executable} -m bullpen"
     command = (
@@ -207,10 +226,12 @@ async def test_a_start_that_fails_leaves_no_secret(place: Place, backend: str) -
 
 
 @pytest.mark.parametrize(
-    ("backend", "asked"), [("subprocess", True), ("in-process", True), ("in-process", False)]
+    ("start", "asked"),
+    [("cold", True), ("warm", True), ("in-process", True), ("in-process", False)],
+    indirect=["start"],
 )
 async def test_a_native_agent_leaves_no_secret_anywhere(
-    tmp_path: Path, backend: str, asked: bool
+    tmp_path: Path, start: str, backend: str, asked: bool
 ) -> None:
     """A model that was told the values, writes them, and an API that quotes the key."""
     secret = " ".join(GIVEN.values())
@@ -226,7 +247,7 @@ async def test_a_native_agent_leaves_no_secret_anywhere(
         otherwise=Fault(401, "authentication_error", f"invalid x-api-key: {KEY}"),
     )
     with MockModels(parts) as mock:
-        async with opened(tmp_path, **{**mock.env, **GIVEN}) as place:
+        async with _opened(tmp_path, start, **{**mock.env, **GIVEN}) as place:
             (place.project / "notes.txt").write_text(f"noted: {secret}")
             names = ASKED if asked else ["MY_TOKEN", "PLUGH"]
             await place.spawn(

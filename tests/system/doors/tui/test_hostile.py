@@ -18,6 +18,7 @@ from bullpen.agents.system.processes import host_name
 from bullpen.app.app import open_app
 from bullpen.app.stores import open_teams
 from bullpen.doors.tui.app import TeamApp
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.clock import now_ms
 from support.doors.tui_screens import opened, ready, text_of, until
@@ -200,8 +201,8 @@ def _nowhere() -> ProcessRecord:
 
 
 async def test_a_hostile_team_name_opens_nothing(tmp_path: Path) -> None:
-    async with open_app(at(tmp_path)) as bullpen_app:
-        app = TeamApp(bullpen_app, team="../../[red]x\x1b[2J")
+    async with LateApp(at(tmp_path)) as late_app:
+        app = TeamApp(late_app, team="../../[red]x\x1b[2J")
         async with app.run_test(size=(80, 24)) as pilot:
             await until(pilot, "!")
             assert not STEERS.search(text_of(pilot).replace("\n", ""))

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from textual.pilot import Pilot
 
-from bullpen.app.app import open_app
 from bullpen.doors.tui.app import TeamApp
+from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.panes.requests import SETTLE_S
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.clock import now_ms
@@ -32,12 +32,12 @@ def cluster() -> Iterator[Cluster]:
 @asynccontextmanager
 async def shown(cluster: Cluster, home: Path) -> AsyncGenerator[tuple[Pilot[None], Team], None]:
     """A team with one member on the screen."""
-    async with open_app(replace(at(home), store=cluster.url)) as bullpen_app:
-        await bullpen_app.teams.create("alpha")
-        team = bullpen_app.teams.open("alpha")
+    async with LateApp(replace(at(home), store=cluster.url)) as late_app:
+        await late_app.teams.create("alpha")
+        team = late_app.teams.open("alpha")
         await hire(team, "alice")
         await beat(team, "alice", "working", ms=now_ms(), detail="pytest -q")
-        app = TeamApp(bullpen_app, team=None)
+        app = TeamApp(late_app, team=None)
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
             await ready(pilot)
             await until(pilot, "alice")

@@ -44,7 +44,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def test_every_row_of_the_fleet_is_measured(report: Report) -> None:
-    assert {line["row"] for line in report.lines} == set("abcde")
+    assert {line["row"] for line in report.lines} == set("abcdef")
     assert None not in report.costs.values()
 
 

@@ -19,5 +19,5 @@ def test_the_benchmark_of_waiting_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "send to read: p50" in done.stdout
+    assert "send to read, p50" in done.stdout
     assert os.listdir(tmp_path) == []

@@ -24,3 +24,14 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
         timeout=60,
     )
     assert answer.stdout.strip() == "['bullpen']"
+
+
+def test_teams_in_files_are_read_without_pydantic() -> None:
+    script = (
+        "import sys, bullpen.protocol.presence, bullpen.store.files.store, bullpen.team.team;"
+        "print([name for name in ('pydantic', 'pydantic_core', 'asyncio') if name in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert answer.stdout.strip() == "[]"

@@ -16,7 +16,7 @@ from bullpen.agents.config.definitions import (
     read,
 )
 from bullpen.agents.config.role_fields import COORDINATION
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.errors import Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import MODES

@@ -33,7 +33,7 @@ dontAsk                      dontAsk     x       x           x                 x
 """  # noqa: E501 - a table
 
 WORKING = ["Read", "Write", "Edit", "MultiEdit", "apply_patch", "Glob", "Grep", "Bash"]
-WORKING += ["BashOutput", "KillShell", "Skill", "WebFetch"]
+WORKING += ["NotebookEdit", "BashOutput", "KillShell", "Skill", "WebFetch"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "SendMessage", "TeamStatus"]
 TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
 TEAM += ["ToolSearch", "TodoWrite", "AskUserQuestion"]

@@ -105,3 +105,19 @@ async def test_a_team_file_may_leave_the_workspace_to_the_role(
     assert (spec.own_tree.kind if spec.own_tree else None) == kind
     if "setup" in written:
         assert spec.own_tree is not None and spec.own_tree.setup == "make"
+
+
+async def test_members_of_a_team_file_have_its_commands_after_an_edit_and_its_search(
+    place: Place,
+) -> None:
+    path = place.project / "TEAM.toml"
+    path.write_text(
+        f'[team]\nname = "{TEAM}"\ngoal = "g"\n[web]\nsearch_url = "https://x.org/{{query}}"\n'
+        '[after_edit]\n"*.py" = ["fmt {file}"]\n'
+        '[[member]]\nname = "ann"\ndriver = "scripted"\nscript = "s.toml"\n'
+    )
+    file = read_team_file(path)
+    start = TeamStart(place.app, StartRequest(file, str(place.project)))
+    spec = await start.spec(next(each for each in file.members if each.name == "ann"))
+    assert spec.after_edit == {"*.py": ["fmt {file}"]}
+    assert spec.options["search_url"] == "https://x.org/{query}"

@@ -11,6 +11,8 @@ import pytest
 from bullpen.agents.config.mcp_config import known_server
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.config.trust import trust
+from bullpen.agents.contracts.desk import Wanted
+from bullpen.agents.supervisor.colleagues import teammate
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 
@@ -112,6 +114,24 @@ async def test_a_role_that_defines_a_server_itself_needs_trust(places: Places) -
     path = str(places.project / ".bullpen/agents/expert.md")
     with pytest.raises(Refused, match="named by its path"):
         await places.spec(role=path)
+
+
+async def test_what_a_team_file_says_of_edits_and_searches_is_added_and_inherited(
+    places: Places,
+) -> None:
+    (places.home / "settings.toml").write_text(
+        '[web]\nsearch_url = "https://mine.org/{query}"\n[after_edit]\n"*.py" = ["mine"]\n'
+    )
+    url = "https://team.org/{query}"
+    lead = await places.spec(after_edit={"*.py": ["mine", "ours"], "*": ["all"]}, search_url=url)
+    assert lead.after_edit == {"*.py": ["mine", "ours"], "*": ["all"]}
+    assert lead.options["search_url"] == url
+    parent = "lead", AgentFacts.new(spec=lead.raw, nonce="n", since_ms=1)
+    environ = {"HOME": str(places.user), "ANTHROPIC_API_KEY": "k", "HUB_TOKEN": SECRET}
+    wanted = Wanted(name="ann", prompt="Go")
+    child = await teammate(wanted, SpawnFiles(places.home, environ), parent, team="crew")
+    assert (child.after_edit, child.options["search_url"]) == (lead.after_edit, url)
+    assert (await places.spec()).after_edit == {"*.py": ["mine"]}
 
 
 async def test_a_teammate_can_have_the_servers_of_its_parent(places: Places) -> None:

@@ -11,9 +11,11 @@ from bullpen.agents.config.definitions import apply, find, list_definitions, rea
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.drivers.registry import DRIVERS, check_spec
+from bullpen.agents.permissions.rule_language.known_tools import missing_tools, unknown_tools
+from bullpen.agents.permissions.rule_language.tool_names import missing_tools_note
 from bullpen.agents.supervisor.colleagues import spawned
 from bullpen.agents.supervisor.start import Spawned
-from bullpen.agents.tools.toolbox import TOOLS, missing_tools, missing_tools_note, unknown_tools
+from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
 from support.crews import Crew, eventually

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bullpen.agents.config.settings import FileSettings, read_settings
-from bullpen.agents.hooks.commands import HookSet
+from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.errors import Invalid, Refused, Unreadable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Policy
@@ -49,7 +49,7 @@ class Files:
         spec = AgentSpec.new(
             driver="native", backend="in-process", cwd=str(self.cwd), policy=raw, **fields
         )
-        stated = policy.model_fields_set if policy is not None else ()
+        stated = policy.stated_fields if policy is not None else ()
         return self.read().applied(spec, stated=stated, child=child)
 
 
@@ -220,7 +220,7 @@ def test_the_file_of_the_user_is_not_one_of_the_project_when_one_works_at_home(
     ("told", "words"),
     [
         ({"model": "opus", "$schema": "x"}, ["model is not used"]),
-        (permissions(allow=["NotebookEdit(x)"]), ["NotebookEdit(x) is about a tool"]),
+        (permissions(allow=["SlashCommand(x)"]), ["SlashCommand(x) is about a tool"]),
         (permissions(allow=["Hologram"]), ["Hologram is about a tool"]),
         (permissions(defaultMode="auto"), ["there is no mode 'auto'"]),
         (permissions(skipDangerous=True), ["permissions.skipDangerous is not used"]),
@@ -317,7 +317,7 @@ def test_commands_after_an_edit_add_up_and_need_trust(files: Files) -> None:
         spec = files.applied(child=child)
         assert spec.after_edit == {"*.py": ["mine {file}", "ruff {file}"], "*.ts": ["tsc"]}
     assert [path for path, _, _ in files.read().of_project] == [ours]
-    assert files.read(project=False).after_edit == {"*.py": ["mine {file}"]}
+    assert files.read(project=False).after_edit({}) == {"*.py": ["mine {file}"]}
     files.ours('[after_edit]\n"*.py" = "ruff"\n')
     with pytest.raises(Invalid, match=r"after_edit"):
         files.read()

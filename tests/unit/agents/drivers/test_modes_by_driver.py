@@ -12,7 +12,7 @@ from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.drivers import registry
 from bullpen.agents.drivers.registry import DRIVERS, capabilities_of, check_spec
 from bullpen.agents.drivers.unsupported import unkept
-from bullpen.app.effective_rights import Effective
+from bullpen.app.effective_rights import Effective, effective_of
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.permissions.policy_view import PolicyViews, effective_json
 from bullpen.errors import Invalid, Unavailable
@@ -66,9 +66,9 @@ async def spec_of(place: Place, driver: str, mode: str | None, **fields: Any) ->
     )
 
 
-async def effective_of(place: Place, spec: AgentSpec) -> Effective:
+async def rights_of(place: Place, spec: AgentSpec) -> Effective:
     await place.team.agents.register("alice", spec, by=LEAD, nonce="n")
-    return await place.app.effective(TEAM, "alice")
+    return await effective_of(place.app, TEAM, "alice")
 
 
 def verdicts(found: Effective, outside: Path) -> str:
@@ -122,7 +122,7 @@ async def test_a_mode_holds_for_a_driver_as_the_table_says_or_is_refused(
             check_spec(spec, environ=environ)
         return
     check_spec(spec, environ=environ)
-    found = await effective_of(place, spec)
+    found = await rights_of(place, spec)
     assert (found.rights.mode, found.driver) == (mode, driver)
     assert verdicts(found, tmp_path / "outside.txt") == holds
     assert otherwise(found) == holds
@@ -156,7 +156,7 @@ async def test_rules_about_reading_hold_where_it_is_asked(
 ) -> None:
     spec = await spec_of(place, driver, None, policy=Policy.new(deny=["Read(.env)"]))
     check_spec(spec, environ={"PATH": str(programs)})
-    found = await effective_of(place, spec)
+    found = await rights_of(place, spec)
     assert found.verdict("Read", ".env").outcome == "deny"
 
 
@@ -189,7 +189,7 @@ async def test_an_agent_can_be_shown_with_what_is_enforced_and_what_is_not(
 ) -> None:
     """R-9.7: a member can print its effective definition."""
     words, unasked = SHOWN[driver]
-    found = await effective_of(place, await spec_of(place, driver, "acceptEdits"))
+    found = await rights_of(place, await spec_of(place, driver, "acceptEdits"))
     page = Page(json=False)
     PolicyViews(page).effective(found)
     page.flush()
@@ -200,3 +200,17 @@ async def test_an_agent_can_be_shown_with_what_is_enforced_and_what_is_not(
     told = effective_json(found)
     assert (told["driver"], told["readsUnasked"]) == (driver, unasked)
     assert told["otherwise"]["read"]["outside"] == ("allow" if unasked else "ask")
+    assert told["afterEdit"] == {} and "after edit" not in text
+
+
+async def test_the_commands_after_an_edit_are_shown(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = {"*.py": ["ruff format {file}", "ruff check {file}"]}
+    spec = (await spec_of(place, "native", "acceptEdits")).evolve(after_edit=commands)
+    found = await rights_of(place, spec)
+    page = Page(json=False)
+    PolicyViews(page).effective(found)
+    page.flush()
+    assert "*.py: ruff format {file}; ruff check {file}" in capsys.readouterr().out
+    assert effective_json(found)["afterEdit"] == commands

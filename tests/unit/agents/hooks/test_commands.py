@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bullpen.agents.hooks.commands import HookSet, own_hooks
+from bullpen.agents.hooks.commands import matches
+from bullpen.agents.hooks.hook_set import HookSet, own_hooks
 from bullpen.errors import Invalid
 
 
@@ -93,5 +94,5 @@ def test_unknown_words_in_our_own_settings_are_refused(table: dict[str, Any], wo
 def test_a_hook_about_one_name_of_a_tool_is_about_the_other_too(matcher: str) -> None:
     (hook,) = HookSet.of(hooks("PreToolUse", "./guard", matcher=matcher)).hooks
     for name in ("Task", "SpawnTeammate"):
-        assert hook.matches({"tool_name": name}, None)
-    assert not hook.matches({"tool_name": "TaskGet"}, None)
+        assert matches(hook, {"tool_name": name}, None)
+    assert not matches(hook, {"tool_name": "TaskGet"}, None)

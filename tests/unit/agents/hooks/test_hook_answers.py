@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bullpen.agents.hooks import commands
-from bullpen.agents.hooks.commands import Hook, HookSet, HookVerdict
+from bullpen.agents.hooks.commands import run_hooks
+from bullpen.agents.hooks.hook_set import Hook, HookSet, HookVerdict
 
 from .test_commands import ASYNC, hooks
 
@@ -45,7 +46,7 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
 async def ran(
     raw: Mapping[str, Any], event: str = "PreToolUse", payload: Mapping[str, Any] = BASH
 ) -> HookVerdict:
-    return await HookSet.of(raw).run(event, payload, cwd="/", env={})
+    return await run_hooks(HookSet.of(raw), event, payload, cwd="/", env={})
 
 
 MATCHERS = [

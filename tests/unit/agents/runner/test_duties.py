@@ -67,6 +67,21 @@ async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gi
     assert len(alice.turns) == 4
     box = await crew.team.mailbox.read(LEAD)
     assert any("gave task #1 back" in entry.message.text for entry in box.entries)
+    assert (alice.desk.activity.state, alice.desk.activity.detail) == ("idle", None)
+
+
+async def test_an_idle_agent_owes_only_tasks_that_are_still_its_own(crew: Crew) -> None:
+    async def asks(given: TurnInput, desk: Desk) -> str:
+        desk.wrote("bob", "A question")
+        return "I asked bob."
+
+    alice = await crew.hire("alice", asks, claims=True)
+    await crew.team.tasks.add("One", by=LEAD)
+    await eventually(lambda: alice.desk.activity.detail == "owes task #1")
+    since = alice.desk.activity.since_ms
+    await crew.team.tasks.delete("1", by=LEAD)
+    await eventually(lambda: alice.desk.activity.detail is None)
+    assert (alice.desk.activity.state, alice.desk.activity.since_ms) == ("idle", since)
 
 
 async def test_an_agent_that_asked_somebody_is_not_reminded_at_once(crew: Crew) -> None:

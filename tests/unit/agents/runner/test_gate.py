@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,9 @@ import pytest
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
+from bullpen.agents.runner import gate
+from bullpen.agents.tools.files.safe_open import real_path
+from bullpen.agents.tools.skills.skill_files import skill_folders
 from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused
 from bullpen.protocol.message import Message
@@ -243,3 +247,65 @@ async def test_each_file_of_a_patch_is_judged_on_its_own(crew: Crew, tmp_path: P
     (request,) = (await crew.team.approvals.all()).values()
     assert request.subject["toolName"] == "Write"
     assert request.subject["input"]["file_path"] == f"{tmp_path}/outer"
+
+
+async def test_the_gate_decides_about_the_notebook_that_is_opened(
+    crew: Crew, tmp_path: Path
+) -> None:
+    """A link that changes after the decision leads to no other file."""
+    policy = asking(deny=["Edit(**/kept.ipynb)"])
+    ann = await crew.hire("ann", mode="acceptEdits", policy=policy)
+    cwd = tmp_path / "agents"
+    for name in ("kept.ipynb", "free.ipynb"):
+        (cwd / name).write_text("{}")
+    (cwd / "link.ipynb").symlink_to("kept.ipynb")
+
+    async def permit(**given: str) -> None:
+        await ann.desk.permit(Call("NotebookEdit", {"new_source": "", **given}, "write"))
+
+    for given in (
+        {"notebook_path": "kept.ipynb"},
+        {"notebook_path": "link.ipynb"},
+        {"file_path": "free.ipynb", "notebook_path": "kept.ipynb"},
+    ):
+        with pytest.raises(Refused, match="denies it"):
+            await permit(**given)
+    (cwd / "link.ipynb").unlink()
+    (cwd / "link.ipynb").symlink_to("free.ipynb")
+    await permit(notebook_path="link.ipynb")
+    (cwd / "link.ipynb").unlink()
+    (cwd / "link.ipynb").symlink_to("kept.ipynb")
+    assert real_path("link.ipynb", str(cwd)) == str((cwd / "free.ipynb").resolve())
+
+
+async def test_folders_of_skills_are_looked_up_once_in_a_turn(
+    crew: Crew, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that is put in the place of a folder makes nothing else readable."""
+    looked = []
+
+    def counted(cwd: Path, *homes: str) -> Iterator[tuple[Path, bool]]:
+        looked.append(cwd)
+        return skill_folders(cwd, *homes)
+
+    monkeypatch.setattr(gate, "skill_folders", counted)
+    repo, secret = tmp_path / "repo", tmp_path / "secret"
+    for folder in (repo / ".git", repo / "src", repo / ".claude/skills/a", secret / "a"):
+        folder.mkdir(parents=True)
+    for folder in (repo / ".claude/skills/a", secret / "a"):
+        (folder / "more.md").write_text("x")
+    ann = await crew.hire("ann", mode="dontAsk", cwd=repo / "src")
+    looked.clear()
+    read = Call("Read", {"file_path": "../.claude/skills/a/more.md"}, "read")
+    for _ in range(3):
+        await ann.desk.permit(read)
+    assert len(looked) == 1
+    (repo / ".claude/skills").rename(repo / "gone")
+    (repo / ".claude/skills").symlink_to(secret)
+    with pytest.raises(Refused):
+        await ann.desk.permit(read)
+    assert len(looked) == 1
+    ann.desk.turn_over()
+    with pytest.raises(Refused):
+        await ann.desk.permit(read)
+    assert len(looked) == 2

@@ -78,6 +78,12 @@ async def test_a_turn_begins_with_who_one_is_and_how_the_team_is(crew: Crew) -> 
     await crew.team.tasks.add("Review it", by=LEAD, blocked_by=["1"], owner="bob")
     await crew.team.approvals.ask_plan("My plan", by="alice")
     await eventually(lambda: len(alice.turns) >= 1)
+
+    async def bob_rests() -> bool:
+        views = (await crew.team.snapshot()).members
+        return [view.state for view in views if view.member.name == "bob"] == ["idle"]
+
+    await eventually(bob_rests)
     await crew.team.mailbox.send("alice", "What do you do?", sender="bob")
     await eventually(lambda: "What do you do?" in alice.turns[-1])
     told = alice.turns[-1]
@@ -417,6 +423,20 @@ async def test_a_shutdown_that_was_agreed_to_ends_the_agent_after_its_turn(crew:
     alice = await crew.hire("alice", turn, prompt="Go")
     await eventually(lambda: alice.ended is not None)
     assert (await crew.team.agents.get("alice"))[1].end == "finished"
+
+
+async def test_a_program_that_talks_on_after_it_agreed_to_a_shutdown_is_cut_short(
+    crew: Crew,
+) -> None:
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.leave("asked to end")
+        await anyio.sleep_forever()
+        return ""
+
+    alice = await crew.hire("alice", turn, prompt="Go")
+    await eventually(lambda: alice.ended is not None)
+    assert (await crew.team.agents.get("alice"))[1].end == "finished"
+    assert alice.told("end")[0].get("failure") is None
 
 
 async def test_usage_adds_up_over_turns_and_is_kept_with_the_agent(crew: Crew) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bullpen.agents.contracts.call import Call
-from bullpen.agents.tools.files import patch_tool
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.file_content import FoundFile
 from bullpen.agents.tools.files.file_content import replace as replace_file
+from bullpen.agents.tools.files.patches import patch_tool
 from bullpen.agents.tools.toolbox import toolbox
 from bullpen.errors import Refused, Unavailable
 

@@ -9,7 +9,8 @@ import pytest
 
 from bullpen.agents.contracts.desk import Desk, Wanted
 from bullpen.agents.contracts.tool import Tool, ToolInput
-from bullpen.agents.tools.toolbox import TOOLS, call, check_tools, toolbox, without_spares
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.tools.toolbox import TOOLS, call, toolbox, without_spares
 from bullpen.errors import Invalid
 from bullpen.protocol.names import LEAD
 
@@ -21,7 +22,7 @@ TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite", "AskUserQuestion", "ToolSearch"),
 }
-WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "Bash", "EnterPlanMode"}
+WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "NotebookEdit", "Bash", "EnterPlanMode"}
 SPAWNING = {"SpawnTeammate", "Task", "StopTeammate"}
 LEADING = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
 

@@ -54,6 +54,43 @@ def test_figures_that_contain_an_estimate_say_so(ok: Ok, home: Path) -> None:
     assert "estimated" not in next(row for row in value["agents"] if row["name"] == "bob")
 
 
+def test_what_the_models_were_told_is_shown_by_kind_and_as_an_estimate(ok: Ok, home: Path) -> None:
+    """R-5.4: the share of coordination, and what it consists of."""
+    account(
+        home,
+        told={
+            "digest_tokens": 1_200,
+            "mail_tokens": 800,
+            "tool_tokens": 1_900,
+            "reminder_tokens": 100,
+        },
+    )
+    shown = ok("cost")
+    for line in (
+        "Told models:     ~1.2k digest (30%), ~800 mail, ~1.9k tools, ~100 reminders",
+        "Estimated:       what models were told (4 characters a token)",
+    ):
+        assert line in shown, shown
+    assert max(map(len, shown.splitlines())) <= 80
+    value = json.loads(ok("cost", "--json"))
+    assert value["told"] == {
+        "digest": 1_200,
+        "mail": 800,
+        "tools": 1_900,
+        "reminders": 100,
+        "digestShare": 0.3,
+        "estimated": "4 characters a token",
+    }
+    assert value["total"]["digestTokens"] == 1_200
+
+
+def test_a_kind_that_is_not_known_is_absent_and_not_0(ok: Ok, home: Path) -> None:
+    account(home, told={"digest_tokens": 300, "mail_tokens": 100})
+    assert "Told models:     ~300 digest (75%), ~100 mail\n" in ok("cost")
+    told = json.loads(ok("cost", "--json"))["told"]
+    assert "tools" not in told and "reminders" not in told
+
+
 def test_the_tables_can_be_had_one_by_one(ok: Ok, home: Path) -> None:
     account(home)
     assert ok("cost", "--by", "model").split()[:2] == ["MODEL", "TURNS"]

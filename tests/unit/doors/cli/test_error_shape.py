@@ -87,7 +87,7 @@ def test_there_are_errors_to_look_at() -> None:
 
 def test_every_error_says_what_failed_in_one_line() -> None:
     # What checks found is quoted under the sentence; the command line shows it line by line.
-    quoting = "agents/work/complete.py"
+    quoting = "agents/work/proving.py"
     wrong = [
         str(site)
         for site in all_sites()

@@ -14,9 +14,14 @@ import httpx2
 import pytest
 
 from bullpen.app.app import App
+from bullpen.app.settings import settings_from
+from bullpen.doors.web.app import dashboard
+from bullpen.errors import NotFound, Unavailable
+from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
+from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team
-from support.doors.web_stage import TEAM, Served, hire, served
+from support.doors.web_stage import TEAM, Served, dashboard_of, hire, served
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +57,59 @@ async def updates(stage: Served, page: str) -> AsyncIterator[AsyncIterator[dict[
                     yield json.loads(line[6:])
 
         yield told()
+
+
+class SlowLog(FileStore):
+    """A store whose log is read when somebody says so."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, fsync=False)
+        self.go_on = anyio.Event()
+        self.breaks = False
+
+    async def recent_events(self, team: str) -> list[Event]:
+        await self.go_on.wait()
+        if self.breaks:
+            raise Unavailable("The disk is gone.", remedy="Bring it back.")
+        return await super().recent_events(team)
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["read", "unreadable"])
+async def test_the_dashboard_is_there_before_the_log_is_read(tmp_path: Path, breaks: bool) -> None:
+    store = SlowLog(tmp_path / "home")
+    settings = settings_from({"HOME": str(tmp_path)}, home=tmp_path / "home")
+    async with App(settings, {}, store=store) as app:
+        team = await small(app, cwd=tmp_path)
+        with anyio.fail_after(30):
+            await _asked_early(app, team, store, breaks=breaks)
+
+
+async def _asked_early(app: App, team: Team, store: SlowLog, *, breaks: bool) -> None:
+    async with dashboard_of(app, team, None) as stage:
+        headers = {"Authorization": f"Bearer {stage.tokens.acting}"}
+        client = httpx2.AsyncClient(base_url=stage.url, headers=headers, timeout=10)
+        async with client, anyio.create_task_group() as group:
+            answers: list[httpx2.Response] = []
+
+            async def ask(path: str) -> None:
+                answers.append(await client.get(path))
+
+            for path in ("/tasks", "/replay"):
+                group.start_soon(ask, path)
+            assert (await client.get("/static/drawing.css")).status_code == 200
+            assert answers == []
+            store.breaks = breaks
+            store.go_on.set()
+        assert {answer.status_code for answer in answers} == {503 if breaks else 200}
+        shown = "The disk is gone." if breaks else "Second"
+        assert all(shown in answer.text for answer in answers)
+
+
+async def test_a_team_that_is_not_there_has_no_dashboard(tmp_path: Path) -> None:
+    settings = settings_from({"HOME": str(tmp_path)}, home=tmp_path / "home")
+    async with App(settings, {}) as app:
+        with pytest.raises(NotFound):
+            await dashboard(app, "nobody")
 
 
 async def test_after_the_whole_page_only_what_changed_is_sent(stage: Served) -> None:

@@ -86,7 +86,7 @@ def test_paths_in_rules_are_relative_to_the_file(tmp_path: Path) -> None:
         "human",
         "lead",
     )
-    assert "approver" not in policy.model_fields_set, "what is not said is left to settings"
+    assert "approver" not in policy.stated_fields, "what is not said is left to settings"
 
 
 def test_a_member_says_which_machines_may_run_it(tmp_path: Path) -> None:
@@ -260,6 +260,19 @@ def test_servers_are_kept_as_the_file_states_them(tmp_path: Path) -> None:
             read(tmp_path, f'[team]\nname = "a"\ngoal = "Go."\n{wrong}')
 
 
+def test_commands_after_an_edit_and_the_search_are_those_of_the_file(tmp_path: Path) -> None:
+    url = "https://search.example.org/?q={query}"
+    start = '[team]\nname = "a"\ngoal = "Go."\n'
+    made = read(
+        tmp_path, f'{start}[web]\nsearch_url = "{url}"\n[after_edit]\n"*.py" = ["fmt {{file}}"]\n'
+    )
+    assert (made.web.search_url, made.after_edit) == (url, {"*.py": ["fmt {file}"]})
+    with pytest.raises(Invalid, match=r"not a URL with \{query\}"):
+        read(tmp_path, f'{start}[web]\nsearch_url = "https://x.org"\n')
+    with pytest.raises(Invalid, match="after_edit"):
+        read(tmp_path, f'{start}[after_edit]\n"*.py" = "fmt"\n')
+
+
 def test_a_file_that_is_not_there_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         read_team_file(tmp_path / "TEAM.toml")
@@ -277,6 +290,7 @@ SECTIONS: dict[str, type[tables.FileTable]] = {
     "`[retention]`": tables.RetentionTable,
     "`[[notify]]`": tables.NotifyTable,
     "`[mcp_servers]`": tables.McpServerTable,
+    "`[web]`": tables.WebTable,
     '`[models."NAME"]`': tables.ModelTable,
     "`[[member]]`": tables.MemberTable,
     "`[member.rules]`": tables.RulesTable,

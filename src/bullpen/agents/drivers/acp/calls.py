@@ -10,7 +10,7 @@ from typing import Any
 
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.drivers.acp.program_events import Diff, ToolUse
-from bullpen.agents.tools.toolbox import TOOLS
+from bullpen.agents.permissions.rule_language.tool_names import TEAM_TOOLS
 
 _WRITERS = frozenset({"write", "edit", "write_file", "edit_file", "text_editor", "replace"})
 _PATHS = (
@@ -26,12 +26,11 @@ _ABOUT_FILES = ("pattern", "glob", "regex", "include", *_PATHS)
 _WEB = re.compile(r"web.?search|search\w* the web|internet", re.IGNORECASE)
 _URL = re.compile(r"https?://[^\s\"'<>)]+")
 _COMMANDS = ("command", "cmd", "script")
-_TEAM_TOOLS = frozenset(tool.name for tool in TOOLS if tool.kind == "team")
 
 
 def is_of_team(use: ToolUse, server: str) -> bool:
     """Whether it calls a tool of our own server, which decides about the call itself."""
-    return use.server == server and use.tool in _TEAM_TOOLS
+    return use.server == server and use.tool in TEAM_TOOLS
 
 
 def refused_tool(use: ToolUse, names: Collection[str]) -> str | None:

@@ -110,7 +110,12 @@ class Acp:
             await session.enter(self._mode(desk))
         except (Unavailable, ProgramError) as error:
             raise TurnFailed(f"{self._preset.title} cannot take the turn: {error}") from error
-        text = self._with_introduction(given.text, desk)
+        told = given.text
+        if not given.whole and not session.knows_team:
+            # Another process, or it shortened its conversation, or does not say whether it did.
+            told = f"{await desk.briefing()}\n\n{told}"
+        session.knows_team = False
+        text = self._with_introduction(told, desk)
         pace = self._pace
         turn = AcpTurn(session, self._memory, desk, cancel_s=pace.cancel_s, silence=pace.silence)
         try:

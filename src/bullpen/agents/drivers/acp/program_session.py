@@ -55,6 +55,8 @@ class AcpSession:
         self.mode: str | None = None
         # The tokens of the conversation, as last reported.
         self.context = 0
+        # Whether it still has the briefing of the last turn, for certain.
+        self.knows_team = False
         # When the program last said anything.
         self.heard_at = 0.0
         self._memory = known

@@ -402,6 +402,7 @@ class AcpTurn:
         used = self._tally.of(end)
         self._memory.cost_usd = self._tally.cost_usd
         self._session.context = self._tally.context
+        self._session.knows_team = self._tally.has_grown
         if used is not None and self._preset.capabilities.usage:
             self._desk.used(used, calls=self._tally.tools)
         self._tally.begin()

@@ -67,6 +67,13 @@ class Tally:
         self._cost_before = cost_usd
         self._chunks: Usage | None = None
         self._contexts: list[int] = []
+        # Whether the conversation only grew, as far as it was reported.
+        self._has_grown: bool | None = None
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the program told the size of the conversation, and it never got smaller."""
+        return self._has_grown is True
 
     def begin(self) -> None:
         """Start another prompt."""
@@ -81,6 +88,8 @@ class Tally:
             self._chunks = told.usage if self._chunks is None else self._chunks.plus(told.usage)
         if told.cost_usd is not None:
             self.cost_usd = max(self.cost_usd, told.cost_usd)
+        if told.context:
+            self._has_grown = self._has_grown is not False and told.context >= self.context
         if told.context and told.context != self.context:
             self.context = told.context
             self._contexts.append(told.context)

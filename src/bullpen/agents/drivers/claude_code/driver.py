@@ -250,6 +250,10 @@ class ClaudeCodeDriver:
             if self._terminal is not None:
                 await self._terminal.end(0.0)
             await self._launch()
+        text = given.text
+        if not given.whole and not self._gate.knows_team:
+            text = f"{await desk.briefing()}\n\n{text}"
+        self._gate.knows_team = True
         answers = self._lead.plan_answers(given.text)
         await self._gate.show_team()
         await self._caught_up()
@@ -257,7 +261,7 @@ class ClaudeCodeDriver:
         self._gate.over = None
         self._gate.permitted.clear()
         mark = f"turn {uuid.uuid4().hex[:8]}"
-        message = message_of_lead(self._watch.told(given.text), summary=mark)
+        message = message_of_lead(self._watch.told(text), summary=mark)
         turn = self._turn = _Turn(f'summary="{mark}"', message.id)
         self._ended_at = ""
         turn.unseen = dict.fromkeys(given.ids, "")

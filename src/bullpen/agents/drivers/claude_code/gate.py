@@ -55,6 +55,8 @@ class HookGate:
         # The reason, once the budget is used up.
         self.over: BullpenError | None = None
         self.has_started = False
+        # Whether its conversation still has the briefing of the last turn.
+        self.knows_team = False
         # Whether it agreed to shut down: its process then ends by itself.
         self.leaves = False
 
@@ -76,7 +78,9 @@ class HookGate:
         except BullpenError as error:
             self._desk.record("trouble", text=str(error))
             return calls.deny(str(error)) if event == "PreToolUse" else {}
-        self.has_started = self.has_started or event == "SessionStart"
+        if event == "SessionStart":
+            # It was started, or has shortened or cleared its conversation.
+            self.has_started, self.knows_team = True, False
         return {}
 
     async def _before(self, call: Call) -> dict[str, Any]:

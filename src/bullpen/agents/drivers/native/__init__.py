@@ -7,15 +7,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import SMALL_MODEL
-from bullpen.agents.system.vendors.model_providers import provider_of
-from bullpen.errors import Unavailable
+from bullpen.agents.system.vendors.model_providers import Api, provider_of
+from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
 
 if TYPE_CHECKING:
     from bullpen.agents.drivers.native.driver import Native
 
 _EXTRA = ("genai_prices", "pydantic_ai")
+_EVERY_MODEL = (f"{__name__}.driver", "genai_prices.data", "genai_prices.decompose")
+
+_REHEARSALS: dict[Api, str] = {
+    "anthropic": f"{__name__}.provider.rehearsal:anthropic",
+    "openai-chat": f"{__name__}.provider.rehearsal:chat",
+}
+_LIBRARIES: dict[Api, tuple[str, ...]] = {
+    "anthropic": ("models.anthropic", "providers.anthropic"),
+    "openai": ("models.openai", "providers.openai"),
+    "openai-chat": ("models.openai", "providers.openai"),
+    "azure": ("models.openai", "providers.azure"),
+    "google": ("models.google", "providers.google"),
+    "vertex": ("models.google", "providers.google_cloud"),
+    "bedrock": ("models.bedrock", "providers.bedrock"),
+}
+"""What speaks each API, in the library pydantic_ai."""
 
 
 def check_installed(spec: AgentSpec | None = None) -> None:
@@ -33,6 +50,17 @@ def check_installed(spec: AgentSpec | None = None) -> None:
         provider = provider_of(model)
         if provider is not None:
             provider.check_installed()
+
+
+def modules_of(spec: AgentSpec, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What the process of an agent imports: the driver, and the library of its model."""
+    try:
+        api = choose(spec.model, env).provider.api
+    except BullpenError:
+        # The agent itself says which key or address is missing.
+        return _EVERY_MODEL
+    rehearsal = (_REHEARSALS[api],) if api in _REHEARSALS else ()
+    return (*_EVERY_MODEL, *(f"pydantic_ai.{name}" for name in _LIBRARIES[api]), *rehearsal)
 
 
 def make(spec: AgentSpec, env: Mapping[str, str], *, limits: Path | None = None) -> Native:

@@ -7,7 +7,7 @@ conversation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_ai.messages import (
@@ -51,22 +51,37 @@ _CURRENT = "This turn started with:"
 _CURRENT_CHARS_MAX = 8_000
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The text that started the turn, once it is in the conversation; whether it tells all."""
+
+    text: str
+    has_briefing: bool
+
+
 def summed_up(
-    summary: str, *, current: str, dropped: bool, todos: str | None = None
+    summary: str, begun: Begun, state: str | None, *, dropped: bool, todos: str | None = None
 ) -> list[ModelRequestPart]:
-    """What the model gets instead of the conversation. `todos` is its list as it is now."""
-    return _told([_BEGIN, summary, *([_DROPPED] if dropped else [])], current, todos)
+    """What the model gets instead of the conversation.
+
+    `state` is the state of its team, `todos` is its list as it is now.
+    """
+    return _told([_BEGIN, summary, *([_DROPPED] if dropped else [])], begun, state, todos)
 
 
-def forgotten(*, current: str, todos: str | None = None) -> list[ModelRequestPart]:
+def forgotten(begun: Begun, state: str | None, *, todos: str | None) -> list[ModelRequestPart]:
     """What the model gets if nothing of the conversation could be kept."""
-    return _told([_DROPPED], current, todos)
+    return _told([_DROPPED], begun, state, todos)
 
 
-def _told(texts: list[str], current: str, todos: str | None) -> list[ModelRequestPart]:
-    if current:
-        cut = current[:_CURRENT_CHARS_MAX]
-        texts.append(f"{_CURRENT}\n{cut}{'…' if cut != current else ''}")
+def _told(
+    texts: list[str], begun: Begun, state: str | None, todos: str | None
+) -> list[ModelRequestPart]:
+    if state is not None:
+        texts.append(state)
+    if begun.text:
+        cut = begun.text[:_CURRENT_CHARS_MAX]
+        texts.append(f"{_CURRENT}\n{cut}{'…' if cut != begun.text else ''}")
     if todos:
         texts.append(f"{todos}\nThis list is newer than the one above, if there is one.")
     texts.append(_END)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from pydantic_ai.messages import (
 )
 
 from bullpen.agents.contracts.tool import Attachment
-from bullpen.agents.drivers.conversation_file import write_whole
+from bullpen.agents.drivers.conversation_file import append_line, write_whole
 from bullpen.agents.drivers.native import attachments as files
 from bullpen.agents.drivers.native.normalize import (
     INTERRUPTED,
@@ -36,7 +37,11 @@ from bullpen.agents.system.secrets import with_texts
 from bullpen.errors import Unavailable
 
 FILE = "history.json"
-FORMAT = 1
+FORMAT = 2
+"""Format 1 had one line only: the whole conversation."""
+
+# The file is written anew when this much of it, and half of it, is no longer true.
+_WASTE_MIN_BYTES = 256 * 1024
 
 CANCELLED = (
     "Cancelled: the turn was stopped while the tool was running. The call may have been carried out"
@@ -46,6 +51,22 @@ _CUT_BACK = (
     "(The API refused the conversation, so your last answer was removed from it. The tool calls in"
     " it may have been carried out. Check before you repeat them.)"
 )
+
+
+@dataclass(slots=True)
+class _Saved:
+    """What this process wrote to the file, to append to it only what is new."""
+
+    messages: list[ModelMessage]
+    ids: int
+    size: int
+    # How long the last line is if it has owed parts, which the next line repeats or replaces, and
+    # how long all such lines before it are.
+    owed_bytes: int = 0
+    waste: int = 0
+    # How many attachments the owed parts have. If one is dropped, its file goes with the next whole
+    # save.
+    owed_attachments: int = 0
 
 
 @dataclass(slots=True)
@@ -65,6 +86,7 @@ class History:
     loaded: list[str] = field(default_factory=list)
     # Whether there are changes that are not saved yet.
     unsaved: bool = False
+    saved: _Saved | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> History:
         """The same conversation, which changes to this one leave alone."""
@@ -172,42 +194,108 @@ def load(folder: Path) -> tuple[History, str | None]:
     except OSError as error:
         raise _cannot("read", path, error) from error
     try:
-        history = _parse(json.loads(raw), folder)
+        history = _parse(replayed(raw), folder)
     except (ValueError, KeyError, TypeError) as error:
         return History(), _move_aside(path, error)
     history.settle(INTERRUPTED)
     return history, None
 
 
+def replayed(raw: bytes) -> dict[str, Any]:
+    """The conversation that the lines of a file give. An incomplete last line is left out."""
+    first, *later = raw.split(b"\n")
+    kept: dict[str, Any] = json.loads(first)
+    if kept["format"] not in (1, FORMAT):
+        raise ValueError(f"its format is {kept['format']!r}, not {FORMAT}")
+    for number, line in enumerate(later[:-1], 2):
+        try:
+            added = json.loads(line)
+            messages = [*kept["messages"][: added["from"]], *added["messages"]]
+            kept = {**kept, **added, "ids": [*kept["ids"], *added["ids"]], "messages": messages}
+        except (ValueError, KeyError, TypeError) as error:
+            if number < len(later):
+                raise ValueError(f"line {number} is damaged ({error})") from None
+    return kept
+
+
 def save(folder: Path, history: History, redacted: Callable[[str], str]) -> None:
-    """Write the history atomically and without the secrets that the model may have written."""
+    """Store the history durably and without the secrets that the model may have written.
+
+    What is new since the last time is one line more; after a crash in between, the conversation is
+    as it was before. The file is written anew, atomically, if an earlier message changed.
+    """
     path = folder / FILE
-    owed = [ModelRequest(parts=history.owed)] if history.owed else []
+    saved, history.saved = history.saved, None
     try:
-        kept = files.kept_in_files(folder, [*history.messages, *owed])
-        write_whole(path, _dump(history, kept, redacted))
-        files.forget_others(folder, kept)
+        history.saved = (saved and _append(folder, history, saved, redacted)) or _rewrite(
+            folder, history, redacted
+        )
     except OSError as error:
         raise _cannot("write", path, error) from error
     history.unsaved = False
 
 
-def _dump(history: History, told: list[ModelMessage], redacted: Callable[[str], str]) -> bytes:
+def _append(
+    folder: Path, history: History, saved: _Saved, redacted: Callable[[str], str]
+) -> _Saved | None:
+    """Append what is new. None if the file has to be written anew."""
+    count, size = len(saved.messages), saved.size
+    waste = saved.waste + saved.owed_bytes
+    same = len(history.messages) >= count and all(
+        now is before for now, before in zip(history.messages, saved.messages, strict=False)
+    )
+    if not same or len(history.ids) < saved.ids or waste > max(_WASTE_MIN_BYTES, size // 2):
+        return None
+    added = [*history.messages[count:], *_owed(history)]
+    if len(files.attachments_in(added)) < saved.owed_attachments:
+        return None
+    new = files.kept_in_files(folder, added)
+    ids = list(islice(history.ids, saved.ids, None))
+    line = _dump(history, {"from": count, "ids": ids, "loaded": history.loaded}, new, redacted)
+    if not append_line(folder / FILE, line, size):
+        return None
+    return _Saved(
+        list(history.messages),
+        len(history.ids),
+        size + len(line),
+        len(line) if history.owed else 0,
+        waste,
+        len(files.attachments_in(_owed(history))),
+    )
+
+
+def _rewrite(folder: Path, history: History, redacted: Callable[[str], str]) -> _Saved:
+    kept = files.kept_in_files(folder, [*history.messages, *_owed(history)])
+    loaded = {"loaded": history.loaded} if history.loaded else {}
+    data = _dump(history, {"format": FORMAT, "ids": list(history.ids), **loaded}, kept, redacted)
+    write_whole(folder / FILE, data)
+    files.forget_others(folder, kept)
+    owed = len(files.attachments_in(_owed(history)))
+    return _Saved(list(history.messages), len(history.ids), len(data), owed_attachments=owed)
+
+
+def _owed(history: History) -> list[ModelMessage]:
+    return [ModelRequest(parts=history.owed)] if history.owed else []
+
+
+def _dump(
+    history: History,
+    head: dict[str, Any],
+    told: list[ModelMessage],
+    redacted: Callable[[str], str],
+) -> bytes:
+    """One line of the file."""
     # The library serializes the messages; they are large, so they are not parsed again.
     messages = ModelMessagesTypeAdapter.dump_json(told)
     text = messages.decode("utf-8")
     if redacted(text) != text:
         # Redact values, not the JSON text, where a secret could match by accident.
         messages = json.dumps(with_texts(json.loads(text), redacted)).encode()
-    kept = {"format": FORMAT, "ids": list(history.ids), "tokens": history.tokens}
-    loaded = {"loaded": history.loaded} if history.loaded else {}
-    head = json.dumps({**kept, **loaded, "owed": bool(history.owed)})
-    return head[:-1].encode() + b', "messages": ' + messages + b"}\n"
+    text = json.dumps({**head, "tokens": history.tokens, "owed": bool(history.owed)})
+    return text[:-1].encode() + b', "messages": ' + messages + b"}\n"
 
 
-def _parse(kept: Any, folder: Path) -> History:
-    if kept["format"] != FORMAT:
-        raise ValueError(f"its format is {kept['format']!r}, not {FORMAT}")
+def _parse(kept: dict[str, Any], folder: Path) -> History:
     messages = ModelMessagesTypeAdapter.validate_python(kept["messages"])
     if bool(kept["owed"]) is not (bool(messages) and isinstance(messages[-1], ModelRequest)):
         raise ValueError("the owed parts are not a request")

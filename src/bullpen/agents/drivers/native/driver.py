@@ -19,6 +19,7 @@ from bullpen.agents.contracts.driver import EVERYTHING, TurnFailed, TurnInput, T
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
 from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native import conversation as histories
+from bullpen.agents.drivers.native.compaction import Begun
 from bullpen.agents.drivers.native.conversation import History
 from bullpen.agents.drivers.native.instructions import system_text
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
@@ -30,7 +31,13 @@ from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOp
 from bullpen.agents.drivers.native.provider.search import ProviderSearch
 from bullpen.agents.drivers.native.provider.small import SmallModel
 from bullpen.agents.drivers.native.said import Said
-from bullpen.agents.drivers.native.server_tools import OpenServers, ServerTools, open_servers
+from bullpen.agents.drivers.native.sent_schema import definitions
+from bullpen.agents.drivers.native.server_tools import (
+    OpenServers,
+    ServerTools,
+    failures_text,
+    open_servers,
+)
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.mail.todo_list import todo_text
 from bullpen.agents.tools.agent_memory import remembered
@@ -45,7 +52,8 @@ from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import shown, toolbox, with_server_tools
 from bullpen.errors import BullpenError, Unavailable
-from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.team.budget.rules import about_tokens
 
 
 class Native:
@@ -82,6 +90,8 @@ class Native:
         self._search: ProviderSearch | None = None
         self._ask = Ask(system="", tools=())
         self._window = 0
+        # The texts of team tools that no request had yet; None before the first one.
+        self._tool_texts: list[str] | None = None
 
     async def start(self, desk: Desk) -> None:
         """Load the history and check the model and its key."""
@@ -109,7 +119,7 @@ class Native:
         )
         _record_files(files, desk)
         if self._servers is not None and self._servers.failed:
-            system = "\n".join([system, "", *self._servers.failed])
+            system = f"{system}\n\n{failures_text(self._servers.failed)}"
         self._ask = Ask(system=system, tools=(), effort=effort)
         limits = self._limits or _limits_in(env, desk)
         self._limiter = Limiter(limits, choice.credential, api=f"the API at {choice.host}")
@@ -147,8 +157,7 @@ class Native:
         """Call the model and run its tools until it ends its turn and there is no mail."""
         said = Said()
         mail: Mail | None = Mail(given.text, given.ids)
-        # The text that started the turn, once it is in the conversation.
-        begun = ""
+        begun = Begun("", has_briefing=given.whole)
         try:
             while True:
                 if self._history.tokens > compaction.COMPACT_AT * self._window:
@@ -156,7 +165,7 @@ class Native:
                     if not await self._shorten(desk, why=why):
                         await self._compact(begun, desk, why=why)
                 response, answer = await self._ask_model(mail, begun, desk)
-                begun = given.text
+                begun = replace(begun, text=given.text)
                 said.add(response)
                 calls = answer.response.tool_calls
                 for batch in batches(calls, lambda call: self._only_reads(call, desk)):
@@ -204,7 +213,7 @@ class Native:
             await connection.aclose()
 
     async def _ask_model(
-        self, mail: Mail | None, begun: str, desk: Desk
+        self, mail: Mail | None, begun: Begun, desk: Desk
     ) -> tuple[ModelResponse, Answer]:
         """One step: send what is new, save the answer, and only then mark mail as seen.
 
@@ -232,7 +241,7 @@ class Native:
         failed: RequestFailed,
         prompts: Sequence[str],
         ids: Sequence[str],
-        begun: str,
+        begun: Begun,
         desk: Desk,
     ) -> ModelResponse:
         """Send a request again whose conversation the API does not accept, with less of it.
@@ -318,8 +327,16 @@ class Native:
         connection = self._connection
         tools = for_model(shown(self._all_tools(desk), self._shelf), connection.choice.model)
         ask = replace(self._ask, tools=tools, words_only=words_only)
+        if self._tool_texts is None:
+            self._tool_texts = definitions(tool for tool in tools if tool.kind == "team")
+
+        def used(usage: Usage, *, calls: Sequence[str] = (), model: str | None = None) -> None:
+            texts, self._tool_texts = self._tool_texts or [], []
+            tokens = sum(map(about_tokens, texts))
+            desk.used(usage.evolve(tool_tokens=tokens), calls=calls, model=model)
+
         response = await booked(
-            connection, self._limiter, messages, ask, desk, mail=ids, summary=words_only
+            connection, self._limiter, messages, ask, desk, mail=ids, summary=words_only, used=used
         )
         # Cached tokens count here too: they fill the context window.
         desk.filled(
@@ -371,6 +388,8 @@ class Native:
             place=place,
             attach=files.append,
         )
+        if self._tool_texts is not None and _is_team_tool(call.tool_name, tools):
+            self._tool_texts.append(text)
         text, seen = attachments.seen_part(text, files, self._sees)
         self._history.answer(call, text, error=failed, attachments=seen)
 
@@ -415,8 +434,10 @@ class Native:
         await self._save(desk)
         return True
 
-    async def _compact(self, begun: str, desk: Desk, *, why: str) -> bool:
+    async def _compact(self, begun: Begun, desk: Desk, *, why: str) -> bool:
         """Replace the conversation with a summary; drop what cannot be summarized."""
+        # The turn may have told only what changed since one that is now forgotten.
+        state = None if begun.has_briefing else await desk.briefing()
         before, dropped, summary = len(self._history.messages), False, ""
         todos = await anyio.to_thread.run_sync(todo_text, desk.folder)
         self._history.drop_attachments(attachments.OLD)
@@ -426,14 +447,13 @@ class Native:
             except RequestFailed:
                 summary = ""
             if summary:
-                self._history.replace(
-                    [], compaction.summed_up(summary, current=begun, dropped=dropped, todos=todos)
-                )
+                told = compaction.summed_up(summary, begun, state, dropped=dropped, todos=todos)
+                self._history.replace([], told)
                 break
             dropped = True
             kept = compaction.newer_half(self._history.messages)
-            owed = self._history.owed if kept else compaction.forgotten(current=begun, todos=todos)
-            self._history.replace(kept, owed)
+            told = self._history.owed if kept else compaction.forgotten(begun, state, todos=todos)
+            self._history.replace(kept, told)
         lost = " Its older part was dropped." if dropped else ""
         desk.record(
             "note",
@@ -454,6 +474,11 @@ class Native:
 
     async def _save(self, desk: Desk) -> None:
         await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)
+
+
+def _is_team_tool(name: str, tools: Sequence[Tool[Desk]]) -> bool:
+    """Whether a tool is one of the team's."""
+    return any(tool.name == name and tool.kind == "team" for tool in tools)
 
 
 def _record_files(files: PromptFiles, desk: Desk) -> None:

@@ -103,6 +103,7 @@ class ModelConnection:
         options: ModelOptions = ModelOptions(),  # noqa: B008 - frozen
         *,
         booked_as: str | None = None,
+        http: WatchedConnection | None = None,
     ) -> None:
         self.choice = choice
         # What was set; what the server tells is added when the connection opens.
@@ -111,7 +112,7 @@ class ModelConnection:
         # The name of a model that is not the agent's own.
         self._booked_as = booked_as
         self._waits = waits
-        self._http = WatchedConnection(silence_s=waits.silence_s)
+        self._http = http or WatchedConnection(silence_s=waits.silence_s)
         self._model = open_model(choice, self._http)
 
     async def open(self) -> None:
@@ -282,6 +283,7 @@ async def booked(
     *,
     mail: Sequence[str] = (),
     summary: bool = False,
+    used: Used | None = None,
     **about: str | None,
 ) -> ModelResponse:
     """Send a request within the rate limit and the budget, and record it with what it is about."""
@@ -290,7 +292,7 @@ async def booked(
     async def attempt() -> ModelResponse:
         # What a broken attempt cost counts for the next one.
         await desk.may_spend()
-        return await connection.request(messages, ask, used=desk.used)
+        return await connection.request(messages, ask, used=used or desk.used)
 
     response = await limiter.run(attempt, waiting=desk.waiting)
     desk.record(

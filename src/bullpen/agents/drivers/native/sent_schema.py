@@ -6,12 +6,15 @@ input is still validated by its whole type, whose errors say what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
-from bullpen.agents.contracts.tool import ToolInput
+from bullpen.agents.contracts.tool import Tool, ToolInput
 
 _KEPT = ("type", "enum", "const", "items", "properties", "required", "anyOf", "description")
 _NOTHING = {"type": "null"}
@@ -22,9 +25,15 @@ def sent_schema(given: type[ToolInput]) -> dict[str, Any]:
 
     A type with a schema of its own, such as that of another program's tool, is sent as it says.
     """
-    whole = given.model_json_schema()
     if given.model_json_schema.__func__ is not BaseModel.model_json_schema.__func__:  # type: ignore[attr-defined]
-        return whole
+        return given.model_json_schema()
+    return deepcopy(_schema_of(given))
+
+
+@cache
+def _schema_of(given: type[ToolInput]) -> dict[str, Any]:
+    """Made once: it takes milliseconds, and every request has all of them."""
+    whole = given.model_json_schema()
     sent = _trimmed(whole, whole.get("$defs", {}))
     # Docstrings of inputs are for readers of the code.
     sent.pop("description", None)
@@ -35,6 +44,14 @@ def sent_schema(given: type[ToolInput]) -> dict[str, Any]:
         elif (other := given.sent_as[name]) is not None:
             told[name] = dict(other)
     return {**sent, "properties": told}
+
+
+def definitions(tools: Iterable[Tool[Any]]) -> list[str]:
+    """The definitions of tools as a model is sent them, one text for each."""
+    return [
+        json.dumps([tool.name, tool.description, sent_schema(tool.input)], ensure_ascii=False)
+        for tool in tools
+    ]
 
 
 def _trimmed(schema: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:

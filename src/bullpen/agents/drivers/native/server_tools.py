@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.tools.outside_text.harmless import harmless
+from bullpen.agents.tools.outside_text.harmless import from_outside, harmless
 from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
@@ -58,8 +58,13 @@ async def open_servers(spec: AgentSpec, desk: Desk) -> ServerTools | None:
     return servers
 
 
+def failures_text(failed: Sequence[str]) -> str:
+    """What a model is told of servers that failed. What they printed is anybody's words."""
+    return from_outside("MCP servers that are missing", "\n".join(failed))
+
+
 async def _tell_lead(failed: Sequence[str], desk: Desk) -> None:
-    text, key = "\n".join([*failed, "I go on without it."]), new_id()
+    text, key = f"{failures_text(failed)}\nI go on without it.", new_id()
     # The agent works without them, and its transcript says so too.
     with suppress(BullpenError):
         await stored(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.contracts.driver import EVERYTHING, TurnFailed, TurnInput, TurnResult
+from bullpen.agents.contracts.driver import TurnFailed, TurnInput, TurnResult
+from bullpen.agents.drivers.scripted import CAPABILITIES
 from bullpen.agents.drivers.scripted.script import (
     PLACEHOLDER,
     ScriptedTurn,
@@ -43,8 +43,7 @@ class Scripted:
     """Takes turns from a script. `script.json` in the desk's folder keeps its progress."""
 
     name = "scripted"
-    # A refused call ends the turn unless the step allows it to fail.
-    capabilities = replace(EVERYTHING, goes_on=False)
+    capabilities = CAPABILITIES
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import Field
-
 from bullpen.errors import Invalid
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import Wire, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class HostRecord(Wire):
     """A machine that runs agents. It stays known after it is gone, until someone forgets it."""
 
     name: str
-    labels: dict[str, list[str]] = Field(default_factory=dict)
+    labels: dict[str, list[str]] = field(default_factory=dict)
     agents_max: int = 10
     # With less free memory than this it takes no more agents.
     memory_mb_min: int = 512
@@ -47,7 +45,7 @@ class HostRecord(Wire):
     pid: int | None = None
     version: str | None = None
     # Its teams, which other hosts take over when it is lost; and when it was drained.
-    teams: list[str] = Field(default_factory=list)
+    teams: list[str] = field(default_factory=list)
     drained_ms: int | None = None
 
 
@@ -67,7 +65,7 @@ class HostSpawn(Wire):
     team: str
     agent: str
     nonce: str
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     by: str
     asked_ms: int
 

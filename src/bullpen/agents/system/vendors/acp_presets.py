@@ -114,7 +114,7 @@ PRESETS: dict[str, Preset] = {
             ("codex-acp",),
             "npm install -g @openai/codex @agentclientprotocol/codex-acp",
             "codex-acp 2.6.0 with codex 0.166.0",
-            capabilities=Capabilities(**_ASKS, mid_turn=True, usage=True),
+            capabilities=Capabilities(**_ASKS, mid_turn=True, usage=True, keeps_briefing=True),
             env=(*_OPENAI, "CODEX_HOME", "CODEX_API_KEY"),
             fixed_env=(("NO_BROWSER", "1"), ("CODEX_CONFIG", overrides.CODEX_CONFIG)),
             asking_mode="read-only",
@@ -132,7 +132,9 @@ PRESETS: dict[str, Preset] = {
             ("claude-agent-acp",),
             "npm install -g @agentclientprotocol/claude-agent-acp (under Node 22)",
             "claude-agent-acp 0.99.1",
-            capabilities=Capabilities(**_ASKS_TO_RUN, mid_turn=True, usage=True),
+            capabilities=Capabilities(
+                **_ASKS_TO_RUN, mid_turn=True, usage=True, keeps_briefing=True
+            ),
             env=(
                 *_ANTHROPIC,
                 "CLAUDE_CONFIG_DIR",
@@ -165,7 +167,9 @@ PRESETS: dict[str, Preset] = {
             ("goose", "acp", "--with-builtin", "developer"),
             "npm install -g @aaif/goose-binary-linux-x64",
             "goose 1.52.0",
-            capabilities=Capabilities(**_ASKS_TO_RUN, mid_turn=True, usage=True),
+            capabilities=Capabilities(
+                **_ASKS_TO_RUN, mid_turn=True, usage=True, keeps_briefing=True
+            ),
             env=(
                 *_OPENAI,
                 *_ANTHROPIC,

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.tools.files.edit_tools import EDIT, MULTI_EDIT
-from bullpen.agents.tools.files.patch_tool import APPLY_PATCH
+from bullpen.agents.tools.files.notebooks.notebook_tool import NOTEBOOK_EDIT
+from bullpen.agents.tools.files.patches.patch_tool import APPLY_PATCH
 
-EDIT_TOOLS: tuple[Tool[Desk], ...] = (EDIT, MULTI_EDIT, APPLY_PATCH)
+EDIT_TOOLS: tuple[Tool[Desk], ...] = (EDIT, MULTI_EDIT, APPLY_PATCH, NOTEBOOK_EDIT)
 
 _PATCHING = re.compile(r"(?:^|[/:.])(?:gpt-[4-9]|o[1-9]\b|codex)|codex", re.IGNORECASE)
 _CLAUDE = re.compile(r"claude", re.IGNORECASE)

@@ -20,6 +20,7 @@ from bullpen.agents.tools.files.file_content import (
     replace,
 )
 from bullpen.agents.tools.files.file_tools import FilePath
+from bullpen.agents.tools.files.notebooks.shown import is_notebook
 from bullpen.agents.tools.files.safe_open import absolute, real_path
 from bullpen.agents.tools.files.search_worker import cut
 from bullpen.errors import Invalid, Refused
@@ -141,7 +142,9 @@ def _no_match(path: str, text: str, old: str) -> Refused:
         None,
     )
     remedy = "Read the file again and copy the text exactly, without the line numbers."
-    if near is not None:
+    if is_notebook(path):
+        remedy = "Read shows the cells of a notebook, not its file. Use NotebookEdit."
+    elif near is not None:
         remedy = f"The text at line {near} differs only in white space. {remedy}"
     return Refused(f"old_string is not in {path!r} (0 matches).", reason="no_match", remedy=remedy)
 

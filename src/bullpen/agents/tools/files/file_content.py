@@ -137,6 +137,17 @@ def refuse_unread(path: str, found: FoundFile, desk: TeamDesk) -> None:
         )
 
 
+def refuse_marks(path: str, found: FoundFile, content: str, desk: TeamDesk) -> None:
+    """Keep an agent that saw `[secret]` from writing that text over the secret itself."""
+    old = found.raw.decode("utf-8", "replace")
+    if "[secret" in content and "[secret" not in old and desk.redacted(old) != old:
+        raise Refused(
+            f"{path!r} holds a secret that you see as [secret]. This write would destroy it.",
+            reason="secret",
+            remedy="Change the other lines with Edit.",
+        )
+
+
 def encoded(text: str) -> bytes:
     """The bytes of a text. Raises Invalid if it has half a character."""
     try:

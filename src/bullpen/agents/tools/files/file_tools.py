@@ -8,7 +8,7 @@ from anyio import to_thread
 from pydantic import Field
 
 from bullpen.agents.contracts.desk import Desk, TeamDesk
-from bullpen.agents.contracts.tool import Tool, ToolInput, ToolResult
+from bullpen.agents.contracts.tool import Attachment, Tool, ToolInput, ToolResult
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.tools.files.after_edit import after_edit
 from bullpen.agents.tools.files.file_content import (
@@ -18,15 +18,18 @@ from bullpen.agents.tools.files.file_content import (
     known,
     lines_in,
     missing,
+    refuse_marks,
     refuse_unread,
     replace,
 )
 from bullpen.agents.tools.files.media import shown_file
 from bullpen.agents.tools.files.media_type import media_type_of
+from bullpen.agents.tools.files.notebooks.cells import Notebook
+from bullpen.agents.tools.files.notebooks.shown import is_notebook, shown_notebook
 from bullpen.agents.tools.files.safe_open import absolute, real_path
 from bullpen.agents.tools.files.search_worker import cut
 from bullpen.agents.tools.files.text_or_binary import kind_of_binary
-from bullpen.errors import Invalid, Refused
+from bullpen.errors import BullpenError, Invalid
 
 LINES_MAX = 2_000
 """How many lines Read shows; models read this number in its description."""
@@ -59,6 +62,10 @@ async def _read(given: ReadInput, desk: Desk) -> str | ToolResult:
     path, found = await to_thread.run_sync(_read_now, given, desk, abandon_on_cancel=True)
     if media_type_of(found.raw) is not None:
         return await shown_file(path, found.raw, given.pages, desk)
+    if is_notebook(path) and given.pages is None:
+        notebook = await to_thread.run_sync(_notebook_in, found)
+        if notebook is not None:
+            return await _cells_of(path, notebook, given, desk)
     return await to_thread.run_sync(_text_of, path, found, given)
 
 
@@ -76,6 +83,28 @@ def _read_now(given: ReadInput, desk: Desk) -> tuple[str, FoundFile]:
         )
     known(desk)[found.path] = found.digest
     return path, found
+
+
+def _notebook_in(found: FoundFile) -> Notebook | None:
+    """The notebook in a file; None if it is damaged, which its text shows."""
+    try:
+        return Notebook(found.raw.decode("utf-8"))
+    except (Invalid, UnicodeDecodeError):
+        return None
+
+
+async def _cells_of(path: str, notebook: Notebook, given: ReadInput, desk: Desk) -> ToolResult:
+    text, images = await to_thread.run_sync(shown_notebook, notebook)
+    shown = _numbered(path, text, given.offset or 1, given.limit or LINES_MAX)
+    attachments: list[Attachment] = []
+    for name, raw in images:
+        if f"[{name}]" not in shown:
+            continue
+        try:
+            attachments += (await shown_file(name, raw, None, desk)).attachments
+        except BullpenError as error:
+            shown += f"\n\n[{name} is not shown: {error.message}]"
+    return ToolResult(shown, tuple(attachments))
 
 
 def _text_of(path: str, found: FoundFile, given: ReadInput) -> str:
@@ -126,21 +155,10 @@ def _write_now(given: WriteInput, desk: TeamDesk) -> str:
     found = find(real)
     if found is not None:
         refuse_unread(path, found, desk)
-        _refuse_marks(path, found, given.content, desk)
+        refuse_marks(path, found, given.content, desk)
     replace(path, real, found, raw, desk)
     done = "created" if found is None else "overwritten"
     return f"The file {path} was {done}: {len(lines_in(given.content))} lines."
-
-
-def _refuse_marks(path: str, found: FoundFile, content: str, desk: TeamDesk) -> None:
-    """Keep an agent that saw `[secret]` from writing that text over the secret itself."""
-    old = found.raw.decode("utf-8", "replace")
-    if "[secret" in content and "[secret" not in old and desk.redacted(old) != old:
-        raise Refused(
-            f"{path!r} holds a secret that you see as [secret]. This write would destroy it.",
-            reason="secret",
-            remedy="Change the other lines with Edit.",
-        )
 
 
 FILE_TOOLS: tuple[Tool[Desk], ...] = (

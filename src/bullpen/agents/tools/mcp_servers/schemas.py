@@ -72,6 +72,8 @@ class _Walk:
         self._top = top
         self._clean = clean
         self._nodes = 0
+        # How many characters of texts and values may follow: references can repeat them.
+        self._room = CHARS_MAX
 
     def node(self, raw: Any, depth: int, refs: tuple[str, ...]) -> dict[str, Any]:
         """The safe copy of one schema."""
@@ -102,7 +104,8 @@ class _Walk:
             }
             required = raw.get("required")
             if isinstance(required, list):
-                made["required"] = [name for name in made["properties"] if name in required]
+                named = {name for name in required if isinstance(name, str)}
+                made["required"] = [name for name in made["properties"] if name in named]
         more = raw.get("additionalProperties")
         if isinstance(more, bool):
             made["additionalProperties"] = more
@@ -118,15 +121,20 @@ class _Walk:
                 raise UnsafeSchema("its schema has an unknown type")
             made["type"] = told
         if isinstance(raw.get("description"), str):
-            made["description"] = short(self._clean(raw["description"]), _TEXT_CHARS_MAX)
+            # Cleaning takes time, and no more of it is shown.
+            some = raw["description"][: 2 * _TEXT_CHARS_MAX]
+            made["description"] = short(self._clean(some), _TEXT_CHARS_MAX)
+            self._take(len(made["description"]))
         if isinstance(raw.get("enum"), list) and raw["enum"]:
             made["enum"] = [self._plain(each) for each in raw["enum"]]
         for key in ("const", "default"):
             if key in raw:
                 made[key] = self._plain(raw[key])
-        for key in _NUMBERS & raw.keys():
+        # In the same order in every process, so that cached requests stay valid.
+        for key in sorted(_NUMBERS & raw.keys()):
             value = raw[key]
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if number and (key != "multipleOf" or value > 0):
                 made[key] = value
 
     def _referred(self, ref: Any) -> Any:
@@ -146,9 +154,15 @@ class _Walk:
     def _plain(self, value: Any) -> Any:
         """A value that must stay as it is; one that would pose as ours makes the tool unusable."""
         text = value if isinstance(value, str) else json_text.dumps_line(value).decode()
+        self._take(len(text) + 1)
         if self._clean(text) != text:
             raise UnsafeSchema("its schema has values with reserved words or invisible characters")
         return value
+
+    def _take(self, chars: int) -> None:
+        self._room -= chars
+        if self._room < 0:
+            raise UnsafeSchema("its schema is too large without references")
 
 
 def short(text: str, chars: int) -> str:
@@ -205,4 +219,6 @@ def _input_faults(schema: dict[str, Any], given: Any) -> list[str]:
                 break
     except RecursionError:
         return ["it is too deep"]
+    except ArithmeticError:
+        return ["it has a number that is too large"]
     return found

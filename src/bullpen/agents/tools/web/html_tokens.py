@@ -33,10 +33,10 @@ def tokens_of(html: str) -> Iterator[Tag | str]:
     while at < len(html):
         start = html.find("<", at)
         if start < 0:
-            yield unescape(html[at:])
+            yield _unescaped(html[at:])
             return
         if start > at:
-            yield unescape(html[at:start])
+            yield _unescaped(html[at:start])
         found = _NAME.match(html, start + 1)
         if found is not None:
             tag, at = _start_tag(html, found)
@@ -44,7 +44,7 @@ def tokens_of(html: str) -> Iterator[Tag | str]:
             if tag.name in _RAW:
                 end = re.compile(rf"</{tag.name}\b", re.IGNORECASE).search(html, at)
                 text = html[at : end.start() if end else len(html)]
-                yield unescape(text) if tag.name in ("textarea", "title") else text
+                yield _unescaped(text) if tag.name in ("textarea", "title") else text
                 at = end.start() if end else len(html)
             continue
         at = _after_markup(html, start)
@@ -71,7 +71,15 @@ def _start_tag(html: str, name: re.Match[str]) -> tuple[Tag, int]:
     at = name.end()
     while (found := _ATTRIBUTE.match(html, at)) is not None:
         value = next((each for each in found.groups()[1:] if each is not None), "")
-        attributes.setdefault(found[1].lower(), unescape(value))
+        attributes.setdefault(found[1].lower(), _unescaped(value))
         at = found.end()
     end = _TAG_END.match(html, at)
     return Tag(name[0].lower(), attributes), end.end() if end else at
+
+
+def _unescaped(text: str) -> str:
+    """The text without entities. Python reads no number of thousands of digits."""
+    try:
+        return unescape(text)
+    except ValueError:
+        return text

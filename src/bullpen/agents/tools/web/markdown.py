@@ -72,7 +72,7 @@ def _parsed(html: str, base: str, chars_max: int, *, without: frozenset[str]) ->
         if reader.full or time.monotonic() > until:
             cut = True
             break
-    reader.end_block()
+    reader.end()
     text = reader.text
     return Page(reader.title.strip(), text[:chars_max], cut or len(text) > chars_max)
 
@@ -155,7 +155,8 @@ class _Reader:
             self._end("a")
             self._links.append((len(self._line), given.get("href", "")))
         elif tag == "img" and (alt := given.get("alt", "").strip()):
-            self._line.append(f"![{_flat(alt)}]({urljoin(self._base, given.get('src', ''))})")
+            source = self._whole(given.get("src", ""))
+            self._line.append(f"![{_flat(alt)}]({source or ''})")
         elif tag == "code" and not self._pre:
             self._line.append("`")
         elif tag == "br":
@@ -184,8 +185,12 @@ class _Reader:
                 self._lists.pop()
         elif tag == "pre":
             self._end_pre()
-        elif tag == "tr":
+        elif tag in ("tr", "tbody", "thead", "tfoot"):
             self._end_row()
+        elif tag == "table":
+            # What follows is not in its last row, even if that was not closed.
+            self._end_row()
+            self.end_block()
         elif tag == "blockquote":
             self.end_block()
             self._quotes = max(self._quotes - 1, 0)
@@ -242,13 +247,18 @@ class _Reader:
     def _end_link(self, start: int, href: str) -> None:
         text = _flat("".join(self._line[start:]))
         leads = href.strip()
-        if not text or not leads or leads.startswith(("#", "javascript:", "data:")):
+        if not text or not leads or leads.lower().startswith(("#", "javascript:", "data:")):
             return
+        whole = self._whole(leads)
+        if whole is not None:
+            self._line[start:] = [f"[{text}]({whole})"]
+
+    def _whole(self, address: str) -> str | None:
+        """An absolute address without blanks; None if it is not one."""
         try:
-            whole = urljoin(self._base, leads)
+            return _SPACE.sub("%20", urljoin(self._base, address.strip()))
         except ValueError:
-            return
-        self._line[start:] = [f"[{text}]({whole.replace(' ', '%20')})"]
+            return None
 
     def _end_pre(self) -> None:
         if not self._pre:
@@ -265,6 +275,8 @@ class _Reader:
             self._cells.append(text.replace("|", "\\|"))
             self._line.clear()
             self._links.clear()
+            # Headings and items are just text in a cell.
+            self._prefix = ""
 
     def _end_row(self) -> None:
         if self._cells is None:
@@ -276,6 +288,11 @@ class _Reader:
             self._rows += 1
             rule = f"|{' --- |' * len(cells)}\n" if self._rows == 1 else ""
             self._write(f"| {' | '.join(cells)} |\n{rule}")
+
+    def end(self) -> None:
+        """Write what is left. A page need not close its last row."""
+        self._end_row()
+        self.end_block()
 
     def end_block(self, *, tight: bool = False) -> None:
         """Write what is in the line as a block of its own."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from anyio import to_thread
 from pydantic import Field
@@ -40,10 +42,12 @@ _CHARSETS = re.compile(
 
 
 class WebFetchInput(ToolInput):
-    """Input of WebFetch."""
+    """Input of WebFetch. Models that know it give a prompt, too; they read the page themselves."""
+
+    sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {"prompt": None}
 
     url: str = Field(description="An http or https URL")
-    prompt: str | None = Field(None, description="What you look for in it")
+    prompt: str | None = Field(None, description="Not used")
 
 
 class WebSearchInput(ToolInput):

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from bullpen.agents.system.secrets import redact_output
-from bullpen.app.app import run_agent
+from bullpen.app.agent_work import run_agent
 from bullpen.app.steady_loop import run_steadily
 from bullpen.doors.cli.agents.show_agent_run import run_shown
 from bullpen.doors.cli.agents.transcript_view import TranscriptViews

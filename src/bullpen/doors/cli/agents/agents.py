@@ -1,4 +1,4 @@
-"""`bullpen spawn`, `stop`, `ps`, `logs` and `attach`: commands for agents."""
+"""`bullpen spawn`, `stop`, `logs` and `attach`: commands for agents."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ from bullpen.doors.cli.session import Session, text_or_input
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.sandbox.command import weakness
-from bullpen.team.snapshot import Snapshot
 from bullpen.view.transcript import TranscriptTail
 
 Name = Annotated[str, argument("The agent", "NAME", complete=completion.member_names)]
 
 _GRACE_S = 5.0
 _ASKED_S = 60.0
-_LOOK_EVERY_S = 1.0
 _TAIL_EVERY_S = 0.2
 _FOLLOWED_ROWS = 20
 
@@ -132,36 +130,6 @@ def stop(
         return [await supervisor.stop(name, by=by, grace_s=grace_s, reason=reason)]
 
     agent_views(session).stopped(with_app(session, end))
-
-
-@examples("bullpen ps", "bullpen ps --watch", "bullpen ps --watch --json")
-def ps(
-    session: Session,
-    *,
-    watch: Annotated[bool, flag("Show every change as it happens", "--watch")] = False,
-) -> None:
-    """Show agents: state, task, activity, cost."""
-    if watch:
-        with_app(session, lambda app, team: _watch(session, app, team))
-    else:
-        agent_views(session).agents(*with_app(session, _look))
-
-
-async def _look(app: App, team: str) -> tuple[list[AgentView], Snapshot]:
-    snapshot, views = await app.supervisor(team).look()
-    return views, snapshot
-
-
-async def _watch(session: Session, app: App, team: str) -> None:
-    last = None
-    with session.page.frames() as picture:
-        while True:
-            views, snapshot = await _look(app, team)
-            # On a screen the ages of states go on even when nothing else does.
-            if session.page.draws or (views, snapshot) != last:
-                agent_views(session).change(views, snapshot, picture)
-            last = views, snapshot
-            await anyio.sleep(_LOOK_EVERY_S)
 
 
 @examples("bullpen logs alice -f", "bullpen logs alice -n 20")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bullpen.agents.permissions.rule_language.tool_names import missing_tools_note
 from bullpen.agents.supervisor.roster_view import AgentView
-from bullpen.agents.supervisor.start import Spawned
-from bullpen.agents.supervisor.supervisor import Stopped
-from bullpen.agents.tools.toolbox import missing_tools_note
 from bullpen.doors.cli.output.page import Draw, Page, Row, as_json
 from bullpen.doors.cli.output.records_view import RecordViews, request_table
 from bullpen.protocol.request import Request
@@ -17,6 +15,11 @@ from bullpen.team.snapshot import Snapshot
 from bullpen.view import agent_words as words
 from bullpen.view import sentences
 from bullpen.view.text import Cell
+
+if TYPE_CHECKING:
+    # To show agents, nothing that starts or stops them is imported.
+    from bullpen.agents.supervisor.start import Spawned
+    from bullpen.agents.supervisor.supervisor import Stopped
 
 # For output that is piped. A terminal shows the columns of output/board.py.
 COLUMNS = (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from bullpen.by_name import load
 from bullpen.doors.cli.agents.agents_table import AgentViews
-from bullpen.doors.cli.output.live import ScreenAgentViews
-from bullpen.doors.cli.output.screen import Screen
 from bullpen.doors.cli.session import Session
 
 
 def agent_views(session: Session) -> AgentViews:
     """The agents of a team, as the reader of this command wants them."""
-    if isinstance(session.page, Screen):
-        return ScreenAgentViews(
-            session.page, reader=session.settings.agent, elsewhere=session.elsewhere
-        )
-    return AgentViews(session.page, reader=session.settings.agent, elsewhere=session.elsewhere)
+    made: type[AgentViews] = AgentViews
+    if session.at_screen:
+        made = load("bullpen.doors.cli.output.live:ScreenAgentViews")
+    return made(session.page, reader=session.settings.agent, elsewhere=session.elsewhere)

@@ -26,6 +26,7 @@ _ABLE = (
     ("resume", "resumes", "continues its conversation after a restart"),
     ("usage", "usage", "reports tokens, so token budgets apply"),
     ("brakes", "brakes", "stops at a budget before each request, not only before a turn"),
+    ("keeps_briefing", "keeps", "keeps what it was told, so a turn tells only what changed"),
 )
 
 

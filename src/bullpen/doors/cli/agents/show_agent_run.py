@@ -8,7 +8,7 @@ import anyio
 
 from bullpen.agents.system.folders import agent_folder
 from bullpen.agents.system.transcript import NAME
-from bullpen.app.app import run_agent
+from bullpen.app.agent_work import run_agent
 from bullpen.app.settings import Settings
 from bullpen.app.stores import open_teams
 from bullpen.doors.cli.agents.transcript_view import TranscriptViews

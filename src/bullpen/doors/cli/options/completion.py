@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import typer
 
+from bullpen.doors.actions.request_lookup import search
 from bullpen.doors.cli.session import Session
 
 EVERYBODY = "@team"
@@ -61,8 +62,8 @@ def request_ids(context: typer.Context) -> list[Offer]:
     """The handles of waiting requests, with who asks."""
 
     def look(session: Session) -> list[Offer]:
-        search = session.with_teams(lambda teams: search(teams, session.team))
-        return [(each.handle, each.request.sender) for each in search.waiting]
+        found = session.with_teams(lambda teams: search(teams, session.team))
+        return [(each.handle, each.request.sender) for each in found.waiting]
 
     return _offers(context, look)
 

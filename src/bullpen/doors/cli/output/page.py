@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, BinaryIO, TextIO
 
-from pydantic.alias_generators import to_camel
-
 from bullpen.doors.cli.output.text import tell
 from bullpen.errors import BullpenError
 from bullpen.protocol import json_text as jsontext
-from bullpen.protocol.record import Wire
+from bullpen.protocol.record import Wire, camel
 from bullpen.view.text import Cell, json_text, one_line, visible
 
 _NOTHING = "-"
@@ -144,7 +142,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Wire):
         return value.raw
     if is_dataclass(value):
-        return {to_camel(each.name): as_json(getattr(value, each.name)) for each in fields(value)}
+        return {camel(each.name): as_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, dict):
         return {key: as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bullpen.app.app import App
-from bullpen.app.effective_rights import Effective
+from bullpen.app.effective_rights import Effective, effective_of
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
@@ -77,13 +77,13 @@ def mode(
     async def change(app: App, team: str) -> Effective:
         by, voice = await session.identity.speaks(app.teams.open(team))
         await app.set_mode(team, agent, new_mode, by=by, voice=voice)
-        return await app.effective(team, agent)
+        return await effective_of(app, team, agent)
 
     PolicyViews(session.page).mode(with_app(session, change))
 
 
 def _look(session: Session, agent: str) -> Effective:
-    return with_app(session, lambda app, team: app.effective(team, agent))
+    return with_app(session, lambda app, team: effective_of(app, team, agent))
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def effective_json(found: Effective) -> dict[str, Any]:
             for kind, _ in _KINDS
         },
         "hooks": sorted(found.agent.spec.hooks or {}),
+        "afterEdit": dict(found.agent.spec.after_edit or {}),
     }
 
 
@@ -172,6 +173,8 @@ def _fields(found: Effective) -> Iterator[tuple[str, str | Cell]]:
         granted = f" ({found.granted_by(directory)})" if directory in stands.directories else ""
         yield "also inside", f"{directory}{granted}"
     yield "hooks", ", ".join(sorted(found.agent.spec.hooks or {}))
+    for pattern, commands in (found.agent.spec.after_edit or {}).items():
+        yield "after edit", f"{pattern}: {'; '.join(commands)}"
     yield "tools", _tools(found)
     by_reason: dict[str, list[str]] = {}
     for name, why in found.lacks.items():

@@ -9,8 +9,9 @@ import typer
 
 from bullpen.app.app import App
 from bullpen.app.stores import resolve_team
+from bullpen.by_name import load
 from bullpen.doors.cli.app_session import with_home
-from bullpen.doors.cli.command import examples, load
+from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.screens.extras import need_extra

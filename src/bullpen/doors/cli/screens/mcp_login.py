@@ -8,8 +8,9 @@ from typing import Annotated
 
 from bullpen.agents.config.mcp_config import known_server
 from bullpen.app.app import App
+from bullpen.by_name import load
 from bullpen.doors.cli.app_session import with_home
-from bullpen.doors.cli.command import examples, load
+from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session, directory

@@ -10,8 +10,9 @@ import typer
 from anyio import Lock
 
 from bullpen.app.app import App
+from bullpen.by_name import load
 from bullpen.doors.cli.app_session import with_app
-from bullpen.doors.cli.command import examples, load
+from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import flag, option
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
-from bullpen.app.app import App
-from bullpen.doors.cli.app_session import with_home
-from bullpen.doors.cli.command import examples, load
+import anyio
+
+from bullpen.by_name import load
+from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.screens.extras import need_extra
 from bullpen.doors.cli.session import Session
@@ -30,7 +32,10 @@ def tui(session: Session) -> None:
         )
     plain = not sys.stdout.encoding.lower().replace("-", "").startswith("utf")
 
-    async def look(app: App) -> None:
-        await load("bullpen.doors.tui.app:show")(app, session.team, plain=plain)
+    # Nothing is thrown away before the first picture, so there is nothing to collect.
+    gc.disable()
 
-    with_home(session, look)
+    async def look() -> None:
+        await load("bullpen.doors.tui.app:show")(session.settings, session.team, plain=plain)
+
+    anyio.run(look)

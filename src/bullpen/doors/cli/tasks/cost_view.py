@@ -12,11 +12,14 @@ from bullpen.protocol.clock import now_ms
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Limits, TeamConfig
 from bullpen.team.budget.cost import Allowance, Cost, CostLine, cost_of
-from bullpen.team.budget.rules import Limit
+from bullpen.team.budget.rules import CHARACTERS_A_TOKEN, Limit
 from bullpen.view import agent_words as words
 from bullpen.view.text import Cell
 
 By = Literal["agent", "task", "model"]
+
+ESTIMATE = f"{CHARACTERS_A_TOKEN} characters a token"
+"""How the tokens of what models were told are estimated."""
 
 _LIMITS: dict[Limit, str] = {"usd": "money", "wall_s": "time"}
 _NEARLY = 0.9
@@ -130,12 +133,16 @@ class CostViews:
 
     def _shares(self, cost: Cost) -> None:
         unpriced, estimated = cost.total.unpriced, cost.total.estimated
+        guesses = [f"{_requests(estimated)} that broke off"] if estimated else []
+        if cost.told:
+            guesses.append(f"what models were told ({ESTIMATE})")
         self._page.fields(
             [
                 ("Coordination", _percent(cost.coordination_share, f"of the {cost.measure}")),
+                ("Told models", _told(cost)),
                 ("From caches", _percent(cost.cache_share, "of the input")),
                 ("No known price", _requests(unpriced) if unpriced else ""),
-                ("Estimated", f"{_requests(estimated)} that broke off" if estimated else ""),
+                ("Estimated", "; ".join(guesses)),
             ]
         )
 
@@ -188,6 +195,11 @@ def cost_json(cost: Cost, by: By | None) -> dict[str, Any]:
     value |= {
         "coordination": cost.coordination.raw,
         "coordinationShare": cost.coordination_share,
+        "told": {
+            **cost.told,
+            "digestShare": cost.digest_share,
+            "estimated": ESTIMATE,
+        },
         "cacheShare": cost.cache_share,
         "budgets": [
             {**asdict(each), "left": each.left, "reached": each.is_reached}
@@ -195,6 +207,15 @@ def cost_json(cost: Cost, by: By | None) -> dict[str, Any]:
         ],
     }
     return value
+
+
+def _told(cost: Cost) -> str:
+    """What the models were told, by kind: `~1.2k digest (30%), ~800 mail`."""
+    share = _percent(cost.digest_share, "")
+    shares = {"digest": f" ({share})" if share else ""}
+    return ", ".join(
+        f"~{words.count(tokens)} {kind}{shares.get(kind, '')}" for kind, tokens in cost.told.items()
+    )
 
 
 def _requests(number: int) -> str:

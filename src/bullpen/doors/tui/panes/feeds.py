@@ -55,7 +55,8 @@ class FeedPane(Pane, Generic[T]):
 
     def _row(self, number: int, width: int) -> Text:
         if not self._count:
-            return styled("Nothing matches." if self.words else "Nothing here yet.", "muted")
+            empty = "Nothing matches." if self.words else "Nothing here yet."
+            return styled(empty if self._story.has_log else "Reading the log.", "muted")
         return self._line(self._filter[number], width)
 
     def _line(self, item: T, width: int) -> Text:

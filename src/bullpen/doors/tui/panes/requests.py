@@ -6,9 +6,10 @@ from collections.abc import Callable
 from time import monotonic
 
 from rich.text import Text
+from textual import widgets
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.widgets import ContentSwitcher, Markdown, Static
+from textual.widgets import ContentSwitcher, Static
 
 from bullpen.doors.tui.line_view import Lines, TextScreen
 from bullpen.doors.tui.panes.pane import Pane, Selected, TeamLook, among
@@ -36,8 +37,7 @@ class WaitingPane(Pane):
         super().__init__(terminal, dom_id="waiting", main=self._list)
         self._about = Static(id="about")
         self._exact = TextScreen(terminal, dom_id="exact")
-        # Its links open nothing: an agent wrote them.
-        self._plan = Markdown(open_links=False)
+        self._plan: widgets.Markdown | None = None
         self._asks: list[AskCard] = []
         self._shown: AskCard | None = None
         self._now_ms = 0
@@ -50,8 +50,7 @@ class WaitingPane(Pane):
         yield self._about
         with ContentSwitcher(initial="exact"):
             yield self._exact
-            with VerticalScroll(id="plan"):
-                yield self._plan
+            yield VerticalScroll(id="plan")
 
     def show(self, look: TeamLook) -> None:
         """Show the open requests; the cursor stays on its request while that is open."""
@@ -117,12 +116,21 @@ class WaitingPane(Pane):
         text = "\n".join(cell.text for cell in ask.lines)
         if ask.kind == "plan" and not self._as_written and len(text) <= _MARKDOWN_MAX:
             switcher.current = "plan"
-            self._plan.update(visible(text))
+            self._show_plan(visible(text))
             return
         switcher.current = "exact"
         self._exact.read(ask.lines)
         if not same:
             self._exact.scroll_home(animate=False)
+
+    def _show_plan(self, text: str) -> None:
+        """Show a text as Markdown; the first one makes the widget, which few people need."""
+        if self._plan is None:
+            # Its links open nothing: an agent wrote them.
+            self._plan = widgets.Markdown(text, open_links=False)
+            self.query_one("#plan").mount(self._plan)
+        else:
+            self._plan.update(text)
 
     def _row(self, number: int, width: int) -> Text:
         if not self._asks:

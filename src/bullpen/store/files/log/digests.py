@@ -19,7 +19,9 @@ from bullpen.store.files.log import event_log
 from bullpen.store.files.log.event_log import Log
 
 CHECKPOINT_EVERY = 2_000
-"""After this many events the digests are saved, so that a new process need not read them all."""
+CHECKPOINT_BYTES = 1_000_000
+"""After this many events, or so much of the log, the digests are saved, so that a new process need
+not read it all."""
 
 
 @dataclass(slots=True)

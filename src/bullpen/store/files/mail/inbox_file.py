@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from bullpen.errors import Unreadable
 from bullpen.protocol import json_text
 from bullpen.protocol.message import Message
-from bullpen.store.files.disk import Disk, nonce, open_file, read_bytes
+from bullpen.store.files.disk import Disk, nonce, open_file, read_bytes, temp_of
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Stamp, stamp_of
 
@@ -31,13 +32,51 @@ _UNREAD = b'\n    "read": false'
 _PATIENCE_S = 0.3
 
 
+_NO_SHADOW = Stamp(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The state of inbox and shadow after Bullpen's last append."""
+    """The state of inbox and shadow after Bullpen's last write.
+
+    `unread` is a good guess, or exactly what a reader of the whole inbox would count.
+    """
 
     inbox: Stamp
     shadow: Stamp
     unread: int
+    exact: bool
+
+    def encode(self) -> bytes:
+        """Return one block that a reader without a lock can check."""
+        numbers = (*self.inbox, *self.shadow, self.unread, int(self.exact))
+        text = b" ".join(b"%d" % number for number in numbers)
+        return (b"%b %d\n" % (text, zlib.crc32(text))).ljust(_STATE_BYTES)
+
+    @classmethod
+    def decode(cls, block: bytes) -> Shadow | None:
+        """Return the state in a block; None if it is damaged or of another version."""
+        text, _, check = block.strip().rpartition(b" ")
+        try:
+            numbers = [int(word) for word in text.split()]
+            sound = len(numbers) == 8 and int(check) == zlib.crc32(text)
+        except ValueError:
+            return None
+        if not sound:
+            return None
+        return cls(Stamp(*numbers[:3]), Stamp(*numbers[3:6]), numbers[6], bool(numbers[7]))
+
+
+_STATE_BYTES = 200
+
+
+def read_state(path: str, inbox: Stamp) -> Shadow | None:
+    """Return what Bullpen last knew of an inbox, if nobody has written the inbox since."""
+    try:
+        known = Shadow.decode(read_bytes(path))
+    except (OSError, Unreadable):
+        return None
+    return known if known is not None and known.inbox == inbox else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +87,10 @@ class Staged:
     path: str
     next_path: str
     base: Stamp
+    # The prepared file. Whoever wrote to it after it became visible has changed this.
+    ready: Stamp
     unread_before: int
-    unread_after: int
+    exact: bool
     messages: tuple[Message, ...]
 
 
@@ -108,33 +149,39 @@ class Inbox:
             data = missing[:-2] + b"," + rows_text(messages) + b"\n]"
             self.disk.write_at(fd, data, at, self._shadow)
             self.disk.sync(fd, self._shadow)
+            ready = stamp_of(os.fstat(fd))
         finally:
             os.close(fd)
-        added = _unread(messages)
         return Staged(
             self.agent,
             self.path,
             self._shadow,
             known.inbox,
+            ready,
             known.unread,
-            known.unread + added,
+            known.exact,
             tuple(messages),
         )
 
     def _stage_copy(self, messages: Sequence[Message], source: str | None = None) -> Staged:
         base, data = self._settled(source or self.path)
         rows = rows_text(messages)
+        known = read_state(self._state, base) if source is None else None
+        exact = known is not None and known.exact
         if data.endswith(_END) and data.startswith(b"[\n  {"):
             text, unread = data[:-2] + b"," + rows + b"\n]", data.count(_UNREAD)
         else:
             found = parse_rows(data, self.path)
             unread = sum(1 for row in found if not (isinstance(row, dict) and row.get("read")))
             text = json_text.dumps([*found, *(message.raw for message in messages)])
+            exact = exact or not found
+        if known is not None and known.exact:
+            unread = known.unread
         path = f"{self._shadow}.next"
         self.disk.unlink(path)
         self.disk.write_new(path, text)
-        after = unread + _unread(messages)
-        return Staged(self.agent, self.path, path, base, unread, after, tuple(messages))
+        ready = stamp_of(os.lstat(path))
+        return Staged(self.agent, self.path, path, base, ready, unread, exact, tuple(messages))
 
     def _settled(self, source: str) -> tuple[Stamp, bytes]:
         """Return the inbox. Its creator opens it first and writes its `[]` a moment later."""
@@ -153,6 +200,7 @@ class Inbox:
         """
         if not self.disk.exchange(staged.next_path, self.path):
             self.disk.rename(staged.next_path, self.path)
+            self._remember(staged, _NO_SHADOW)
             return
         if stamp_of(os.stat(staged.next_path)) != staged.base:
             with suppress(Unreadable):  # An incomplete file from a program that died writing it.
@@ -166,39 +214,46 @@ class Inbox:
                 self.disk.rename(staged.next_path, self._shadow)
             except IsADirectoryError:
                 return  # The message is in place; without a shadow the next append copies the file.
-        now = stamp_of(os.stat(self.path))
-        self._remember(Shadow(now, staged.base, staged.unread_after))
+        self._remember(staged, staged.base)
 
-    def rewrite(self, rows: Sequence[Any]) -> None:
-        """Replace the whole content."""
-        self.disk.replace(self.path, json_text.dumps(list(rows)), nonce=nonce())
+    def rewrite(self, rows: Sequence[Any], *, unread: int) -> None:
+        """Replace the whole content, in which a reader counts so many unread messages."""
+        temp = temp_of(self.path, nonce())
+        self.disk.write_new(temp, json_text.dumps(list(rows)))
+        ready = stamp_of(os.lstat(temp))
+        self.disk.rename(temp, self.path)
+        self._write_state(Shadow(ready, _NO_SHADOW, unread, exact=True))
 
     def _known(self) -> Shadow | None:
         """Return the shadow's state if only Bullpen has touched the inbox since."""
         try:
-            *stamps, unread = map(int, read_bytes(self._state).split())
-            known = Shadow(Stamp(*stamps[:3]), Stamp(*stamps[3:]), unread)
-            now = stamp_of(os.lstat(self.path))
-        except (OSError, Unreadable, ValueError, TypeError):
+            return read_state(self._state, stamp_of(os.lstat(self.path)))
+        except OSError:
             return None
-        return known if known.inbox == now else None
 
-    def _remember(self, shadow: Shadow) -> None:
+    def _remember(self, staged: Staged, shadow: Stamp) -> None:
+        added = sum(1 for message in staged.messages if not message.read)
+        self._write_state(Shadow(staged.ready, shadow, staged.unread_before + added, staged.exact))
+
+    def _write_state(self, shadow: Shadow) -> None:
         # Only a hint: it is checked against the inbox, so it need not be durable or atomic. One
         # block in place, because ext4 flushes a file that is truncated and written again.
-        text = b"%d %d %d %d %d %d %d\n" % (*shadow.inbox, *shadow.shadow, shadow.unread)
         try:
             fd = open_file(self._state, os.O_WRONLY | os.O_CREAT)
-        except Unreadable:
+        except (FileNotFoundError, Unreadable):
             return
         try:
-            self.disk.write(fd, text.ljust(160), self._state)
+            self.disk.write(fd, shadow.encode(), self._state)
         finally:
             os.close(fd)
 
 
-def _unread(messages: Sequence[Message]) -> int:
-    return sum(1 for message in messages if not message.read)
+def count_unread(messages: Iterable[Message]) -> int:
+    """Return how many of the messages in an inbox are unread. Of copies, the first one counts."""
+    read: dict[str, bool] = {}
+    for message in messages:
+        read.setdefault(message.id, bool(message.read))
+    return sum(not seen for seen in read.values())
 
 
 def read_inbox(path: str) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bullpen.errors import Unreadable
@@ -13,7 +14,7 @@ from bullpen.protocol.clock import Clock
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.contract import Entry, Mailbox, Mark, Problem
 from bullpen.store.files.disk import Disk, nonce, open_file, read_bytes
-from bullpen.store.files.mail.inbox_file import Inbox, parse_rows, read_inbox
+from bullpen.store.files.mail.inbox_file import Inbox, count_unread, parse_rows, read_inbox
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.record_checks import no_message
 
@@ -142,15 +143,18 @@ def move_forward(
     disk, path = inbox.disk, inbox.paths.injected(inbox.agent)
     injected, wanted = load_injected(path), set(ids)
     moved: dict[str, None] = {}
+    messages: list[Message] = []
     for index, row in enumerate(rows):
         try:
             message = Message.parse(row)
         except ValueError:
             continue
+        messages.append(message)
         if message.id not in wanted or message.read:
             continue
         if state == "seen":
-            rows[index] = message.evolve(read=True).raw
+            messages[-1] = message.evolve(read=True)
+            rows[index] = messages[-1].raw
         elif message.id in injected:
             continue
         moved[message.id] = None
@@ -163,12 +167,18 @@ def move_forward(
     if passed:
         log_first(passed)
         _archive(inbox, passed)
-    inbox.rewrite(kept)
+    inbox.rewrite(kept, unread=count_unread(_messages(kept) if passed else messages))
     disk.sync_dir(inbox.paths.inboxes)
     if injected:
         left = {key: at for key, at in injected.items() if key not in moved}
         _save_injected(path, left, disk)
     return tuple(moved), tuple(message.id for message in passed if message.read)
+
+
+def _messages(rows: Sequence[Any]) -> Iterator[Message]:
+    for row in rows:
+        with suppress(ValueError):
+            yield Message.parse(row)
 
 
 def _split(rows: list[Any], seen_kept: int) -> tuple[list[Any], list[Message]]:

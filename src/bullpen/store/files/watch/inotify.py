@@ -28,6 +28,9 @@ NEW_NAMES = _CREATE | _MOVED_TO
 ANYTHING = NEW_NAMES | _MODIFY | _ATTRIB | _MOVED_FROM | _DELETE | _DELETE_SELF | _MOVE_SELF
 """Something in a folder changed, or the folder or file itself, including its removal."""
 
+CONTENT = ANYTHING & ~_ATTRIB
+"""The same without changes of times and rights, such as those of a lock that is taken."""
+
 GONE = _DELETE_SELF | _MOVE_SELF
 """The watched folder or file itself was removed or renamed."""
 
@@ -106,10 +109,28 @@ def _checked(result: int, path: str | None = None) -> int:
     return result
 
 
+# ext4, xfs, btrfs, tmpfs, overlayfs, zfs, f2fs. On others, such as network mounts, changes made
+# elsewhere are not reported.
+_LOCAL = (0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0x794C7630, 0x2FC12FC1, 0xF2F52010)
+_STATFS_BYTES = 512
+
+
+def reports_all(path: str) -> bool:
+    """Return whether every change to the files in a folder is reported, whoever makes it."""
+    if _calls is None:
+        return False
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _calls.statfs(os.fsencode(path), found) != 0:
+        return False
+    kind: int = ctypes.c_ulong.from_buffer(found).value
+    return kind in _LOCAL
+
+
 class _Calls(NamedTuple):
     init: Callable[[int], int]
     add: Callable[[int, bytes, int], int]
     remove: Callable[[int, int], int]
+    statfs: Callable[[bytes, ctypes.Array[ctypes.c_char]], int]
 
 
 def _load() -> _Calls | None:
@@ -118,12 +139,14 @@ def _load() -> _Calls | None:
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         init, add, remove = libc.inotify_init1, libc.inotify_add_watch, libc.inotify_rm_watch
+        statfs = libc.statfs
     except (OSError, AttributeError):
         return None
     init.argtypes = [ctypes.c_int]
     add.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32]
     remove.argtypes = [ctypes.c_int, ctypes.c_int]
-    return _Calls(init, add, remove)
+    statfs.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+    return _Calls(init, add, remove, statfs)
 
 
 _calls = _load()

@@ -99,7 +99,7 @@ class StoredRow:
 
 
 async def request(
-    nc: Client, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
+    nc: Client, subject: str, data: bytes, *, headers: str | None, timeout_s: float
 ) -> Msg:
     """Ask and wait for the answer. Raises NoAnswer, or Refused without the right."""
     try:
@@ -156,13 +156,13 @@ async def append(
     Returns its sequence. Raises HeadMoved if it is not, ApiError if the server refused for another
     reason and stored nothing, NoAnswer if it is unknown whether it was stored.
     """
-    headers = {_EXPECTED: str(expect)}
+    headers = f"{_EXPECTED}: {expect}\r\n"
     if rollup:
-        headers["Nats-Rollup"] = "sub"
+        headers += "Nats-Rollup: sub\r\n"
     if expect_on is not None:
-        headers[f"{_EXPECTED}-Subject"] = expect_on
+        headers += f"{_EXPECTED}-Subject: {expect_on}\r\n"
     if ttl_s is not None:
-        headers["Nats-TTL"] = f"{ttl_s}s"
+        headers += f"Nats-TTL: {ttl_s}s\r\n"
     return await _stored(nc, subject, data, headers, timeout_s)
 
 
@@ -172,7 +172,7 @@ async def replace(nc: Client, subject: str, data: bytes, *, timeout_s: float) ->
 
 
 async def _stored(
-    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
+    nc: Client, subject: str, data: bytes, headers: str | None, timeout_s: float
 ) -> int:
     answer = await request(nc, subject, data, headers=headers, timeout_s=timeout_s)
     try:

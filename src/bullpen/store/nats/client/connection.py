@@ -21,7 +21,7 @@ from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol import json_text
 from bullpen.protocol.clock import iso
 from bullpen.store.nats.client.api_requests import Reader
-from bullpen.store.nats.client.mux import complaint
+from bullpen.store.nats.client.mux import DirectClient, complaint
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def bearer_of(creds: Path | None) -> Bearer:
     return Bearer(name, teams, "role:read-only" in tags, expires_s, is_admin="role:admin" in tags)
 
 
-class _TlsClient(Client):
+class _TlsClient(DirectClient):
     """A client that never sends anything unencrypted.
 
     The library would, to a server that does not ask for TLS, whatever its address says. Its first
@@ -162,10 +162,16 @@ class NatsConnection:
         self.on_reconnect: list[Callable[[], None]] = []
         self._led: dict[str, float] = {}
 
+    @property
+    def open_client(self) -> Client | None:
+        """Return the client if it is connected or reconnects on its own; `client` opens one."""
+        found = self._client
+        return None if found is None or found.is_closed else found
+
     async def client(self) -> Client:
         """Return the connected client. Raises Unavailable if no server can be reached in time."""
-        if self._client is not None and not self._client.is_closed:
-            return self._client
+        if (found := self.open_client) is not None:
+            return found
         async with self._connecting:
             if self._closed:
                 raise Unavailable("The store was closed.", remedy="Open it again.")
@@ -203,7 +209,7 @@ class NatsConnection:
     async def _connect(self) -> Client:
         if self._wants_tls:
             logging.getLogger("asyncio").addFilter(_NO_TALK)
-        client = _TlsClient() if self._wants_tls else Client()
+        client = _TlsClient() if self._wants_tls else DirectClient()
         refusals: list[Exception] = []
         closing: list[asyncio.Task[None]] = []
 
@@ -252,6 +258,8 @@ class NatsConnection:
             "ping_interval": 5,
             "max_outstanding_pings": 2,
             "pending_size": 32 * 1024 * 1024,
+            # All subjects are made of tokens.
+            "skip_subject_validation": True,
         }
         if self.endpoint.creds is not None:
             form = "nkeys_seed" if self.bearer.is_server_key else "user_credentials"

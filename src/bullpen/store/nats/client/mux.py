@@ -21,6 +21,7 @@ from nats.aio.subscription import Subscription
 _log = logging.getLogger(__name__)
 
 _NO_RESPONDERS = "503"
+_LOOK_S = 0.02
 
 _DENIED = re.compile(r'permissions violation for publish to "([^"]+)"', re.IGNORECASE)
 
@@ -50,6 +51,38 @@ class _Ear(asyncio.Future[Msg]):
             _log.exception("a message on %s could not be processed", message.subject)
 
 
+class DirectClient(Client):
+    """A client that hands over a message for `listen` at once.
+
+    Almost all messages are such: answers to commits, and what is read or repeated from a log. The
+    library does a lot for each, most of all for headers.
+    """
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
+        heard_by = self._subs.get(sid)
+        if heard_by is None or not isinstance(heard_by._future, _Ear):
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        found = headers_in(headers) if headers else None
+        heard_by._future.set_result(Msg(self, subject.decode(), reply.decode(), data, found))
+
+
+def headers_in(data: bytes) -> dict[str, str]:
+    """Return the headers of a message, with the status of its first line, if it has one."""
+    first, *lines = data.decode("utf-8", "replace").split("\r\n")
+    found: dict[str, str] = {}
+    words = first.split(" ", 2)
+    if len(words) > 1 and words[1].isdigit():
+        found["Status"] = words[1]
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            found[name] = value.strip()
+    return found
+
+
 async def listen(nc: Client, subject: str, take: Take) -> Subscription:
     """Call `take` with every message on a subject, at the moment it is read."""
     return await nc.subscribe(subject, future=_Ear(take))
@@ -66,6 +99,9 @@ class _Asking:
         self._listens = False
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._asked: dict[str, str] = {}
+        # Until when each may wait: one timer for all, because almost none is ever needed.
+        self._until: dict[str, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def _take(self, message: Msg) -> None:
         future = self._waiting.get(message.subject)
@@ -79,9 +115,7 @@ class _Asking:
             if asked == subject and not future.done():
                 future.set_exception(Denied(subject))
 
-    async def ask(
-        self, subject: str, data: bytes, headers: dict[str, str] | None, timeout_s: float
-    ) -> Msg:
+    async def ask(self, subject: str, data: bytes, headers: str | None, timeout_s: float) -> Msg:
         """Publish and wait for the first answer."""
         nc = self._client()
         if nc is None:
@@ -94,21 +128,46 @@ class _Asking:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
         self._waiting[reply], self._asked[reply] = future, subject
-        timer = loop.call_later(timeout_s, _expire, future)
+        self._until[reply] = loop.time() + timeout_s
+        if self._timer is None:
+            self._timer = loop.call_later(_LOOK_S, self._expire, loop)
         try:
-            await nc.publish(subject, data, reply=reply, headers=headers)
+            if headers is None:
+                await nc.publish(subject, data, reply=reply)
+            else:
+                await _publish_with(nc, headers, subject, data, reply)
             answer = await future
         finally:
-            timer.cancel()
-            del self._waiting[reply], self._asked[reply]
+            del self._waiting[reply], self._asked[reply], self._until[reply]
         if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
             raise nats_errors.NoRespondersError
         return answer
 
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the questions that have waited long enough, and look again later."""
+        now = loop.time()
+        for reply, until in self._until.items():
+            future = self._waiting[reply]
+            if until <= now and not future.done():
+                future.set_exception(TimeoutError())
+        self._timer = loop.call_later(_LOOK_S, self._expire, loop) if self._until else None
 
-def _expire(future: asyncio.Future[Msg]) -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())
+
+async def _publish_with(nc: Client, headers: str, subject: str, data: bytes, reply: str) -> None:
+    """Publish with headers, as the library does, but without checking each of them."""
+    if not nc.is_connected:
+        # It knows how much may wait for a server.
+        pairs = dict(line.split(": ", 1) for line in headers.splitlines())
+        await nc.publish(subject, data, reply=reply, headers=pairs)
+        return
+    if len(data) > nc.max_payload:
+        raise nats_errors.MaxPayloadError
+    head = f"NATS/1.0\r\n{headers}\r\n"
+    size = len(head)
+    command = f"HPUB {subject} {reply} {size} {size + len(data)}\r\n{head}".encode()
+    await nc._send_command(b"%b%b\r\n" % (command, data))
+    if nc._flush_queue is not None and nc._flush_queue.empty():
+        await nc._flush_pending()
 
 
 def complaint(nc: Client, error: Exception) -> None:
@@ -122,9 +181,9 @@ _asking: WeakKeyDictionary[Client, _Asking] = WeakKeyDictionary()
 
 
 async def ask(
-    nc: Client, subject: str, data: bytes, *, headers: dict[str, str] | None, timeout_s: float
+    nc: Client, subject: str, data: bytes, *, headers: str | None, timeout_s: float
 ) -> Msg:
-    """Ask and wait for the answer.
+    """Ask and wait for the answer. `headers` are complete lines.
 
     Raises TimeoutError, Denied if the credentials do not allow it, and nats.errors.Error if nobody
     can answer or the request could not be sent.

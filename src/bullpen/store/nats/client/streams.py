@@ -15,6 +15,7 @@ from bullpen.protocol import json_text
 from bullpen.store.nats.client import subjects
 from bullpen.store.nats.client.api_requests import ApiError, NoAnswer, NoStream, api, leader_row
 from bullpen.store.nats.client.connection import NatsConnection
+from bullpen.store.nats.log.packing import PACKED_FORMAT
 
 T = TypeVar("T")
 
@@ -55,7 +56,9 @@ async def prepare(
         _orders(replicas),
     ]:
         await _ensure(nc, config)
-    cell = {"v": 1, "partitions": partitions, "replicas": replicas}
+    cell: dict[str, object] = {"v": 1, "partitions": partitions, "replicas": replicas}
+    # Whoever prepares the servers has upgraded the hosts first.
+    cell["format"] = PACKED_FORMAT
     if beats_ttl_s != _BEATS_TTL_S:
         cell["beats_ttl_s"] = beats_ttl_s
     await nc.request(subjects.CELL_KEY, json_text.dumps_line(cell), timeout=10)

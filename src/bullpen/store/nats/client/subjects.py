@@ -79,7 +79,7 @@ class Address:
     partition: int
     uid: str
 
-    @property
+    @cached_property
     def stream(self) -> str:
         """Return the stream that holds it."""
         return stream_of(self.partition)

@@ -35,12 +35,16 @@ class Contention:
         """Record an event of another host."""
         self._in_a_row, self._others_wrote = 0, time.monotonic()
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether this host wrote often without a pause."""
+        return self._in_a_row >= _IN_A_ROW_MAX
+
     async def let_others(self) -> None:
-        """Pause after several events in a row, if other hosts also write to this team."""
-        if self._in_a_row >= _IN_A_ROW_MAX:
-            if time.monotonic() - self._others_wrote < _OTHERS_S:
-                await asyncio.sleep(_PAUSE_S)
-            self._in_a_row = 0
+        """Pause, if other hosts also write to this team."""
+        if time.monotonic() - self._others_wrote < _OTHERS_S:
+            await asyncio.sleep(_PAUSE_S)
+        self._in_a_row = 0
 
     async def silence(self, times_lost: int, heard: asyncio.Event, head: Callable[[], int]) -> None:
         """Wait until nothing was heard for a moment, or it takes too long.

@@ -13,6 +13,7 @@ from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import HeadMoved, NoAnswer, StoredRow
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.subjects import Address
+from bullpen.store.nats.log.packing import is_packed, pack_block, unpack_block
 from bullpen.store.nats.log.state import HistoryPart, LogState
 
 _PART_BYTES_MAX = 512 * 1024
@@ -40,20 +41,20 @@ class LogHistory:
         self._address = address
 
     async def store(
-        self, parts: list[HistoryPart], first: int, lines: Sequence[bytes], *, timeout_s: float
+        self, kept: LogState, first: int, lines: Sequence[bytes], *, timeout_s: float
     ) -> int:
         """Store a block that begins with an event. Returns how many of the events are stored.
 
-        `parts` are the known blocks, and new ones are added to it. Another host may have stored
-        blocks and been killed before it continued: those count. Raises NoAnswer and ApiError.
+        New blocks are added to those that `kept` knows. Another host may have stored blocks and
+        been killed before it continued: those count. Raises NoAnswer, ApiError and Unavailable.
         """
-        client = await self._link.client()
+        client, parts = await self._link.client(), kept.parts
         last = parts[-1].seq if parts else 0
         try:
             seq = await api_requests.append(
                 client,
                 self._address.history,
-                b"\n".join(lines),
+                pack_block(lines, compressed=is_packed(kept.format)),
                 expect=last,
                 timeout_s=timeout_s,
             )
@@ -73,7 +74,7 @@ class LogHistory:
             raise NoAnswer("the replicas are outdated")
         stored = 0
         for row in rows:
-            lines = row.data.split(b"\n")
+            lines = self._unpack(row)
             begins = int(json_text.loads_line(lines[0])["seq"])
             parts.append(HistoryPart(begins, row.seq))
             if begins <= first + stored:
@@ -111,10 +112,10 @@ class LogHistory:
         start = max(0, after + 1 - first_here)
         return found + list(tail[start : start + wanted - max(0, old)])
 
-    async def block(self, part: HistoryPart) -> bytes:
-        """Return the lines of one block. Raises Unavailable."""
+    async def block(self, part: HistoryPart) -> tuple[list[bytes], int]:
+        """Return the lines of one block, and its length as stored. Raises Unavailable."""
         (row,) = await self._rows([part], self._address.history)
-        return row.data
+        return self._unpack(row), len(row.data)
 
     async def lines(self, parts: Sequence[HistoryPart], after: int, count: int) -> list[bytes]:
         """Return this many events after a number, which must all be here. Raises Unavailable."""
@@ -129,7 +130,7 @@ class LogHistory:
             ):
                 if number + 1 < part.first:
                     raise self._lacking(number + 1)
-                fresh = row.data.split(b"\n")[number + 1 - part.first :]
+                fresh = self._unpack(row)[number + 1 - part.first :]
                 found += fresh
                 number += len(fresh)
             at += len(wanted)
@@ -158,6 +159,16 @@ class LogHistory:
             f"be read: {why}.",
             remedy="Check `bullpen server status`, then try again.",
         )
+
+    def _unpack(self, row: StoredRow) -> list[bytes]:
+        try:
+            return unpack_block(row.data)
+        except ValueError as error:
+            raise Unavailable(
+                f"The history of team {self._address.team!r} is damaged at message {row.seq} of"
+                f" {self._address.stream}: {error}.",
+                remedy="A replica may have lost messages. Run `bullpen server check`.",
+            ) from None
 
     def _lacking(self, number: int) -> Unavailable:
         return Unavailable(

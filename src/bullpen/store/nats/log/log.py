@@ -10,11 +10,11 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from bullpen.errors import Invalid, Unavailable
+from bullpen.errors import Unavailable
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
 from bullpen.protocol.format_version import is_newer, refuse_newer
@@ -27,9 +27,12 @@ from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.log import head as heads
 from bullpen.store.nats.log.contention import Contention
 from bullpen.store.nats.log.history import LogHistory, slices
+from bullpen.store.nats.log.packing import known_format, may_append
+from bullpen.store.nats.log.refusals import Refusals
 from bullpen.store.nats.log.retention import HistoryTrim
 from bullpen.store.nats.log.state import LogState
 from bullpen.store.nats.log.tail import EVENTS_KEPT, LogTail, TailLine, event_line
+from bullpen.store.nats.log.turns import Turns
 
 _TRY_S = 2.0
 """How long one request may take. An election takes up to nine seconds and several tries."""
@@ -37,8 +40,8 @@ _TRY_S = 2.0
 _CONFIRM_S = 3.0
 _HEAR_S = 0.02
 _SNAPSHOT_TRIES = 4
-_TOO_LONG = 10054
 _LOOKS_AT_REPLICAS = 6
+_UNTIL_SENT = 4  # How often other tasks run until a question has left this process.
 
 
 class Gone(Exception):
@@ -60,7 +63,7 @@ class TeamLog:
         self.address = address
         self.kept = LogState()
         self.head = 0
-        self.changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
         self.confirmed = 0.0
         # At some moment not before this one, the log was exactly here.
         self.certain = 0.0
@@ -68,9 +71,6 @@ class TeamLog:
         self.moved_to: int | None = None
         # Why the servers store nothing; empty if they do.
         self._refusal = ""
-        self._limits = limits
-        self._lock = asyncio.Lock()
-        self._waiting = 0
         # What the server repeats, if somebody listens; kept while somebody has the turn.
         self.is_followed = False
         self._heard: list[StoredRow] = []
@@ -79,41 +79,30 @@ class TeamLog:
         self._contention = Contention()
         self.history = LogHistory(link, address)
         self._trim = HistoryTrim(link, address, self.history)
+        self._refusals = Refusals(link, address)
+        self._turns = Turns(limits.lock_wait_s, busy=self.busy, ended=self._take_heard)
 
     # Turns
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[float]:
+    def turn(self) -> Turns:
         """Take the turn at the team; yields its deadline. Raises Unavailable if it is busy."""
-        deadline = time.monotonic() + self._limits.lock_wait_s
-        if self._lock.locked() or self._waiting:
-            await self._wait_for_turn()
-        else:
-            # Immediately, and so without a timer.
-            await self._lock.acquire()
-        try:
-            yield deadline
-        finally:
-            self._lock.release()
-            self._take_heard()
+        return self._turns
 
-    async def _wait_for_turn(self) -> None:
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._limits.lock_wait_s):
-                await self._lock.acquire()
-        except TimeoutError:
-            raise Unavailable(
-                f"Team {self.address.team!r} is busy: other calls are waiting for "
-                f"{self.link.endpoint}.",
-                remedy="Try again.",
-            ) from None
-        finally:
-            self._waiting -= 1
+    def busy(self) -> Unavailable:
+        """Return the error of a call that waited too long for others."""
+        return self._refusals.busy()
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Return what is set at the next change."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        return self._changed
 
     def _wake(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     # Reading
 
@@ -132,7 +121,7 @@ class TeamLog:
                 return self.head != before
             except NoAnswer as error:
                 if time.monotonic() >= deadline:
-                    raise self._no_answer(error) from None
+                    raise self._refusals.no_answer(error) from None
                 await asyncio.sleep(0.05)
 
     def _confirm(self, moment: float) -> None:
@@ -165,15 +154,13 @@ class TeamLog:
 
     async def _read_to_the_end(self, deadline: float) -> None:
         """Read until a server that a majority follows has nothing more."""
-        if not self.head:
-            # Most probably a replica has everything, and one question is enough.
-            with suppress(Unavailable):
-                self._take(await self._rows(1, self._try_s(deadline)))
+        found = None if self.head else await self._load(deadline)
         moved_to = 0
         while True:
-            found = await heads.ask(
-                self.link, self.address, self.head, timeout_s=self._try_s(deadline)
-            )
+            if found is None:
+                found = await heads.ask(
+                    self.link, self.address, self.head, timeout_s=self._try_s(deadline)
+                )
             head, self._refusal = found.seq, found.refusal
             if head == 0:
                 self.kept.gone = True
@@ -183,7 +170,29 @@ class TeamLog:
             # A server that no longer leads stores nothing: if the head moved twice, it leads.
             if found.is_sure or head > moved_to > 0:
                 return
-            moved_to = head
+            moved_to, found = head, None
+
+    async def _load(self, deadline: float) -> heads.LogEnd | None:
+        """Read a log for the first time. Most probably a replica has everything.
+
+        While it is applied, the servers answer whether that was the end.
+        """
+        rows: Sequence[StoredRow] = ()
+        with suppress(Unavailable):
+            rows = await self._rows(1, self._try_s(deadline))
+        if not rows:
+            return None
+        wait_s = self._try_s(deadline)
+        ask = heads.ask(self.link, self.address, rows[-1].seq, timeout_s=wait_s)
+        asking = asyncio.create_task(ask)
+        try:
+            for _ in range(_UNTIL_SENT):
+                await asyncio.sleep(0)
+            with suppress(Unavailable):
+                self._take(rows)
+            return await asking
+        finally:
+            asking.cancel()
 
     async def _read_up_to(self, at_least: int, deadline: float) -> None:
         looks, has_hole = 0, False
@@ -199,8 +208,8 @@ class TeamLog:
                     raise
                 looks, has_hole = max(looks, _LOOKS_AT_REPLICAS), True
             if not rows:
-                # A replica that is outdated.
-                if time.monotonic() > deadline:
+                # A replica that is outdated, or the team was deleted and purged since.
+                if looks > 2 * _LOOKS_AT_REPLICAS or time.monotonic() > deadline:
                     raise NoAnswer("the replicas are outdated")
                 await asyncio.sleep(0.002 * looks)
 
@@ -224,17 +233,14 @@ class TeamLog:
 
     def _take_one(self, row: StoredRow) -> None:
         try:
-            line = TailLine.parse(row.data)
-            if line.snapshot is not None:
-                self._take_snapshot(line.snapshot, line.tail, len(row.data))
+            texts = row.data.split(b"\n")
+            lines = [TailLine.parse(text) for text in texts]
+            last = lines[-1]
+            if last.snapshot is not None:
+                self._take_snapshot(last.snapshot, last.tail, len(row.data))
             else:
-                event = Event.decode(line.raw)
-                if self.kept.seq and line.raw.get("prev") != self.head:
-                    raise ValueError(f"it does not follow message {self.head}")
-                self.kept.apply(event)
-                self.kept.learn_format(line.raw)
-                self._tail.add(event.seq, str(line.raw.get("eid")), row.data)
-                self.kept.gone, self.moved_to = line.is_last, line.moved_to
+                self._take_events(lines, texts)
+                self.kept.gone, self.moved_to = last.is_last, last.moved_to
         except ValueError as error:
             raise Unavailable(
                 f"The log of team {self.address.team!r} is damaged at message {row.seq} of"
@@ -243,6 +249,18 @@ class TeamLog:
             ) from None
         self.head = row.seq
         self._contention.lost()
+
+    def _take_events(self, lines: Sequence[TailLine], texts: Sequence[bytes]) -> None:
+        events = [Event.decode(line.raw) for line in lines]
+        if self.kept.seq and lines[0].raw.get("prev") != self.head:
+            raise ValueError(f"it does not follow message {self.head}")
+        first = events[0].seq
+        if [event.seq for event in events] != list(range(first, first + len(events))):
+            raise ValueError("an event is missing in it")
+        for event, line, text in zip(events, lines, texts, strict=True):
+            self.kept.apply(event)
+            self.kept.learn_format(line.raw)
+            self._tail.add(event.seq, str(line.raw.get("eid")), text)
 
     def _take_snapshot(self, snapshot: dict[str, Any], tail: list[bytes], size: int) -> None:
         found = LogState.of_snapshot(snapshot)
@@ -265,7 +283,7 @@ class TeamLog:
         if not self.head or row.before != max(self.head, last_heard):
             return False
         self._heard.append(row)
-        if self._lock.locked():
+        if self._turns.is_taken:
             self._hears.set()
         else:
             self._take_heard()
@@ -273,6 +291,8 @@ class TeamLog:
         return True
 
     def _take_heard(self) -> None:
+        if not self._heard:
+            return
         rows, self._heard = self._heard, []
         # A damaged message is noticed when it is read.
         with suppress(Unavailable):
@@ -291,34 +311,41 @@ class TeamLog:
     # Appending
 
     async def append(
-        self, event: Event, deadline: float, *, last: bool = False, moved_to: int | None = None
+        self,
+        events: Sequence[Event],
+        deadline: float,
+        *,
+        last: bool = False,
+        moved_to: int | None = None,
     ) -> bool:
-        """Make the next event durable. The caller has the turn.
+        """Make the next event durable, or several in one message. The caller has the turn.
 
         After the `last` one there is no more here; the team may go on in another partition.
         False if another host was faster; its events have been applied. Raises Gone, Invalid if it
         is too long, and Unavailable if it could not be stored or it is unknown whether it was.
         """
-        eid = secrets.token_hex(8)
+        eid, number = secrets.token_hex(8), events[0].seq
+        more: dict[str, object] = {"gone": True} if last else {}
+        more |= {} if moved_to is None else {"moved_to": moved_to}
         tries, maybe = 0, False
         while True:
             tries += 1
-            client = await self.link.client()
+            client = self.link.open_client or await self.link.client()
             # Built for each attempt: another host's snapshot may have become the head.
-            data = self._line(event, eid, {"moved_to": moved_to, "gone": last or None})
+            lines = self._lines(events, eid, more)
             asked = time.monotonic()
             try:
                 seq = await api_requests.append(
                     client,
                     self.address.log,
-                    data,
+                    b"\n".join(lines),
                     expect=self.head,
                     timeout_s=self._try_s(deadline),
                 )
             except HeadMoved as moved:
                 head = moved.head or None  # A subject without messages: the leader says more.
-                if await self._is_taken(event.seq, eid, head, deadline, maybe=maybe):
-                    return self._tail.id_of(event.seq) == eid
+                if await self._is_taken(number, eid, head, deadline, maybe=maybe):
+                    return self._tail.id_of(number) == eid
                 # Right after its own message, the server may be wrong about the head for a moment.
                 await self._pause(tries, deadline, NoAnswer("the head is uncertain"))
             except NoAnswer as error:
@@ -331,23 +358,22 @@ class TeamLog:
                 self._refusal = ""
                 self.link.was_led(self.address.stream, asked)
                 self.certain = asked
-                self._append_taken(event, eid, seq, data, last=last)
+                for event, line in zip(events, lines, strict=True):
+                    self.kept.apply(event)
+                    self._tail.add(event.seq, eid, line)
+                self._append_taken(seq, last=last)
                 return True
 
-    def _line(self, event: Event, eid: str, more: Mapping[str, object]) -> bytes:
-        refuse_newer(f"Team {self.address.team!r}", self.kept.format)
-        data = event_line(event, eid, self.head, more)
-        if len(data) > PAYLOAD_MAX:
-            raise Invalid(
-                f"One change to team {self.address.team!r} has {len(data)} bytes. The limit is "
-                f"{PAYLOAD_MAX}.",
-                remedy="Make several smaller changes, or put the content in files.",
-            )
-        return data
+    def _lines(self, events: Sequence[Event], eid: str, more: Mapping[str, object]) -> list[bytes]:
+        version, alone = self.kept.format, len(events) == 1
+        if not may_append(version):
+            refuse_newer(f"Team {self.address.team!r}", version, known_format(version))
+        lines = [event_line(each, eid, self.head, version, more, alone=alone) for each in events]
+        if (size := sum(map(len, lines)) + len(lines)) > PAYLOAD_MAX:
+            raise self._refusals.too_long(size)
+        return lines
 
-    def _append_taken(self, event: Event, eid: str, seq: int, data: bytes, *, last: bool) -> None:
-        self.kept.apply(event)
-        self._tail.add(event.seq, eid, data)
+    def _append_taken(self, seq: int, *, last: bool) -> None:
         self.head = seq
         self._contention.won()
         self._confirm(time.monotonic())
@@ -366,6 +392,7 @@ class TeamLog:
                 break
             except NoAnswer as error:
                 await self._pause(1, deadline, error)
+                head = None
         if self.kept.seq < number:
             return False
         found = self._tail.id_of(number)
@@ -383,7 +410,8 @@ class TeamLog:
 
     async def let_others(self) -> None:
         """Leave the log to other hosts for a moment, if it is time to."""
-        await self._contention.let_others()
+        if self._contention.is_due:
+            await self._contention.let_others()
         self._take_heard()
 
     def _heard_head(self) -> int:
@@ -392,36 +420,14 @@ class TeamLog:
 
     async def _pause(self, tries: int, deadline: float, error: NoAnswer) -> None:
         if time.monotonic() >= deadline:
-            raise self._no_answer(error, "It is unknown whether the change was stored.")
+            raise self._refusals.no_answer(error, "It is unknown whether the change was stored.")
         await asyncio.sleep(min(0.5, 0.05 * 2**tries) * random.uniform(0.5, 1.0))
 
     async def _refused(self, error: ApiError, tries: int, deadline: float, *, maybe: bool) -> None:
-        if error.err_code == _TOO_LONG:
-            raise Invalid(
-                f"The server does not accept a message of that length: {error.description}.",
-                remedy="Put the content in a file, or raise max_payload.",
-            ) from None
-        if error.is_full and not maybe:
-            # Waiting makes no room.
-            raise Unavailable(
-                f"{self.link.endpoint} has no room for a change to team {self.address.team!r} in "
-                f"{self.address.stream}: {error.description}. Nothing was changed.",
-                remedy="Free disk space on the servers, or raise the limit of the stream, then try "
-                "again.",
-            ) from None
-        if time.monotonic() >= deadline:
-            raise Unavailable(
-                f"The server could not store a change to team {self.address.team!r}: {error}. It "
-                "is unknown whether an earlier attempt was stored.",
-                remedy="Check `bullpen server status`, then try again.",
-            ) from None
+        late = time.monotonic() >= deadline
+        if (final := self._refusals.final(error, maybe=maybe, late=late)) is not None:
+            raise final from None
         await asyncio.sleep(min(0.5, 0.05 * 2**tries))
-
-    def _no_answer(self, error: NoAnswer, known: str = "") -> Unavailable:
-        said = f"{self.link.endpoint} did not answer about team {self.address.team!r} ({error})."
-        return Unavailable(
-            f"{said} {known}".rstrip(), remedy="Check `bullpen server status`, then try again."
-        )
 
     def _try_s(self, deadline: float) -> float:
         return max(0.05, min(_TRY_S, deadline - time.monotonic()))
@@ -439,7 +445,7 @@ class TeamLog:
         The caller has the turn. History comes first: if the process is killed in between, events
         are in both, and a reader counts them by number. A failure does no harm: the log stays long.
         """
-        if self.kept.gone or is_newer(self.kept.format):
+        if self.kept.gone or is_newer(self.kept.format, known_format(self.kept.format)):
             # A snapshot of this version would leave out what only the newer one knows.
             return
         try:
@@ -457,7 +463,7 @@ class TeamLog:
             first = self.kept.seq - len(lines) + 1
             part = next(slices(lines))
             self._tail.in_history += await self.history.store(
-                self.kept.parts, first, part, timeout_s=self._try_s(deadline)
+                self.kept, first, part, timeout_s=self._try_s(deadline)
             )
 
     async def _put_snapshot(self, deadline: float) -> bool:

@@ -20,14 +20,14 @@ _TRY_S = 10.0
 
 async def store(log: TeamLog, events: Sequence[Event]) -> None:
     """Write a history and its snapshot to a log that nobody knows of yet. Raises Unavailable."""
-    kept = LogState()
+    kept = LogState(format=log.kept.format)
     for event in events:
         kept.apply(event)
-    lines = [event_line(event, secrets.token_hex(8), 0, {}) for event in events]
+    lines = [event_line(event, secrets.token_hex(8), 0, kept.format) for event in events]
     try:
         first = events[0].seq
         for part in slices(lines):
-            first += await log.history.store(kept.parts, first, part, timeout_s=_TRY_S)
+            first += await log.history.store(kept, first, part, timeout_s=_TRY_S)
         data = json_text.dumps_line({"v": 1, "snapshot": kept.snapshot()})
         client = await log.link.client()
         await api_requests.append(client, log.address.log, data, expect=0, timeout_s=_TRY_S)

@@ -113,9 +113,9 @@ class HistoryTrim:
 
     async def _about(self, part: HistoryPart) -> tuple[int, str]:
         if part.seq not in self._known:
-            data = await self._history.block(part)
-            time = json_text.loads_line(data.rsplit(b"\n", 1)[-1]).get("time")
-            self._known[part.seq] = (len(data), str(time))
+            lines, size = await self._history.block(part)
+            time = json_text.loads_line(lines[-1]).get("time")
+            self._known[part.seq] = (size, str(time))
         return self._known[part.seq]
 
     async def _store(self, data: bytes, before: HistoryPart | None) -> int:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bullpen.protocol.changes import Deliver, Event, MarkMail
-from bullpen.protocol.format_version import FORMAT, OLDEST, version_in
+from bullpen.protocol.format_version import OLDEST, version_in
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.contract import TeamState
 from bullpen.store.events.concerns import concern_of
 from bullpen.store.events.fold import Folded, apply, raw_of
 from bullpen.store.events.records import TeamRecords
+from bullpen.store.nats.log.packing import is_packed, known_format
 
-SNAPSHOT_VERSION = 1
+_SNAPSHOT_VERSIONS = (1, 2)
+
+V = TypeVar("V")
 
 
 class HistoryPart(NamedTuple):
@@ -96,6 +99,46 @@ class LogState(TeamRecords):
                     last = self.archived_up_to.get(agent, 0)
                     self.archived_up_to[agent] = max(last, number)
 
+    # Commits that are decided before an earlier one is stored
+
+    def branch(self) -> LogState:
+        """Return a copy on which the next commits can be decided while this stays as it is.
+
+        Events may be added to it with `apply_ahead` only.
+        """
+        state = self.folded
+        made = LogState(
+            Folded(
+                state.seq,
+                state.team,
+                dict(state.members),
+                dict(state.tasks),
+                dict(state.requests),
+                dict(state.mail),
+            ),
+            self.next_task_id,
+            numbers=dict(self.numbers),
+            archived=dict(self.archived),
+            archived_up_to=dict(self.archived_up_to),
+            bodies=dict(self.bodies),
+            format=self.format,
+        )
+        made._team, made._in_order = self._team, self._in_order
+        made._tasks, made._requests = dict(self._tasks), dict(self._requests)
+        return made
+
+    def apply_ahead(self, event: Event) -> None:
+        """Apply an event to a copy. The mailboxes that it changes are copied first."""
+        for change in event.changes:
+            match change:
+                case Deliver(to=agent) | MarkMail(agent=agent):
+                    _copy_box(self.folded.mail, agent)
+                    _copy_box(self.numbers, agent)
+                    _copy_box(self.bodies, agent)
+                case _:
+                    pass
+        self.apply(event)
+
     # Snapshots
 
     def adopt(self, found: LogState) -> None:
@@ -107,8 +150,8 @@ class LogState(TeamRecords):
     def snapshot(self) -> dict[str, Any]:
         """Return everything as a JSON object, without the texts of messages."""
         return {
-            "v": SNAPSHOT_VERSION,
-            "format": FORMAT,
+            "v": 2 if is_packed(self.format) else 1,
+            "format": known_format(self.format),
             "seq": self.seq,
             "team": self.folded.team,
             "members": list(self.folded.members.values()),
@@ -130,7 +173,7 @@ class LogState(TeamRecords):
     def of_snapshot(cls, raw: dict[str, Any]) -> LogState:
         """Return what a snapshot of this version describes. Raises ValueError."""
         try:
-            if raw["v"] != SNAPSHOT_VERSION:
+            if raw["v"] not in _SNAPSHOT_VERSIONS:
                 raise ValueError(f"a snapshot of version {raw['v']!r}")
             mail, archived = raw["mail"].items(), raw["archived"].items()
             folded = Folded(
@@ -156,3 +199,8 @@ class LogState(TeamRecords):
         # What happened up to here is not known in detail: it may concern anybody.
         kept.touched[None] = kept.seq
         return kept
+
+
+def _copy_box(boxes: dict[str, dict[str, V]], agent: str) -> None:
+    if agent in boxes:
+        boxes[agent] = dict(boxes[agent])

@@ -8,7 +8,6 @@ from typing import Any
 
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
-from bullpen.protocol.format_version import FORMAT
 
 EVENTS_KEPT = 64
 """The least events a log has before a snapshot replaces them."""
@@ -16,28 +15,41 @@ EVENTS_KEPT = 64
 _BYTES_MAX = 256 * 1024
 _IDS_KEPT = 256
 _PUT_OFF = 16
+_VERSIONS = (1, 2)
 
 
-def event_line(event: Event, eid: str, prev: int, more: Mapping[str, object]) -> bytes:
-    """Return the message of an event after message `prev`; the first one says its format."""
-    raw = {"v": 1, "eid": eid, "prev": prev, **event.encode()}
+def event_line(
+    event: Event,
+    eid: str,
+    prev: int,
+    version: str,
+    more: Mapping[str, object] | None = None,
+    *,
+    alone: bool = True,
+) -> bytes:
+    """Return the line of an event in the message after `prev`; the first one says its format.
+
+    `alone` says that the message has no other event.
+    """
+    raw = {"v": 1 if alone else 2, "eid": eid, "prev": prev, **event.encode()}
     if event.seq == 1:
-        raw["format"] = FORMAT
-    raw |= {key: value for key, value in more.items() if value is not None}
+        raw["format"] = version
+    if more:
+        raw |= more
     return json_text.dumps_line(raw)
 
 
 @dataclass(frozen=True, slots=True)
 class TailLine:
-    """One message of a log: an event, or a snapshot of everything up to one."""
+    """One line of a log: an event, or a snapshot of everything up to one."""
 
     raw: dict[str, Any]
 
     @classmethod
     def parse(cls, data: bytes) -> TailLine:
-        """Parse a message. Raises ValueError."""
+        """Parse a line. Raises ValueError."""
         raw = json_text.loads_line(data)
-        if not isinstance(raw, dict) or raw.get("v") != 1:
+        if not isinstance(raw, dict) or raw.get("v") not in _VERSIONS:
             raise ValueError("its version is unknown, perhaps a newer one of Bullpen")
         return cls(raw)
 

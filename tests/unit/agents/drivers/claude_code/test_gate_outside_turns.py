@@ -76,3 +76,28 @@ def test_what_gives_it_turns_or_mail_of_its_own_is_disabled() -> None:
     assert {"ListAgents", "ReadNotifications", "Agent", "Task", "Workflow"} <= set(calls.DISALLOWED)
     # Ours decides about this one: it reaches members of the team only.
     assert "SendMessage" in calls.TEAM_TOOLS
+
+
+async def test_a_conversation_that_begins_anew_does_not_know_its_team(
+    desk: RecordingDesk, tmp_path: Path
+) -> None:
+    """R-1.1: it begins anew when the program starts, and when it shortens its conversation."""
+
+    async def catch_up() -> None:
+        pass
+
+    gate = HookGate(
+        desk,
+        Mirror(tmp_path / "claude", "alpha", "ann"),
+        catch_up=catch_up,
+        mail_given=lambda ids: None,
+        in_turn=lambda: True,
+        outside_turn=lambda call: None,
+    )
+    for source in ("startup", "resume", "compact"):
+        gate.knows_team = True
+        assert await gate.answer(hook("SessionStart", source=source)) == {}
+        assert not gate.knows_team and gate.has_started
+    gate.knows_team = True
+    await gate.answer(hook("Stop"))
+    assert gate.knows_team

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.contracts.driver import TurnFailed
+from bullpen.agents.contracts.driver import TurnFailed, TurnInput
 from bullpen.agents.drivers.native.compaction import ASK_FOR_SUMMARY
 from bullpen.testing.models import Call, Fault, Reply
 from bullpen.testing.models import ModelRequest as Asked
@@ -136,6 +136,38 @@ async def test_mail_that_comes_during_a_compaction_is_in_the_request_after_it_on
         True,
     ]
     assert workplace.desk.saw == late
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "changes"])
+@pytest.mark.parametrize("size", [7_900, 9_000], ids=["before the turn", "in the turn"])
+async def test_a_compacted_conversation_knows_its_team_again_in_the_same_request(
+    workplace: Workplace, is_whole: bool, size: int
+) -> None:
+    """R-1.1: a turn that told only what changed is told the whole state, once."""
+    workplace.desk.spec = workplace.desk.spec.evolve(options={"context_window": 10_000})
+    state = await workplace.desk.briefing()
+    workplace.desk.briefings = 0
+    sizes = iter([size, 9_000, 500, 600])
+
+    def brain(request: Asked) -> Reply:
+        if wants_summary(request):
+            return Reply(SUMMARY)
+        now = next(sizes)
+        if now == 7_900:
+            return Reply("First.", input_tokens=9_000)
+        reply = looks("north") if now > 1_000 else Reply("Done.")
+        return Reply(reply.text, reply.calls, input_tokens=now)
+
+    with InProcessModels(brain) as mock:
+        async with workplace.driver(mock, tools=tool_that(much)) as native:
+            if size == 7_900:
+                await workplace.turn(native, "The first turn.")
+            given = TurnInput("What changed: nothing.", whole=is_whole)
+            await native.turn(given, workplace.desk)
+    after = next(request for request in mock.requests if SUMMARY in request.text)
+    assert (state in after.text) is not is_whole
+    assert "What changed: nothing." in after.text
+    assert all(request.text.count(state) <= 1 for request in mock.requests)
 
 
 @every_api

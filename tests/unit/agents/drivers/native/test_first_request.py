@@ -14,7 +14,7 @@ from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import TOOLS, shown, toolbox
 from bullpen.protocol.names import LEAD
-from bullpen.testing.models import Reply
+from bullpen.testing.models import Call, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
 
@@ -69,9 +69,11 @@ def test_a_model_is_told_every_field_that_it_needs_and_each_has_a_description() 
         if gone := whole.get("properties", {}).keys() - sent["properties"].keys():
             left_out[tool.name] = gone
         assert all(field["description"] for field in sent["properties"].values())
-    # The older form of SendMessage, which is accepted as before.
+    # The older form of SendMessage, and a field with one possible value, are accepted as before.
     older = {"type", "recipient", "content", "request_id", "approve"}
-    assert left_out == {"SendMessage": older}
+    # Whoever knows WebFetch gives a prompt, which nothing here answers.
+    kept = {"SendMessage": older, "Task": {"team_name"}, "WebFetch": {"prompt"}}
+    assert left_out == kept
 
 
 def test_a_schema_that_a_type_states_itself_is_sent_as_it_is() -> None:
@@ -87,3 +89,24 @@ def test_a_schema_that_a_type_states_itself_is_sent_as_it_is() -> None:
             return foreign
 
     assert sent_schema(Foreign) == foreign
+
+
+async def test_what_the_tools_of_the_team_cost_is_reported_once(workplace: Workplace) -> None:
+    """Their definitions with the first request of a launch, a result with the request it is in."""
+    replies = [
+        Reply("", [Call("TaskList", {})]),
+        Reply("", [Call("Read", {"file_path": "/nowhere"})]),
+        Reply("Done."),
+        Reply("Again."),
+    ]
+    with InProcessModels(lambda request: replies.pop(0)) as mock:
+        async with workplace.driver(mock) as native:
+            await workplace.turn(native)
+            await workplace.turn(native)
+    listed = mock.requests[1].results[0].text
+    sent = [usage.tool_tokens for usage in workplace.desk.usages]
+    team = {tool.name for tool in toolbox(workplace.desk) if tool.kind == "team"}
+    shown = [tool for tool in mock.requests[0].body["tools"] if tool["name"] in team]
+    definitions = len(json.dumps(shown, ensure_ascii=False)) / 4
+    assert sent[0] == pytest.approx(definitions, rel=0.1)
+    assert sent[1:] == [-(-len(listed) // 4), 0, 0]

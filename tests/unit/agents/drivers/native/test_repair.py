@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bullpen.agents.contracts.driver import TurnFailed
-from bullpen.agents.drivers.native.conversation import FILE
+from bullpen.agents.drivers.native.conversation import FILE, replayed
 from bullpen.testing.models import Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
@@ -75,13 +75,13 @@ async def test_what_no_repair_helps_is_told_and_the_conversation_stays(
     with InProcessModels(refusing(lambda request: refuses[0])) as mock:
         async with workplace.driver(mock, tools=tool_that(see)) as native:
             assert await workplace.turn(native, "First turn.") == "Fog."
-            stored = json.loads((workplace.desk.folder / FILE).read_text())["messages"]
+            stored = replayed((workplace.desk.folder / FILE).read_bytes())["messages"]
             refuses[0] = True
             with pytest.raises(TurnFailed, match="not how we talk") as caught:
                 await workplace.turn(native, "Second turn.")
             assert caught.value.failure == "rejected" and not caught.value.for_good
             assert "also after the conversation was cut back" in caught.value.message
-            assert json.loads((workplace.desk.folder / FILE).read_text())["messages"] == stored
+            assert replayed((workplace.desk.folder / FILE).read_bytes())["messages"] == stored
             refuses[0] = False
             assert await workplace.turn(native, "Third turn.") == "Fog."
     assert "First turn." in mock.requests[-1].text
@@ -116,7 +116,7 @@ async def test_a_bad_conversation_that_an_older_version_stored_is_repaired(
             with pytest.raises(TurnFailed):
                 await workplace.turn(native, "First turn.")
         path = workplace.desk.folder / FILE
-        stored = json.loads(path.read_text())
+        stored = replayed(path.read_bytes())
         for message in stored["messages"]:
             for part in message["parts"]:
                 if "tool_call_id" in part:

@@ -105,6 +105,43 @@ def test_references_that_double_at_each_level_are_refused_quickly() -> None:
     assert time.process_time() - begun < 5
 
 
+def test_values_that_references_repeat_are_refused_quickly() -> None:
+    values = [f"v{n}" for n in range(1_500)]
+    many = {f"f{n}": {"$ref": "#/$defs/a"} for n in range(250)}
+    bomb = {**schema_of(**many), "$defs": {"a": {"enum": values}}}
+    cleaned = []
+
+    def counted(text: str) -> str:
+        cleaned.append(text)
+        return text
+
+    with pytest.raises(UnsafeSchema, match="too large"):
+        safe_schema(bomb, counted)
+    assert len(cleaned) < CHARS_MAX
+    bomb["$defs"] = {"a": {"description": "z" * 10_000}}
+    cleaned.clear()
+    with pytest.raises(UnsafeSchema, match="too large"):
+        safe_schema(bomb, counted)
+    assert sum(map(len, cleaned)) < 3 * CHARS_MAX
+
+
+@pytest.mark.parametrize("step", [0, -1, 0.0, 0.5])
+def test_numbers_that_cannot_be_divided_are_told_not_raised(step: float) -> None:
+    safe = safe_schema(schema_of(a={"type": "number", "multipleOf": step}), harmless)
+    assert ("multipleOf" in safe["properties"]["a"]) == (step > 0)
+    kind = input_type("x", safe)
+    kind.model_validate({"a": 1})
+    if step > 0:
+        with pytest.raises(Invalid, match="too large"):
+            kind.model_validate({"a": 10**400})
+
+
+def test_the_limits_of_a_field_are_in_one_order() -> None:
+    limits = dict.fromkeys(("minLength", "maxItems", "maximum", "minimum", "maxLength"), 1)
+    safe = safe_schema(schema_of(a=limits), harmless)
+    assert list(safe["properties"]["a"]) == sorted(limits)
+
+
 def test_patterns_of_a_server_are_not_run() -> None:
     evil = schema_of(a={"type": "string", "pattern": "^(a+)+$"})
     safe = safe_schema(evil, harmless)

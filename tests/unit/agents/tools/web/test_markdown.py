@@ -69,6 +69,23 @@ def test_a_page_that_is_all_navigation_is_not_empty() -> None:
     assert told("<nav><p>menu</p></nav>") == "menu"
 
 
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<img alt=A src='http://['><p>Rest</p>", "![A]()\n\nRest"),
+        ("<img alt=A src='a b.png'>", "![A](https://x.org/a%20b.png)"),
+        (f"<p>&#{'9' * 5_000};</p>", f"&#{'9' * 5_000};"),
+        ("<a href='JavaScript:x()'>A</a>", "A"),
+        ("<table><tr><td>a<td>b</table><p>Rest</p>", "| a | b |\n| --- | --- |\nRest"),
+        ("<table><tr><td>a<td>b", "| a | b |\n| --- | --- |"),
+        ("<table><tr><td><h1>a</h1></td></tr></table><p>Rest</p>", "| a |\n| --- |\nRest"),
+    ],
+)
+def test_what_a_page_does_wrong_loses_no_text(html: str, text: str) -> None:
+    found = markdown_of(html, "https://x.org/", 10_000).text
+    assert found.replace("\n\n", "\n") == text.replace("\n\n", "\n")
+
+
 def test_the_title_is_known() -> None:
     page = markdown_of("<title>A\n &amp; B</title><p>x", BASE, 100)
     assert (page.title, page.text) == ("A & B", "x")

@@ -29,7 +29,7 @@ from bullpen.agents.tools.files.file_content import (
     remove,
     replace,
 )
-from bullpen.agents.tools.files.patch_text import FileChange, parse, patched
+from bullpen.agents.tools.files.patches.patch_text import FileChange, parse, patched
 from bullpen.agents.tools.files.safe_open import absolute, real_path
 from bullpen.agents.tools.files.text_or_binary import kind_of_binary
 from bullpen.errors import BullpenError, Invalid, Refused

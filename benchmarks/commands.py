@@ -1,0 +1,161 @@
+"""Measure the commands that people and agents type all day, each as a process of its own.
+
+    python benchmarks/commands.py [--rounds 15] [--tasks 10000] [--json FILE]
+
+Every round runs every command once, in turn, so that all of them have the same machine. Prints
+processor time (user and system) and wall time in milliseconds: least, median, most. Compare the
+processor times: on a busy machine the wall time is mostly waiting. `python -c pass`, `git status`
+in a small repository and, if it is installed, `node -e 0` run beside them.
+
+The goals are for a quiet machine. At a load over 4, nothing is judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bullpen.app.stores import open_teams
+from bullpen.team.tasks.drafts import Draft
+from machine import LOAD_MAX, facts
+
+_BATCH = 500
+_PROGRAM = (sys.executable, "-c", "from bullpen.__main__ import main; main()")
+
+COMMANDS: Mapping[str, float] = {
+    "--help": 90,
+    "--version": 90,
+    "send team-lead hello": 150,
+    "inbox": 150,
+    "task add thing": 150,
+    "task list": 150,
+    "task claim --also": 150,
+    "ps": 250,
+    "team show": 250,
+    "events --last 10": 250,
+}
+"""The commonest commands, with the wall time in milliseconds that each may take."""
+
+LARGE_LIST_MS = 300.0
+
+
+@dataclass(slots=True)
+class Timed:
+    """What one command took, each time."""
+
+    goal_ms: float | None = None
+    wall_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
+
+    def run(self, words: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        """Run a program once, without its output. Raises if it fails."""
+        sink = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+        # A process inherits the working directory.
+        os.chdir(cwd)
+        start = time.perf_counter()
+        pid = os.posix_spawn(words[0], [*words], env, file_actions=[sink])
+        _, status, used = os.wait4(pid, 0)
+        self.wall_ms.append((time.perf_counter() - start) * 1000)
+        self.cpu_ms.append((used.ru_utime + used.ru_stime) * 1000)
+        if status:
+            raise SystemExit(f"failed: {' '.join(words)}")
+
+    @property
+    def verdict(self) -> str:
+        """Whether the goal was met, if there is one and the machine is quiet."""
+        if self.goal_ms is None:
+            return ""
+        if os.getloadavg()[0] > LOAD_MAX:
+            return f"{self.goal_ms:.0f}: not judged"
+        return f"{self.goal_ms:.0f}: {'met' if median(self.wall_ms) <= self.goal_ms else 'missed'}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """The least, the median and the most."""
+    return f"{min(values):.0f} / {median(values):.0f} / {max(values):.0f}"
+
+
+async def add_tasks(home: Path, team: str, count: int) -> None:
+    """Add many tasks to a new team."""
+    async with aclosing(open_teams(home=home)) as teams:
+        await teams.create(team, cwd=str(home), by="team-lead")
+        for first in range(0, count, _BATCH):
+            drafts = [Draft(f"task {n}") for n in range(first, min(count, first + _BATCH))]
+            await teams.open(team).tasks.add_many(drafts, by="team-lead")
+
+
+def measured(folder: Path, rounds: int, tasks: int) -> dict[str, Timed]:
+    """What each command took, by name."""
+    home, project = folder / "home", folder / "project"
+    project.mkdir(parents=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BULLPEN_")}
+    env |= {"HOME": str(folder), "BULLPEN_HOME": str(home), "BULLPEN_TEAM": "alpha"}
+    env["PYTHONDONTWRITEBYTECODE"] = ""
+    git = shutil.which("git") or "git"
+    subprocess.run([git, "init", "-q", str(project)], check=True)
+    Timed().run([*_PROGRAM, "team", "create", "alpha"], env, project)
+    programs: dict[str, tuple[Sequence[str], Timed]] = {
+        "python -c pass": ([sys.executable, "-c", "pass"], Timed()),
+        "git status": ([git, "status"], Timed()),
+    }
+    if node := shutil.which("node"):
+        programs["node -e 0"] = ([node, "-e", "0"], Timed())
+    for name, goal in COMMANDS.items():
+        programs[f"bullpen {name}"] = ([*_PROGRAM, *name.split()], Timed(goal))
+    if tasks:
+        asyncio.run(add_tasks(home, "large", tasks))
+        large = [*_PROGRAM, "task", "list", "-t", "large"]
+        programs[f"bullpen task list, {tasks:,} tasks"] = (large, Timed(LARGE_LIST_MS))
+    # Each round claims one task.
+    for _ in range(rounds + 1):
+        Timed().run([*_PROGRAM, "task", "add", "to claim"], env, project)
+    for words, _ in programs.values():
+        Timed().run(words, env, project)
+    for _ in range(rounds):
+        for words, timed in programs.values():
+            timed.run(words, env, project)
+    return {name: timed for name, (_, timed) in programs.items()}
+
+
+def main() -> None:
+    """Measure, print a table, and write the figures if a file is named."""
+    said = argparse.ArgumentParser()
+    said.add_argument("--rounds", type=int, default=15)
+    said.add_argument("--tasks", type=int, default=10_000)
+    said.add_argument("--json", type=Path)
+    asked = said.parse_args()
+    file = asked.json and asked.json.absolute()
+    with tempfile.TemporaryDirectory(prefix="bullpen-commands-") as place:
+        for name, value in facts(Path(place)).items():
+            print(f"{name}: {value}")
+        rows = measured(Path(place), asked.rounds, asked.tasks)
+        os.chdir("/")
+    base = median(rows["python -c pass"].cpu_ms)
+    print(
+        f"\nn = {asked.rounds}; least / median / most, ms; load after: {os.getloadavg()[0]:.2f}\n"
+    )
+    print("| command | processor | x python | wall | goal, wall |\n| --- | --- | --- | --- | --- |")
+    for name, row in rows.items():
+        times = f"{median(row.cpu_ms) / base:.1f}"
+        print(
+            f"| {name} | {spread(row.cpu_ms)} | {times} | {spread(row.wall_ms)} | {row.verdict} |"
+        )
+    if file:
+        told = {name: {"wall_ms": row.wall_ms, "cpu_ms": row.cpu_ms} for name, row in rows.items()}
+        file.write_text(json.dumps({"load": os.getloadavg(), "commands": told}, indent=2), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

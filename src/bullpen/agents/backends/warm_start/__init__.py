@@ -1,0 +1,1 @@
+"""Fork agents from a process that has already imported what they need. Linux only."""

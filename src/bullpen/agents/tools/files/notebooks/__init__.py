@@ -1,0 +1,1 @@
+"""Jupyter notebooks: their cells as models see and change them."""

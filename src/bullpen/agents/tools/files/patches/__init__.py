@@ -1,0 +1,1 @@
+"""The tool apply_patch, and how its patches are read."""

@@ -1,0 +1,36 @@
+"""A benchmark that cannot flatter: no verdict about the speed of a busy machine."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module("figures")
+
+
+@pytest.mark.parametrize(
+    ("load", "verdict"), [(0.5, "PASS"), (4.0, "PASS"), (4.1, "not judged: load 4.1")]
+)
+def test_speed_is_judged_on_a_quiet_machine_only(figures: Any, load: float, verdict: str) -> None:
+    ours = figures.figure_of([1.0, 2.0, 9.0], "ms")
+    row = figures.Row(1, "a send", ours, figures.below(ours, 3), load=load)
+    assert row.verdict == verdict
+    assert "| 2 ms |" in figures.table([row])
+    assert f"| {verdict} | 3 | 1 to 9 | {load:.1f} |" in figures.table([row])
+    assert row.encode()["verdict"] == verdict
+
+
+def test_a_fault_counts_at_any_load(figures: Any) -> None:
+    for faults, verdict in ((0, "PASS"), (1, "FAIL")):
+        lost = figures.Figure(faults, "")
+        row = figures.Row(4, "lost", lost, figures.none_at_all(lost), load=50.0)
+        assert row.verdict == verdict

@@ -1,0 +1,1 @@
+"""The parts of the NATS store that need no server."""
