@@ -92,7 +92,7 @@ async def test_a_lead_is_left_alone_while_work_waits_to_be_merged(
 ) -> None:
     """Reminding it would not bring the goal nearer: what waits is up to the queue."""
     monkeypatch.setattr(duties, "_BUSY_LOOK_S", 0.1)
-    monkeypatch.setattr(place.app, "_pace", Pace(rest_s=0.1))
+    monkeypatch.setattr(place.app, "pace", Pace(rest_s=0.1))
     await merging(place)
     script = """
 [[agents.team-lead.turns]]
