@@ -50,6 +50,7 @@ class Machine:
         self._ids = random.Random(seed ^ 0x5EED)
         self.set_by_s = 0.0
         self.full_until = 0.0
+        self._asleep_until = 0.0
         self.everyone: list[SimulatedProcess] = []
         self._pids = itertools.count(1000)
         self.crashes: list[str] = []
@@ -99,6 +100,8 @@ class Machine:
                 process.ended.set()
 
         self.loop.create_task(run(), context=context)
+        if self.now < self._asleep_until:
+            self.stop_for(process, self._asleep_until - self.now)
         return process
 
     def kill(self, process: SimulatedProcess) -> None:
@@ -124,6 +127,13 @@ class Machine:
         process.stopped_until = max(process.stopped_until, self.now + seconds)
         context = contextvars.Context()
         context.run(self.loop.call_later, seconds, self._go_on, process)
+
+    def suspend(self, seconds: float) -> None:
+        """Let the whole machine sleep: whoever is started meanwhile begins when it wakes up."""
+        self._asleep_until = max(self._asleep_until, self.now + seconds)
+        for each in self.everyone:
+            if each.alive:
+                self.stop_for(each, seconds)
 
     def _go_on(self, process: SimulatedProcess) -> None:
         if self.now >= process.stopped_until:

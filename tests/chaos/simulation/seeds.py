@@ -19,5 +19,6 @@ FOUND: list[tuple[int, tuple[Kind, ...], str]] = [
     (1160, KINDS, "an agent at work was killed because its starter could not read the store"),
     (2373, KINDS, "an agent was never started again because its starter had been stopped"),
     (8, ("jump", "suspend"), "a living agent lost its task because the clock was set forward"),
+    (9415, KINDS, "a lead that was being restarted stayed away because the store was away"),
     (64, ("jump",), "a run did not end in time because the clock was set back"),
 ]

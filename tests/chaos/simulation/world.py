@@ -287,9 +287,7 @@ class World:
             case "suspend" if fault.at % 2:
                 machine.set_by_s += seconds
             case "suspend":
-                for each in machine.everyone:
-                    if each.alive:
-                        machine.stop_for(each, seconds)
+                machine.suspend(seconds)
                 await anyio.lowlevel.checkpoint()
             case "full_disk":
                 machine.full_until = machine.now + seconds

@@ -92,3 +92,12 @@ async def test_a_start_that_is_taken_back_frees_what_the_agent_claimed_meanwhile
     await team.agents.withdraw("ann", by=LEAD, nonce="n2", cause="It was not ready in time.")
     freed = await team.tasks.get(task.id)
     assert (freed.status, freed.owner) == ("pending", None)
+
+
+async def test_a_start_that_the_store_prevented_does_not_end_an_agent_as_failed(team: Team) -> None:
+    await spawned(team)
+    await team.agents.relaunch("ann", by=LEAD, nonce="n2", expect="n1")
+    why = "The store does not answer."
+    await team.agents.withdraw("ann", by=LEAD, nonce="n2", cause=why, end="lost")
+    _, agent = await team.agents.get("ann")
+    assert (agent.phase, agent.end, agent.cause) == ("ended", "lost", why)

@@ -26,9 +26,9 @@ from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.system.vendors.programs import READY_S
 from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
-from bullpen.agents.work.until_stored import stored
+from bullpen.agents.work.until_stored import StoreAway, stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
-from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End, ProcessRecord
 from bullpen.protocol.clock import Clock
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Member
@@ -226,7 +226,10 @@ class Starter:
         except BaseException as error:
             cause = _cause_of(error)
             with anyio.CancelScope(shield=True), suppress(NotFound):
-                await stored(lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause))
+                end = _end_of(error)
+                await stored(
+                    lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause, end=end)
+                )
             if isinstance(error, Unavailable):
                 screen = error.screen if isinstance(error, StartFailed) else ""
                 raise _start_failed(name, error, screen) from error
@@ -272,16 +275,18 @@ class Starter:
                 screen = await self._end_failed(name, nonce, place, backend)
                 with suppress(BullpenError):
                     await self._admission.release(agent)
-                cause = _cause_of(error)
+                cause, end = _cause_of(error), _end_of(error)
                 with suppress(NotFound):
                     if for_other:
                         told = without_tokens(f"{cause}\n{_last_lines(screen)}".rstrip())
                         await stored(
-                            lambda: self._agents.end(name, "failed", by=by, nonce=nonce, cause=told)
+                            lambda: self._agents.end(name, end, by=by, nonce=nonce, cause=told)
                         )
                     else:
                         await stored(
-                            lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause)
+                            lambda: self._agents.withdraw(
+                                name, by=by, nonce=nonce, cause=cause, end=end
+                            )
                         )
             if isinstance(error, BullpenError | TimeoutError):
                 raise _start_failed(name, error, screen) from error
@@ -430,16 +435,20 @@ def _cause_of(error: BaseException) -> str:
     return error.message if isinstance(error, BullpenError) else "its start was cancelled"
 
 
+def _end_of(error: BaseException) -> End:
+    """Return how a launch ended that was not ready: an agent is not to blame for its store."""
+    return "lost" if isinstance(error, StoreAway) else "failed"
+
+
 def _last_lines(screen: str) -> str:
     return "\n".join(screen.strip().splitlines()[-_SCREEN_LINES:])
 
 
-def _start_failed(name: str, error: BaseException, screen: str) -> StartFailed:
+def _start_failed(name: str, error: BaseException, screen: str) -> Unavailable:
     why, remedy = "The agent was not started in time.", ""
     if isinstance(error, BullpenError):
         why, remedy = error.message, error.remedy
-    return StartFailed(
-        f"{name!r} could not be started: {why}",
-        screen=_last_lines(screen),
-        remedy=remedy or _SPAWN_AGAIN,
-    )
+    message = f"{name!r} could not be started: {why}"
+    if isinstance(error, StoreAway):
+        return StoreAway(message, remedy=remedy)
+    return StartFailed(message, screen=_last_lines(screen), remedy=remedy or _SPAWN_AGAIN)

@@ -12,6 +12,11 @@ from bullpen.errors import Refused, Unavailable
 
 T = TypeVar("T")
 
+
+class StoreAway(Unavailable):
+    """The store was away for so long that who needed it gave up: nothing else went wrong."""
+
+
 STORE_S = 60.0
 """For how long a store may be away before who needs it fails."""
 
@@ -56,5 +61,11 @@ async def until_stored(
 
 
 async def stored(act: Callable[[], Awaitable[T]]) -> T:
-    """Do `act`, which may be done twice, for some seconds while the store is away."""
-    return await until_stored(act, tell=lambda _: None, within_s=STORE_S)
+    """Do `act`, which may be done twice, for some seconds while the store is away.
+
+    Raises StoreAway.
+    """
+    try:
+        return await until_stored(act, tell=lambda _: None, within_s=STORE_S)
+    except Unavailable as error:
+        raise StoreAway(error.message, remedy=error.remedy) from error

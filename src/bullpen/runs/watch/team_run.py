@@ -21,7 +21,7 @@ from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import processes
 from bullpen.agents.system.transcript import rows
-from bullpen.agents.work.until_stored import until_stored
+from bullpen.agents.work.until_stored import StoreAway, until_stored
 from bullpen.errors import BullpenError, Conflict, Unavailable, one_error
 from bullpen.protocol.agent import AgentFacts, End, Usage
 from bullpen.protocol.clock import iso, now_ms, slept_s
@@ -336,10 +336,11 @@ class TeamRun:
 
     async def _resume(self, name: str) -> None:
         """Restart an agent. It may take long, and nobody else waits for it."""
-        # A host may have been faster. A short run ends if its lead cannot be started.
+        # A host may have been faster. A short run ends if its lead cannot be started; with its
+        # store away, the lead is tried again.
         must = name == LEAD and not self._services.patient
         try:
-            with suppress(Conflict if must else BullpenError):
+            with suppress(StoreAway, Conflict if must else BullpenError):
                 await self._supervisor.resume(by=LEAD, names=[name])
         finally:
             self._resuming.discard(name)

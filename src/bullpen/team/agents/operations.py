@@ -131,7 +131,9 @@ class Agents(Turns):
         return await self._settle(decide, by=by, op="agent.resume")
 
     @operation
-    async def withdraw(self, name: str, *, by: str, nonce: str, cause: str) -> None:
+    async def withdraw(
+        self, name: str, *, by: str, nonce: str, cause: str, end: End = "failed"
+    ) -> None:
         """Undo a registration after a failed start: remove a new member, end an existing one."""
         now = self._clock()
 
@@ -145,7 +147,7 @@ class Agents(Turns):
             tasks: list[Change] = [PutTask(task) for task in freed]
             if agent.launch == 1 and not member.is_lead:
                 return None, [*leaving(view.team, member), *tasks]
-            ended = agent_rules.ended(agent, "failed", cause, now)
+            ended = agent_rules.ended(agent, end, cause, now)
             row = agent_rules.in_roster(member, ended, is_active=False)
             return None, [PutMember(row), *tasks]
 

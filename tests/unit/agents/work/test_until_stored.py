@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from bullpen.agents.work.until_stored import until_stored
+from bullpen.agents.work.until_stored import StoreAway, stored, until_stored
 from bullpen.errors import Unavailable
 from support.crews import simulate
 
@@ -37,3 +37,9 @@ def test_a_store_may_be_away_for_some_minutes_and_no_longer() -> None:
 
 def test_an_attempt_in_which_the_machine_slept_is_not_the_last() -> None:
     assert simulate(lambda: tried(failing(28_800, 28_800))) == "stored"
+
+
+def test_who_gives_up_on_the_store_says_that_it_was_the_store() -> None:
+    with pytest.raises(StoreAway, match="does not answer") as raised:
+        simulate(lambda: stored(failing(*[5.0] * 60)))
+    assert raised.value.remedy == "Wait."
