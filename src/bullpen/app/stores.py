@@ -32,6 +32,17 @@ def open_teams(
     return Teams(store, clock=clock, new_id=new_id)
 
 
+def open_teams_near(settings: Settings) -> Teams:
+    """Open the teams for one short command: through the host of this machine, if it serves them.
+
+    A process that stays would depend on the life of the host.
+    """
+    near: Store | None = None
+    if is_nats(settings.store):
+        near = load("bullpen.app.nearby_host:through_host")(settings.store, settings)
+    return open_teams(settings) if near is None else Teams(near)
+
+
 def open_store(settings: Settings) -> Store:
     """Open the store of the settings. Nothing is read or connected yet; close it when done.
 

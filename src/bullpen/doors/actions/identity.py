@@ -13,7 +13,7 @@ from anyio import to_thread
 from bullpen.agents.permissions.speaker import agent_here, is_of_an_agent
 from bullpen.app.person_key import show_key
 from bullpen.app.settings import Settings
-from bullpen.app.stores import open_teams
+from bullpen.app.stores import open_teams_near
 from bullpen.errors import BullpenError, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.request import Voice
@@ -114,7 +114,7 @@ class ActingIdentity:
     async def _configs(self) -> list[TeamConfig]:
         """The teams of the home, as far as they can be read."""
         found = []
-        async with open_teams(self._settings) as teams:
+        async with open_teams_near(self._settings) as teams:
             for name in await teams.names():
                 with suppress(BullpenError):
                     found.append(await teams.open(name).agents.config())

@@ -13,7 +13,7 @@ import anyio
 import typer
 
 from bullpen.app.settings import Settings, settings_from
-from bullpen.app.stores import open_teams, resolve_team
+from bullpen.app.stores import open_teams_near, resolve_team
 from bullpen.by_name import load
 from bullpen.doors.cli.command import fit_to_keep, given
 from bullpen.doors.cli.output.page import Page, is_terminal
@@ -88,7 +88,7 @@ class Session:
         answers: list[T] = []
 
         async def run() -> None:
-            async with open_teams(self.settings) as teams:
+            async with open_teams_near(self.settings) as teams:
                 answers.append(await operation(teams))
 
         # Not the result of the task: at its end, Python 3.11 makes a text of that and drops it.

@@ -30,6 +30,7 @@ from bullpen.agents.supervisor.machines.host_records import (
 from bullpen.agents.supervisor.machines.over_nats import known_hosts, record_key
 from bullpen.agents.supervisor.spawned_by_agent import check_asked
 from bullpen.agents.system import processes
+from bullpen.app import nearby_host
 from bullpen.app.app import App
 from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import CA, CREDS, HOST_TOKEN, STORE, Settings
@@ -85,6 +86,7 @@ class Host:
         url = settings.store or ""
         endpoint = Endpoint.parse(url, creds=credentials_for(url, settings), ca=settings.ca)
         self.name = processes.host_name()
+        self._settings = settings
         self._clock = clock
         self._tell = tell
         self._folder = socket_in(settings.home).parent
@@ -114,9 +116,18 @@ class Host:
             inside=False,
         )
         self._launches = Launches(self.name, self._app.teams, tokens, self._heartbeat)
-        asked = HostRequests(self._store, self._hosts, self._join)
+        exact = self._store.asking_each_time()
+        # An agent may have been registered a moment ago, by a process that has its own connection.
+        asked = HostRequests(exact, self._hosts, self._join)
         operate = AgentOperations(self._store, judge=self._judge, place=check_place, clock=clock)
-        self._server = HostServer(self._store, socket, self._launches, asked=asked, operate=operate)
+        self._server = HostServer(
+            self._store,
+            socket,
+            self._launches,
+            asked=asked,
+            operate=operate,
+            exact=exact,
+        )
         self._starting = Starting(
             self._link,
             self._app,
@@ -176,6 +187,7 @@ class Host:
         path = self._folder / "operator.token"
         path.touch(mode=0o600)
         path.write_text(self._identities.mint(OPERATOR), encoding="ascii")
+        nearby_host.leave_note(self._settings)
         if count := self._launches.count:
             self._tell(f"{count} {'agent runs' if count == 1 else 'agents run'} here already.")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.store.hosted import frames
-from bullpen.store.hosted.host_session import VERSION
 
 _READ_AHEAD = 1024 * 1024
 
@@ -68,7 +67,7 @@ class HostConnection:
         reader, writer = await asyncio.open_unix_connection(path, limit=_READ_AHEAD)
         line = cls(reader, writer)
         try:
-            writer.write(frames.pack({"v": VERSION, "token": token}))
+            writer.write(frames.pack({"v": frames.VERSION, "token": token}))
             greeting = await frames.receive(reader)
             if "error" in greeting:
                 raise frames.error_of(greeting["error"])

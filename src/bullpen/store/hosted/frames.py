@@ -30,6 +30,9 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Entry, Mailbox, Problem, TeamState
 
+VERSION = 2
+"""Since 2, agents send operations instead of changes."""
+
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """The longest frame, and so the longest call of an agent."""
 
@@ -80,6 +83,15 @@ async def receive(reader: asyncio.StreamReader, *, frames_max: int = 1) -> dict[
         if not head & _MORE:
             return _object(json_text.loads_line(text))
     raise TooLong(f"more than {frames_max} frames")
+
+
+def whole(data: bytes) -> dict[str, Any] | None:
+    """Return the object that a frame holds; None while some of it is missing. Raises ValueError."""
+    if len(data) < _HEAD.size:
+        return None
+    (length,) = _HEAD.unpack_from(data)
+    text = data[_HEAD.size :]
+    return None if len(text) < length else _object(json_text.loads_line(text[:length]))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -50,8 +50,6 @@ class OperationCall:
 Operate = Callable[[TokenIdentity, OperationCall], Awaitable[Any]]
 """Runs an operation in the name of an agent."""
 
-VERSION = 2
-"""Since 2, agents send operations instead of changes."""
 _HELLO_S = 10.0
 _RECHECK_S = 0.1
 """How soon a connection notices that its token was revoked."""
@@ -65,6 +63,8 @@ class SharedHost:
     """What all sessions share."""
 
     store: Store
+    # The same store for the operator, who must see what everybody has stored by now.
+    exact: Store
     identities: Identify
     outcomes: Outcomes
     session: Callable[[str], TeamSession]
@@ -132,7 +132,7 @@ class HostSession:
             hello = await wire.receive(self._reader)
         self._token = str(hello.get("token", ""))
         try:
-            if hello.get("v") != VERSION:
+            if hello.get("v") != wire.VERSION:
                 raise _other_version(hello.get("v"))
             who = self._shared.identities(self._token)
             if who is None:
@@ -141,6 +141,8 @@ class HostSession:
             await self._tell({"id": 0, "error": wire.error_raw(error)})
             return False
         self._who, self._checked = who, time.monotonic()
+        if who.is_operator:
+            self._store = self._shared.exact
         await self._tell({"id": 0, "ok": {"operator": who.is_operator}})
         return True
 
@@ -438,7 +440,8 @@ def _is_repeated(args: Args) -> bool:
 
 def _other_version(given: Any) -> Refused:
     return Refused(
-        f"The host process uses version {VERSION} of its socket protocol, not version {given!r}.",
+        f"The host process uses version {wire.VERSION} of its socket protocol,"
+        f" not version {given!r}.",
         reason="old_protocol",
         remedy="Use the same version of Bullpen for both: after an upgrade, restart the host"
         " process and start the agents again.",

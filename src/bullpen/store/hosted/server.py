@@ -34,12 +34,15 @@ class HostServer:
         lease_s: float = LEASE_S,
         asked: Asked | None = None,
         operate: Operate | None = None,
+        exact: Store | None = None,
     ) -> None:
+        """`exact` is the same store for the operator, if `store` may answer from what it knows."""
         self._place = PrivatePlace(path)
         self._limits, self._lease_s = limits or StoreLimits(), lease_s
         self._sessions: OrderedDict[str, TeamSession] = OrderedDict()
         self._shared = SharedHost(
             store=store,
+            exact=exact or store,
             identities=identities,
             outcomes=Outcomes(),
             session=self._session,
@@ -85,7 +88,7 @@ class HostServer:
         session = self._sessions.get(team)
         if session is None:
             session = self._sessions[team] = TeamSession(
-                self._shared.store,
+                self._shared.exact,
                 team,
                 lease_s=self._lease_s,
                 wait_s=self._limits.lock_wait_s,

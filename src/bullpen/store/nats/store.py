@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -80,6 +81,12 @@ class NatsStore(Store):
         self._logs: dict[str, TeamLog] = {}
         self._queues: dict[TeamLog, CommitQueue] = {}
         self._archived: dict[tuple[TeamLog, str], set[str]] = {}
+
+    def asking_each_time(self) -> NatsStore:
+        """Return this store with the same connection and teams, but which believes nothing."""
+        other = copy(self)
+        other._believe_s = 0.0
+        return other
 
     # Teams
 

@@ -123,3 +123,29 @@ async def test_a_host_that_was_forgotten_but_lives_is_known_again(stage: Stage) 
         return found is not None and found.state == "ready"
 
     await until(is_back, why="the host is known again")
+
+
+async def test_a_command_on_a_hosts_machine_goes_through_the_host(stage: Stage) -> None:
+    """It sees at once what others stored, and needs no host when that is killed or stopped."""
+    team = await stage.team()
+    host = await stage.host("only")
+    host.env["PYTHONPROFILEIMPORTTIME"] = "1"
+
+    async def listed(*, through_host: bool) -> list[str]:
+        done = await host.run("task", "list", "--json")
+        assert done.returncode == 0, done.stderr
+        assert (" nats.aio.client\n" not in done.stderr) is through_host, done.stderr
+        return [row["subject"] for row in json.loads(done.stdout)["tasks"]]
+
+    assert await listed(through_host=True) == []
+    await team.tasks.add("Paint", by=LEAD)
+    assert await listed(through_host=True) == ["Paint"]
+    added = await host.run("task", "add", "Sand")
+    assert added.returncode == 0, added.stderr
+    assert {task.subject for task in (await team.tasks.list()).tasks} == {"Paint", "Sand"}
+    host.host.send_signal(signal.SIGSTOP)
+    assert await listed(through_host=False) == ["Paint", "Sand"]
+    host.host.send_signal(signal.SIGCONT)
+    assert await listed(through_host=True) == ["Paint", "Sand"]
+    await host.end(signal.SIGKILL)
+    assert await listed(through_host=False) == ["Paint", "Sand"]

@@ -14,7 +14,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
 from bullpen.store.hosted import frames as wire
 from bullpen.store.hosted.client import HostedStore
-from bullpen.store.hosted.host_session import VERSION
+from bullpen.store.hosted.frames import VERSION
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.sample_records import config, put, task
 from support.store.hosting import hosting

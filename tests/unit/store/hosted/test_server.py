@@ -30,7 +30,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store, StoreLimits
 from bullpen.store.hosted import frames as wire
 from bullpen.store.hosted.client import HostedStore
-from bullpen.store.hosted.host_session import VERSION
+from bullpen.store.hosted.frames import VERSION
 from bullpen.store.hosted.server import HostServer
 from bullpen.store.hosted.tokens import OPERATOR, Identities, TokenIdentity
 from bullpen.store.memory import MemoryStore

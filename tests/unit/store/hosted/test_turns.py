@@ -19,7 +19,7 @@ from bullpen.store.contract import Committed, Decide, Store, StoreLimits, View
 from bullpen.store.files.store import FileStore
 from bullpen.store.hosted import frames, team_session
 from bullpen.store.hosted.client import HostedStore
-from bullpen.store.hosted.host_session import VERSION
+from bullpen.store.hosted.frames import VERSION
 from bullpen.store.hosted.turns import Turns
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.sample_records import (
