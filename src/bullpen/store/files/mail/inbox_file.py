@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -115,16 +115,37 @@ class Inbox:
             self.disk.create_whole(self.path, b"[]", nonce=nonce())
 
     def holds(self, message_id: str) -> bool:
-        """Return whether the inbox or its archive has that message. Slow: only for retries."""
+        """Return whether the inbox or its archive has that message. Slow: only for retries.
+
+        Messages are parsed only if the id is found in the text. They must be: a message that only
+        seems to be there would be lost.
+        """
         needle = json_text.dumps_line(message_id)
-        for path in (self.path, self.paths.archived(self.agent)):
-            try:
-                data = read_bytes(path)
-            except FileNotFoundError:
-                continue
-            if b'"msg_id": ' + needle in data or b'"msg_id":' + needle in data:
-                return True
-        return False
+        return self._in_inbox(message_id, needle) or self._in_archive(message_id, needle)
+
+    def _in_inbox(self, message_id: str, needle: bytes) -> bool:
+        data = read_inbox(self.path)
+        if needle not in data:
+            return False
+        try:
+            rows = parse_rows(data, self.path)
+        except Unreadable:
+            return any(label + needle in data for label in (b'"msg_id": ', b'"msg_id":'))
+        return any(message.id == message_id for message in messages_in(rows))
+
+    def _in_archive(self, message_id: str, needle: bytes) -> bool:
+        try:
+            data = read_bytes(self.paths.archived(self.agent))
+        except FileNotFoundError:
+            return False
+        if needle not in data:
+            return False
+        rows = []
+        for line in data.split(b"\n")[:-1]:
+            if needle in line:
+                with suppress(ValueError):
+                    rows.append(json_text.loads(line))
+        return any(message.id == message_id for message in messages_in(rows))
 
     def stage(self, messages: Sequence[Message]) -> Staged:
         """Prepare the inbox with these messages added. Readers see no change yet."""
@@ -254,6 +275,13 @@ def count_unread(messages: Iterable[Message]) -> int:
     for message in messages:
         read.setdefault(message.id, bool(message.read))
     return sum(not seen for seen in read.values())
+
+
+def messages_in(rows: Iterable[Any]) -> Iterator[Message]:
+    """Yield the rows that are messages."""
+    for row in rows:
+        with suppress(ValueError):
+            yield Message.parse(row)
 
 
 def read_inbox(path: str) -> bytes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bullpen.errors import Unreadable
@@ -14,7 +13,13 @@ from bullpen.protocol.clock import Clock
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.store.contract import Entry, Mailbox, Mark, Problem
 from bullpen.store.files.disk import Disk, nonce, open_file, read_bytes
-from bullpen.store.files.mail.inbox_file import Inbox, count_unread, parse_rows, read_inbox
+from bullpen.store.files.mail.inbox_file import (
+    Inbox,
+    count_unread,
+    messages_in,
+    parse_rows,
+    read_inbox,
+)
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.record_checks import no_message
 
@@ -167,18 +172,12 @@ def move_forward(
     if passed:
         log_first(passed)
         _archive(inbox, passed)
-    inbox.rewrite(kept, unread=count_unread(_messages(kept) if passed else messages))
+    inbox.rewrite(kept, unread=count_unread(messages_in(kept) if passed else messages))
     disk.sync_dir(inbox.paths.inboxes)
     if injected:
         left = {key: at for key, at in injected.items() if key not in moved}
         _save_injected(path, left, disk)
     return tuple(moved), tuple(message.id for message in passed if message.read)
-
-
-def _messages(rows: Sequence[Any]) -> Iterator[Message]:
-    for row in rows:
-        with suppress(ValueError):
-            yield Message.parse(row)
 
 
 def _split(rows: list[Any], seen_kept: int) -> tuple[list[Any], list[Message]]:
