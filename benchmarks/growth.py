@@ -131,8 +131,13 @@ async def _column(home: Path, size: Size, repeats: int) -> dict[str, Spread]:
 
     found["list, new store"] = await _measured(fresh(lambda team: team.tasks.list()), repeats)
     found["unread, new store"] = await _measured(fresh(lambda team: team.mailbox.unread()), repeats)
+    found["last 20 events, new store"] = await _measured(fresh(_last_events), repeats)
     found["snapshot, new store"] = await _measured(fresh(lambda team: team.snapshot()), repeats)
     return found
+
+
+async def _last_events(team: Team) -> None:
+    await team.events(after=await team.last_seq() - 20)
 
 
 async def _fill(team: Team, size: Size) -> None:

@@ -31,11 +31,8 @@ from bullpen.store.files.disk import list_folder
 from bullpen.store.files.log.digests import Digests
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.records import Records, Stamp, look_at
+from bullpen.store.files.records import Records, look_at
 from bullpen.store.record_checks import ANY_SIZE, check_change
-
-Looked = dict[str, Stamp]
-"""The inboxes in which the log last missed nothing, as they were then."""
 
 
 def unlogged(known: Digests, plan: CommitPlan) -> list[Change]:
@@ -75,8 +72,8 @@ def _header_change(logged: dict[str, Any], now: dict[str, Any]) -> list[Change]:
     return [PutTeam({**changed, **gone})] if changed or gone else []
 
 
-def all_unlogged(records: Records, known: Digests, looked: Looked) -> list[Change]:
-    """Return everything on disk that differs from the log. Adds unchanged inboxes to `looked`."""
+def all_unlogged(records: Records, known: Digests) -> list[Change]:
+    """Return everything on disk that differs from the log. Notes the inboxes that do not."""
     config = records.config()
     found = _config_changes(known.fields, known.members, config)
     members = [member.name for member in config.roster]
@@ -89,7 +86,7 @@ def all_unlogged(records: Records, known: Digests, looked: Looked) -> list[Chang
     for request_id, request in records.requests()[0].items():
         if digest(request.raw) != known.requests.get(request_id):
             found.append(PutRequest(request))
-    return found + _unlogged_mail(records.paths, known, members, looked)
+    return found + _unlogged_mail(records.paths, known, members)
 
 
 def config_changes(before: TeamConfig, after: TeamConfig) -> list[Change]:
@@ -121,31 +118,29 @@ def _digest(raw: dict[str, Any] | None) -> str | None:
     return digest(raw) if raw is not None else None
 
 
-def _unlogged_mail(
-    paths: TeamPaths, known: Digests, members: list[str], looked: Looked
-) -> list[Change]:
+def _unlogged_mail(paths: TeamPaths, known: Digests, members: list[str]) -> list[Change]:
     agents = {stem: name for name in [*known.mail, *members] if (stem := stem_of(name))}
     stems = [name[:-5] for name in list_folder(paths.inboxes) if is_inbox(name)]
     found: list[Change] = []
     for stem in sorted({*stems, *agents}):
         agent = agents.get(stem, stem)
         try:
-            found += _unlogged_of(paths, agent, known, looked)
+            found += _unlogged_of(paths, agent, known)
         except Unreadable:
             continue  # `checkup` reports it; its content is unknown.
     return found
 
 
-def _unlogged_of(paths: TeamPaths, agent: str, known: Digests, looked: Looked) -> list[Change]:
+def _unlogged_of(paths: TeamPaths, agent: str, known: Digests) -> list[Change]:
     """Return the unlogged changes of one mailbox. An unchanged mailbox is not read again."""
     look = look_at(paths.inbox(agent))
-    if look is not None and looked.get(agent) == look.stamp:
+    if look is not None and known.looked.get(agent) == look.stamp:
         return []
-    looked.pop(agent, None)
+    known.looked.pop(agent, None)
     box = read_mail.read(paths, agent, after=None, history=False)
     found = _unlogged_in(paths, agent, box.entries, known.mail.get(agent, {}))
     if look is not None and look.lasts and not found:
-        looked[agent] = look.stamp
+        known.looked[agent] = look.stamp
     return found
 
 

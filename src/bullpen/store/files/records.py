@@ -158,7 +158,7 @@ class Records:
         unchanged = self._unchanged(stems) if self._cache else {}
         if self._listed != stems:
             self._listed, self._in_order = stems, sorted(stems, key=names.task_order)
-        with _no_collection() if len(stems) - len(unchanged) > _MANY_TASKS else nullcontext():
+        with no_collection() if len(stems) - len(unchanged) > _MANY_TASKS else nullcontext():
             for stem in self._in_order:
                 task = unchanged.get(stem) or self._task_in(stem)
                 if task is not None:
@@ -321,7 +321,7 @@ class Records:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Let no garbage be looked for: reading makes none, and each look goes through all records."""
     if not gc.isenabled():
         yield

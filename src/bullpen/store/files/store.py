@@ -42,6 +42,7 @@ from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.read_cache import ReadCache
 from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.records import no_collection
 from bullpen.store.files.watch import watch as watching
 from bullpen.store.files.writer import TeamFiles, Writer, disk_errors, remove_tree
 from bullpen.store.record_checks import (
@@ -332,7 +333,7 @@ class FileStore(Store):
             with files.writing() as writer:
                 writer.observe()
                 log = writer.log.opened()
-        with closing(log):
+        with closing(log), no_collection():
             old = []
             if after is not None and after < log.begin:
                 old = parts.older(files.paths.parts, log.begin)

@@ -33,7 +33,7 @@ from bullpen.store.files.log.split import PartSize, is_due, split
 from bullpen.store.files.mail import read_mail
 from bullpen.store.files.mail.inbox_file import Inbox
 from bullpen.store.files.paths import TeamPaths
-from bullpen.store.files.records import Records, Stamp, number_of
+from bullpen.store.files.records import Records, number_of
 from bullpen.store.mail_states import without_repeats
 from bullpen.store.record_checks import check_change
 
@@ -57,8 +57,6 @@ class TeamFiles:
         self.lock = TeamLock(paths.head, paths.name)
         self.digests: digests.Digests | None = None
         self._inboxes: dict[str, Inbox] = {}
-        # The inboxes when they last matched the log.
-        self.looked: dict[str, Stamp] = {}
 
     def close(self) -> None:
         """Close the lock file and what watches the tasks."""
@@ -341,7 +339,13 @@ class Writer:
 
     def observe(self) -> int:
         """Log everything other programs changed since the last check. Returns how many changes."""
-        changes = foreign.all_unlogged(self.records, self.known(), self.files.looked)
+        is_first, known = self.files.digests is None, self.known()
+        before = set(known.looked.items())
+        changes = foreign.all_unlogged(self.records, known)
+        read = sum(stamp.size for _, stamp in known.looked.items() - before)
+        if is_first and read >= digests.CHECKPOINT_BYTES:
+            # The next process need not read these inboxes again.
+            digests.save(known, self.paths.digests, self.disk, nonce=nonce())
         self._log_observed(changes)
         return len(changes)
 

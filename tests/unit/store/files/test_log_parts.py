@@ -18,6 +18,7 @@ from bullpen.protocol.format_version import FORMAT
 from bullpen.protocol.names import LEAD
 from bullpen.store.events.checkpoint import BEGIN, Checkpoint
 from bullpen.store.events.fold import fold
+from bullpen.store.files.log import event_log
 from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
 from bullpen.testing.faults import FailingDisk
@@ -72,6 +73,44 @@ async def test_the_whole_history_is_read_from_all_parts(store: FileStore, tmp_pa
         assert await store.events("alpha", after=after, limit=7) == events[after : after + 7]
     await assert_replay_is_live(store)
     assert await store.checkup("alpha", fix=False) == []
+
+
+async def test_the_newest_events_are_those_of_the_whole_read_for_every_number(
+    store: FileStore, tmp_path: Path
+) -> None:
+    await work(store, 12)
+    (tmp_path / "tasks/alpha/2.json").write_bytes(task("2", subject="By another").dump())
+    with (tmp_path / OWN / "events.jsonl").open("ab") as log:
+        log.write(b'{"seq":99,"time":"2026-01-01T')
+    whole = await store.events("alpha")
+    assert whole[-1].observed and len(parts_of(tmp_path)) >= 2
+    for number in range(len(whole) + 2):
+        newest = whole[max(len(whole) - number, 0) :]
+        new = store_on(tmp_path, part=SHORT)
+        after = max(whole[-1].seq - number, 0)
+        assert await new.events("alpha", after=after) == newest
+        assert await new.events("alpha", after=after, limit=3) == newest[:3]
+        await new.aclose()
+
+
+async def test_of_a_long_log_only_the_newest_events_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_on(tmp_path)
+    await prepare(store)
+    await work(store, 100)
+    last = (await store.events("alpha"))[-1].seq
+    parsed: list[bytes] = []
+    parse = event_log.parse_line
+
+    def counted(line: bytes, path: str) -> dict[str, Any]:
+        parsed.append(line)
+        return parse(line, path)
+
+    monkeypatch.setattr(event_log, "parse_line", counted)
+    assert len(await store.events("alpha", after=last - 20)) == 20
+    assert len(parsed) < 20 + 20 < last / 5
+    await store.aclose()
 
 
 async def test_the_newest_part_alone_gives_the_team(store: FileStore) -> None:

@@ -17,6 +17,7 @@ from bullpen.store.events.fold import digest
 from bullpen.store.files.disk import Disk, read_bytes
 from bullpen.store.files.log import event_log
 from bullpen.store.files.log.event_log import Log
+from bullpen.store.files.records import Stamp
 
 CHECKPOINT_EVERY = 2_000
 CHECKPOINT_BYTES = 1_000_000
@@ -37,6 +38,8 @@ class Digests:
     tasks: dict[str, str] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
     mail: dict[str, dict[str, str]] = field(default_factory=dict)
+    # The inboxes in which the log last missed nothing, as they were then.
+    looked: dict[str, Stamp] = field(default_factory=dict)
 
     def follow(self, path: str, size: int) -> int:
         """Read the log up to byte `size`. Returns the number of events."""
@@ -58,8 +61,9 @@ class Digests:
         digests = (self.members, self.tasks, self.requests)
         return (
             all(type(number) is int and number >= 0 for number in (self.seq, self.size, self.begin))
-            and all(isinstance(value, dict) for value in (self.fields, self.mail))
+            and all(isinstance(value, dict) for value in (self.fields, self.mail, self.looked))
             and all(map(_is_texts, (*digests, *self.mail.values())))
+            and all(map(_is_stamp, self.looked.values()))
         )
 
     def _take(self, change: dict[str, Any]) -> None:
@@ -101,6 +105,14 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
+def _is_stamp(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == len(Stamp._fields)
+        and all(type(number) is int for number in value)
+    )
+
+
 def load(path: str, log: Log) -> Digests:
     """Return the saved digests, or empty ones if none fit the log."""
     none, head = Digests(begin=log.head.begin), log.head
@@ -114,10 +126,15 @@ def load(path: str, log: Log) -> Digests:
         and digests.size <= head.size
         and event_log.ends_line(log.path, digests.size)
     )
-    return digests if fits else none
+    if not fits:
+        return none
+    digests.looked = {agent: Stamp(*stamp) for agent, stamp in digests.looked.items()}
+    return digests
 
 
 def save(digests: Digests, path: str, disk: Disk, *, nonce: str) -> None:
-    """Save the digests. They can be lost: the log has everything."""
+    """Save the digests if the disk allows it. They can be lost: the log has everything."""
     raw = {name: getattr(digests, name) for name in Digests.__slots__}
-    disk.replace(path, json_text.dumps_line(raw), nonce=nonce)
+    raw["looked"] = {agent: tuple(stamp) for agent, stamp in digests.looked.items()}
+    with suppress(OSError):
+        disk.replace(path, json_text.dumps_line(raw), nonce=nonce)
