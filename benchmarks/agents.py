@@ -1,257 +1,278 @@
-"""Measure what a team of real agents costs: to start, keep, wake, list and stop them.
+"""Measure a team of real agents: until they are ready, waiting, reached by a message, and stopped.
 
-    python benchmarks/agents.py --agents 50 --seconds 20 --messages 200
+    python benchmarks/agents.py                      # 50 native agents and 150 messages
+    python benchmarks/agents.py --driver scripted    # without a model client
 
-Every agent is a real one, started and stopped by the supervisor, with the scripted driver, so that
-no model is involved. Processor time is the user and system time of the agents alone, so other
-programs on the machine hardly affect it; other times are wall times, which they do affect. Wake-up
-is the time from the call of `send` here until the message is recorded as injected.
+Every agent is a process of its own, started and stopped by the supervisor; native ones use our own
+model server, which answers at once. Messages are sent one at a time, to a random agent, while all
+are idle. "Send to injected" is the wall time from the call of `send` here until the mark `injected`
+can be read here: both times are from one clock, in one process that stays. "Send to request" ends
+when the model server has the request. Processor time is that of the agents alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
-import shutil
-import statistics
-import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 
+import machine
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import processes
 from bullpen.agents.system.folders import home_mark
-from bullpen.agents.system.transcript import rows
 from bullpen.app.app import App
 from bullpen.app.settings import settings_from
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.clock import ms_of, now_ms
 from bullpen.protocol.names import LEAD
+from bullpen.store.files.paths import TeamPaths
+from bullpen.store.files.watch import inotify
 from bullpen.team.team import Team
+from bullpen.testing.models import ModelRequest, Reply
+from figures import NO_GOAL, Figure, Goal, Row, below, figure_of, none_at_all, percentile
+from native_spawn import MODELS, native_home
+from report import options_parser, report, scratch
 
 _TEAM = "crowd"
+_FIRST = 20
 _AT_ONCE = 4
 _READY_S = 300.0
-_PATIENCE_S = 300.0
+_PATIENCE_S = 60.0
 _SETTLE_S = 5.0
 _LOOKS = 10
-_TICKS = os.sysconf("SC_CLK_TCK")
-_TARGETS = {"idle_percent": 3.0, "wake_p50_ms": 50.0, "wake_p99_ms": 250.0}
+_GOAL_AGENTS = 50
+_P50_MS, _P99_MS, _FIRST_S, _IDLE_PERCENT = 20.0, 60.0, 12.0, 3.0
+
+
+@dataclass(slots=True)
+class ModelServer:
+    """Answers every request at once, and notes when each came."""
+
+    asked: list[tuple[float, ModelRequest]] = field(default_factory=list)
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """The brain of the model server."""
+        self.asked.append((time.perf_counter(), request))
+        return Reply("Done.")
+
+    def came(self, text: str) -> float | None:
+        """When the first request with this text came."""
+        for at, request in self.asked:
+            if any(text in turn.text for turn in request.turns):
+                return at
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures. `load` is the machine's load while messages were sent, including ours."""
-
-    agents: int
-    backend: str
-    spawn_s: float
-    spawn_cpu_s: float
-    idle_percent: float
-    wake_p50_ms: float
-    wake_p99_ms: float
-    wake_max_ms: float
-    message_cpu_ms: float
-    rss_mb: float
-    pss_mb: float
-    look_ms: float
-    stop_all_s: float
-    left_over: int
-    load: float
-
-
 class Crowd:
-    """The processes of all agents of one home; this process itself if they run inside it."""
+    """The agents of one home."""
 
-    def __init__(self, home: Path, *, inside: bool) -> None:
-        self._mark = f"{home_mark(home)}-"
-        self._inside = inside
+    team: Team
+    supervisor: Supervisor
+    spec: AgentSpec
+    names: Sequence[str]
+    home: Path
+    is_inside: bool
 
     def pids(self) -> list[int]:
-        """The processes that carry the mark of this home."""
-        if self._inside:
+        """Their processes; this one if they run inside it."""
+        if self.is_inside:
             return [os.getpid()]
-        return [pid for pid, nonce in processes.marked().items() if nonce.startswith(self._mark)]
+        mark = f"{home_mark(self.home)}-"
+        return [pid for pid, nonce in processes.marked().items() if nonce.startswith(mark)]
 
-    def cpu_s(self) -> float:
-        """The user and system time they have used so far."""
-        return sum(_cpu_s(pid) for pid in self.pids())
+    def used_s(self) -> float:
+        """The processor time that they have used so far."""
+        return machine.processor_s(self.pids())
 
-    def memory_mb(self, what: str) -> float:
-        """Their total memory: `Rss` counts shared pages in each process, `Pss` once."""
-        return sum(_memory_kb(pid, what) for pid in self.pids()) / 1024
+    async def start(self, names: Sequence[str]) -> float:
+        """Start these, a few at a time; returns the seconds until all are ready."""
+        turn, begun = anyio.Semaphore(_AT_ONCE), time.perf_counter()
 
+        async def one(name: str) -> None:
+            async with turn:
+                await self.supervisor.spawn(name, self.spec, by=LEAD, ready_s=_READY_S)
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _memory_kb(pid: int, what: str) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
-
-
-async def _spawn(supervisor: Supervisor, spec: AgentSpec, names: Sequence[str]) -> None:
-    turn = anyio.Semaphore(_AT_ONCE)
-
-    async def one(name: str) -> None:
-        async with turn:
-            await supervisor.spawn(name, spec, by=LEAD, ready_s=_READY_S)
-
-    async with anyio.create_task_group() as group:
-        for name in names:
-            group.start_soon(one, name)
-
-
-async def _send(team: Team, names: Sequence[str], count: int, pause_s: float) -> dict[str, int]:
-    """When each message was sent, by its id."""
-    sent: dict[str, int] = {}
-    for _ in range(count):
-        await anyio.sleep(random.uniform(0.5, 1.5) * pause_s)
-        begun = now_ms()
-        message = await team.mailbox.send(random.choice(names), "Look at this", sender=LEAD)
-        sent[message.id] = begun
-    return sent
-
-
-async def _waited_ms(
-    supervisor: Supervisor, names: Sequence[str], sent: dict[str, int]
-) -> list[int]:
-    """How long each message took to enter a turn, according to the agents' transcripts."""
-    with anyio.fail_after(_PATIENCE_S):
-        while True:
-            found: dict[str, int] = {}
+        async with anyio.create_task_group() as group:
             for name in names:
-                for row in rows(await supervisor.transcript(name)):
-                    if row["kind"] == "mail":
-                        at = ms_of(row["time"])
-                        assert at is not None
-                        found |= {each: at - sent[each] for each in row["ids"] if each in sent}
-            if found.keys() == sent.keys():
-                return list(found.values())
-            await anyio.sleep(0.5)
+                group.start_soon(one, name)
+        return time.perf_counter() - begun
+
+    async def all_idle(self) -> None:
+        """Wait until every agent had its first turn, and each turn that began has ended."""
+        with anyio.fail_after(_PATIENCE_S):
+            while True:
+                facts = [each.agent for each in (await self.team.agents.config()).roster]
+                turns = [(each.usage.turns, each.turn_ended) for each in facts if each is not None]
+                if all(begun and begun == ended for begun, ended in turns):
+                    return
+                await anyio.sleep(0.2)
+
+    async def reach(self, name: str, text: str) -> tuple[float, float]:
+        """When `send` was called, and when its message was marked as injected."""
+        with (
+            _notices(TeamPaths(str(self.home), _TEAM).mail) as queue,
+            anyio.fail_after(_PATIENCE_S),
+        ):
+            begun = time.perf_counter()
+            sent = await self.team.mailbox.send(name, text, sender=LEAD)
+            while True:
+                box = await self.team.mailbox.read(name)
+                if any(each.id == sent.id and each.state != "stored" for each in box.entries):
+                    return begun, time.perf_counter()
+                await anyio.wait_readable(queue.fd)
+                queue.read()
 
 
-async def _look_ms(supervisor: Supervisor) -> float:
-    times = []
-    for _ in range(_LOOKS):
-        begun = time.perf_counter()
-        await supervisor.agents()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times) * 1e3
+@contextmanager
+def _notices(folder: str) -> Iterator[inotify.Inotify]:
+    """Notices of what changes in a folder, at once."""
+    queue = inotify.Inotify()
+    try:
+        queue.add(folder, inotify.NEW_NAMES)
+        yield queue
+    finally:
+        queue.close()
 
 
-async def measure(folder: Path, options: argparse.Namespace) -> Figures:
-    """Start the agents, let them wait, wake them, list them, stop them."""
+@asynccontextmanager
+async def crowd(
+    folder: Path, env: dict[str, str], options: argparse.Namespace
+) -> AsyncIterator[Crowd]:
+    """A team whose agents are stopped at the end."""
     names = [f"agent-{number}" for number in range(options.agents)]
     script = folder / "script.toml"
     script.write_text("".join(f"[agents.{name}]\n" for name in names), "utf-8")
-    settings = settings_from({"HOME": str(folder)}, home=folder / "home", team=_TEAM)
-    async with App(settings, os.environ) as app:
+    settings = settings_from(env, home=folder / "home", team=_TEAM)
+    async with App(settings, env) as app:
         await app.teams.create(_TEAM, cwd=str(folder))
         team, supervisor = app.teams.open(_TEAM), app.supervisor(_TEAM)
         many = 10 * (options.agents + options.messages)
         await team.agents.limit(by=LEAD, agents=many, spawns_per_minute=many, turns=many)
+        native = options.driver == "native"
         request = SpawnRequest(
-            driver="scripted",
+            driver=options.driver,
+            model=MODELS["anthropic"] if native else None,
+            script=None if native else str(script),
             backend=options.backend,
             cwd=str(folder),
-            script=str(script),
             prompt="You are one of many. Wait for mail.",
             claims=False,
         )
-        spec = await app.resolve(request)
-        crowd = Crowd(settings.home, inside=options.backend == "in-process")
+        spec, inside = await app.resolve(request), options.backend == "in-process"
         try:
-            return await _figures(crowd, team, supervisor, spec, names, options)
+            yield Crowd(team, supervisor, spec, names, settings.home, inside)
         finally:
             await supervisor.stop_all(by=LEAD, grace_s=1)
 
 
-async def _figures(
-    crowd: Crowd,
-    team: Team,
-    supervisor: Supervisor,
-    spec: AgentSpec,
-    names: Sequence[str],
-    options: argparse.Namespace,
-) -> Figures:
-    begun, before = time.perf_counter(), crowd.cpu_s()
-    await _spawn(supervisor, spec, names)
-    spawn_s, spawn_cpu_s = time.perf_counter() - begun, crowd.cpu_s() - before
-    await anyio.sleep(min(_SETTLE_S, options.seconds))
-    begun, before = time.perf_counter(), crowd.cpu_s()
-    await anyio.sleep(options.seconds)
-    idle = (crowd.cpu_s() - before) / (time.perf_counter() - begun) * 100
-    before = crowd.cpu_s()
-    sent = await _send(team, names, options.messages, options.pause)
-    waited = await _waited_ms(supervisor, names, sent)
-    await anyio.sleep(min(_SETTLE_S, options.seconds))
-    message_cpu_s = crowd.cpu_s() - before
-    load = os.getloadavg()[0]
-    cuts = statistics.quantiles(waited, n=100, method="inclusive")
-    rss, pss = crowd.memory_mb("Rss"), crowd.memory_mb("Pss")
-    look_ms = await _look_ms(supervisor)
-    begun = time.perf_counter()
-    await supervisor.stop_all(by=LEAD)
-    stop_s = time.perf_counter() - begun
-    left = 0 if options.backend == "in-process" else len(crowd.pids())
-    return Figures(
-        agents=len(names),
-        backend=options.backend,
-        spawn_s=spawn_s,
-        spawn_cpu_s=spawn_cpu_s,
-        idle_percent=idle,
-        wake_p50_ms=cuts[49],
-        wake_p99_ms=cuts[98],
-        wake_max_ms=max(waited),
-        message_cpu_ms=message_cpu_s / len(waited) * 1e3,
-        rss_mb=rss / len(names),
-        pss_mb=pss / len(names),
-        look_ms=look_ms,
-        stop_all_s=stop_s,
-        left_over=left,
-        load=load,
-    )
+async def measure(
+    folder: Path, env: dict[str, str], server: ModelServer, options: argparse.Namespace
+) -> list[Row]:
+    """Start the agents, let them wait, reach them, list them, stop them."""
+    about = f"{options.agents} {options.driver} agents"
+    at_goal = options.driver == "native" and options.agents >= _GOAL_AGENTS
+    rows: list[Row] = []
+
+    def row(work: str, figure: Figure, goal: Goal = NO_GOAL, note: str = "") -> None:
+        rows.append(Row(len(rows) + 1, work, figure, goal, note=note, load=load))
+
+    async with crowd(folder, env, options) as agents:
+        load, first = machine.load(), agents.names[:_FIRST]
+        ready = Figure(await agents.start(first), "s")
+        is_goal = options.driver == "native" and len(first) == _FIRST
+        goal = below(ready, _FIRST_S) if is_goal else NO_GOAL
+        row(f"{len(first)} {options.driver} agents ready, {_AT_ONCE} at a time", ready, goal)
+        await agents.start(agents.names[_FIRST:])
+        await agents.all_idle()
+        await anyio.sleep(min(_SETTLE_S, options.seconds))
+        load = machine.load()
+        idle = Figure(await _idle_percent(agents, options.seconds), "% of a core")
+        row(f"{about}: idle, all together", idle, below(idle, _IDLE_PERCENT))
+        used = agents.used_s()
+        reached = await _reached(agents, server, options)
+        for what, (p50, p99) in reached.items():
+            judged = at_goal and what == "injected"
+            goals = (below(p50, _P50_MS), below(p99, _P99_MS)) if judged else (NO_GOAL, NO_GOAL)
+            row(f"{about}, send to {what}: p50", p50, goals[0])
+            row(f"{about}, send to {what}: p99", p99, goals[1])
+        await agents.all_idle()
+        used = (agents.used_s() - used) / options.messages
+        row(f"{about}: processor time of one message and its turn", Figure(used * 1e3, "ms"))
+        memory = [machine.memory_mb(pid) for pid in agents.pids()]
+        private = figure_of([private for private, _ in memory], "MB")
+        row(f"{about}: private memory of one", private)
+        row(f"{about}: its share of all memory", figure_of([pss for _, pss in memory], "MB"))
+        row(f"{about}: list them", await _looks(agents))
+        begun = time.perf_counter()
+        await agents.supervisor.stop_all(by=LEAD)
+        row(f"{about}: stop all", Figure(time.perf_counter() - begun, "s"))
+        left = Figure(0 if agents.is_inside else len(agents.pids()), "")
+        row(f"{about}: left over", left, none_at_all(left))
+    return rows
 
 
-def _table(figures: Figures) -> str:
-    lines = ["| figure | value | target |", "| --- | --- | --- |"]
-    for name, value in asdict(figures).items():
-        target = f"< {_TARGETS[name]:g}" if name in _TARGETS else "-"
-        shown = f"{value:.2f}" if isinstance(value, float) else str(value)
-        lines.append(f"| {name} | {shown} | {target} |")
-    return "\n".join(lines)
+async def _idle_percent(agents: Crowd, seconds: float) -> float:
+    begun, used = time.perf_counter(), agents.used_s()
+    await anyio.sleep(seconds)
+    return (agents.used_s() - used) / (time.perf_counter() - begun) * 100
+
+
+async def _reached(
+    agents: Crowd, server: ModelServer, options: argparse.Namespace
+) -> dict[str, tuple[Figure, Figure]]:
+    """The median and the 99th percentile of each way, in milliseconds."""
+    injected, asked = [], []
+    for number in range(options.messages):
+        await anyio.sleep(random.uniform(0.5, 1.5) * options.pause)
+        text = f"Look at part {number} of {options.messages}."
+        begun, marked = await agents.reach(random.choice(agents.names), text)
+        injected.append((marked - begun) * 1e3)
+        if options.driver == "native":
+            with anyio.fail_after(_PATIENCE_S):
+                while (came := server.came(text)) is None:  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+            asked.append((came - begun) * 1e3)
+    ways = {"injected": injected} | ({"request": asked} if asked else {})
+    return {
+        way: (
+            figure_of(found, "ms"),
+            figure_of(found, "ms", pick=lambda values: percentile(values, 99)),
+        )
+        for way, found in ways.items()
+    }
+
+
+async def _looks(agents: Crowd) -> Figure:
+    times = []
+    for _ in range(_LOOKS):
+        begun = time.perf_counter()
+        await agents.supervisor.agents()
+        times.append((time.perf_counter() - begun) * 1e3)
+    return figure_of(times, "ms")
 
 
 def main() -> None:
     """Parse the command line and run the benchmark."""
-    parser = argparse.ArgumentParser(description="Measure what a team of real agents costs.")
+    parser = options_parser("Measure what a team of real agents costs.")
     parser.add_argument("--agents", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of the idle phase")
-    parser.add_argument("--messages", type=int, default=200)
-    parser.add_argument("--pause", type=float, default=1.0, help="mean seconds between messages")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of the idle phase")
+    parser.add_argument("--messages", type=int, default=150)
+    parser.add_argument("--pause", type=float, default=0.3, help="mean seconds between messages")
+    parser.add_argument("--driver", choices=("native", "scripted"), default="native")
     parser.add_argument("--backend", choices=("subprocess", "in-process"), default="subprocess")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="agents-", dir=options.dir))
-    try:
-        figures = anyio.run(measure, folder, options)
-    finally:
-        shutil.rmtree(folder)
-    print(_table(figures))
-    if options.json is not None:
-        options.json.write_text(json.dumps(asdict(figures), indent=2) + "\n", "utf-8")
+    server = ModelServer()
+    with scratch(options, "agents") as folder, native_home(folder, server.answer) as env:
+        rows = anyio.run(measure, folder, env, server, options)
+    report(options, rows)
 
 
 if __name__ == "__main__":

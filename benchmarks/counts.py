@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def sizes(kind: Callable[..., T], **counts: tuple[Any, Any, Any]) -> tuple[T, T, T]:
+    """The three sizes of a run: full, quick and smoke, from what each does of everything."""
+    full, quick, smoke = zip(*counts.values(), strict=True)
+
+    def size(name: str, values: tuple[Any, ...]) -> T:
+        return kind(name=name, **dict(zip(counts, values, strict=True)))
+
+    return size("full", full), size("quick", quick), size("smoke", smoke)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,83 +58,29 @@ class Counts:
     idle_s: float
 
 
-FULL = Counts(
-    name="full",
-    repeats=3,
-    sends=150,
-    slow_sends=3,
-    unread=10_000,
-    history=50_000,
-    writers=16,
-    sends_each=60,
-    peer_sends_each=6,
-    joins=(16, 64),
-    creates_each=200,
-    peer_creates_each=40,
-    tasks=500,
-    peer_claims_s=3.0,
-    reading_s=10.0,
-    peer_reading_s=3.0,
-    kills=20,
-    foreign_releases=5,
-    dead_lock_age_s=0.0,
-    listed_tasks=10_000,
-    starts=10,
-    wakes=15,
-    watchers=50,
-    idle_s=5.0,
-)
-
-QUICK = Counts(
-    name="quick",
-    repeats=1,
-    sends=60,
-    slow_sends=2,
-    unread=10_000,
-    history=5_000,
-    writers=16,
-    sends_each=25,
-    peer_sends_each=3,
-    joins=(16,),
-    creates_each=25,
-    peer_creates_each=8,
-    tasks=120,
-    peer_claims_s=0.7,
-    reading_s=1.5,
-    peer_reading_s=0.7,
-    kills=4,
-    foreign_releases=2,
-    dead_lock_age_s=9.0,
-    listed_tasks=10_000,
-    starts=2,
-    wakes=4,
-    watchers=20,
-    idle_s=1.0,
-)
-
-SMOKE = Counts(
-    name="smoke",
-    repeats=1,
-    sends=3,
-    slow_sends=1,
-    unread=150,
-    history=700,
-    writers=3,
-    sends_each=3,
-    peer_sends_each=1,
-    joins=(3,),
-    creates_each=2,
-    peer_creates_each=1,
-    tasks=8,
-    peer_claims_s=0.2,
-    reading_s=0.3,
-    peer_reading_s=0.2,
-    kills=1,
-    foreign_releases=1,
-    dead_lock_age_s=9.7,
-    listed_tasks=50,
-    starts=1,
-    wakes=2,
-    watchers=2,
-    idle_s=0.2,
+FULL, QUICK, SMOKE = sizes(
+    Counts,
+    repeats=(3, 1, 1),
+    sends=(150, 60, 3),
+    slow_sends=(3, 2, 1),
+    unread=(10_000, 10_000, 150),
+    history=(50_000, 5_000, 700),
+    writers=(16, 16, 3),
+    sends_each=(60, 25, 3),
+    peer_sends_each=(6, 3, 1),
+    joins=((16, 64), (16,), (3,)),
+    creates_each=(200, 25, 2),
+    peer_creates_each=(40, 8, 1),
+    tasks=(500, 120, 8),
+    peer_claims_s=(3.0, 0.7, 0.2),
+    reading_s=(10.0, 1.5, 0.3),
+    peer_reading_s=(3.0, 0.7, 0.2),
+    kills=(20, 4, 1),
+    foreign_releases=(5, 2, 1),
+    dead_lock_age_s=(0.0, 9.0, 9.7),
+    listed_tasks=(10_000, 10_000, 50),
+    starts=(10, 2, 1),
+    wakes=(15, 4, 2),
+    watchers=(50, 20, 2),
+    idle_s=(5.0, 1.0, 0.2),
 )

@@ -19,10 +19,10 @@ from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.operations import Tasks
 from bullpen.team.tasks.rules import ready
 from bullpen.team.team import Teams
-from figures import Figure, at_least, none_at_all
+from figures import Figure, Row, at_least, figure_of, none_at_all
 from fleet_cell import Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside, spread
+from fleet_figures import Costs, beside, fleet_row
 from fleet_hosts import Hosts, Pause
 from fleet_scenery import agents_of, bare_append, make_team
 from row_claims import graph
@@ -43,7 +43,7 @@ class Race:
     bare_per_s: float
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """Run races one after another, each with its own team."""
     races = [await _race(cell, f"claims-{each}", counts) for each in range(counts.claim_races)]
     workers = counts.claim_hosts * counts.claim_workers
@@ -52,21 +52,19 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
         f" {counts.claim_tasks:,} tasks with dependencies, 20 ms of work each"
     )
     faults = Figure(sum(race.faults for race in races), "")
-    ours = Figure(median(race.per_s for race in races), "/s")
+    ours = figure_of([race.per_s for race in races], "/s")
     bare = Figure(median(race.bare_per_s for race in races), "/s", "appends of one writer")
     ratio = median(2 * race.per_s / race.bare_per_s for race in races)
     told = f"{ratio:.2f} x bare (two commits a task)"
     return [
-        Line(
+        fleet_row(
             "c",
             f"{work}: claimed and completed",
             ours,
             beside(at_least(ours, _PER_S), told),
             bare,
-            n=len(races),
-            spread=spread([race.per_s for race in races], 0),
         ),
-        Line("c", f"{work}: double, early or lost", faults, none_at_all(faults)),
+        fleet_row("c", f"{work}: double, early or lost", faults, none_at_all(faults)),
     ]
 
 

@@ -17,10 +17,10 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.nats.client.subjects import Address, partition_for
 from bullpen.store.nats.store import NatsStore
 from bullpen.team.team import Teams
-from figures import Figure, Goal, Verdict
+from figures import Figure, Goal, Row, at_least, figure_of, spread
 from fleet_cell import PARTITIONS, Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, spread
+from fleet_figures import Costs, beside, fleet_row
 from fleet_scenery import agents_of, bare_append, for_each, make_team, message, task
 
 _TEAMS_EACH = 2
@@ -48,7 +48,7 @@ class Round:
     done: int
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """Alternate between ours and the bare client, over the same server, in short turns.
 
     On a busy machine both wait for it most of the time, which hides what ours costs: the ratio of
@@ -72,7 +72,7 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
         await store.aclose()
     costs.commit_client_us = median(each.client_us for each in rounds["commit"])
     costs.commit_servers_us = median(each.servers_us for each in rounds["commit"])
-    return [_line(name, rounds, counts) for name in _TEXTS]
+    return [_row(name, rounds, counts) for name in _TEXTS]
 
 
 def _team(writer: int, number: int) -> str:
@@ -150,27 +150,22 @@ async def _round(cell: Cell, step: Step, counts: FleetCounts) -> Round:
     )
 
 
-def _line(name: str, rounds: dict[str, list[Round]], counts: FleetCounts) -> Line:
+def _row(name: str, rounds: dict[str, list[Round]], counts: FleetCounts) -> Row:
     ours, bare = rounds[name], rounds["bare"]
     pairs = list(zip(ours, bare, strict=True))
-    ratios = [a.per_s / b.per_s for a, b in pairs]
-    ratio = median(ratios)
-    by_cpu = [b.client_us / a.client_us for a, b in pairs]
-    told = f"{ratio:.2f} x bare"
-    has_goal = name != "edit"
-    verdict: Verdict = "PASS" if ratio >= _RATIO else "FAIL"
-    goal = Goal(f">= {_RATIO:g} x bare", told, verdict) if has_goal else Goal("-", told, "-")
-    return Line(
+    ratio = figure_of([a.per_s / b.per_s for a, b in pairs], "x bare")
+    by_cpu = figure_of([b.client_us / a.client_us for a, b in pairs], "x bare")
+    told = f"{median(each.per_s for each in ours):,.0f}/s"
+    goal = at_least(ratio, _RATIO)
+    return fleet_row(
         "a",
         f"{counts.writers} writers on own teams: {_TEXTS[name]}",
-        Figure(median(each.per_s for each in ours), "/s"),
-        goal,
+        ratio,
+        Goal("-", told, "-") if name == "edit" else beside(goal, told),
         Figure(median(each.per_s for each in bare), "/s"),
-        f"by processor time here {median(by_cpu):.2f} x bare ({spread(by_cpu, 2)});"
+        f"by processor time here {by_cpu.text} ({spread(by_cpu.spread)});"
         f" processor time of one: here {median(each.client_us for each in ours):.0f} us"
         f" (bare {median(each.client_us for each in bare):.0f}), in three servers"
         f" {median(each.servers_us for each in ours):.0f} us"
         f" (bare {median(each.servers_us for each in bare):.0f})",
-        n=len(pairs),
-        spread=f"{spread(ratios, 2)} x bare",
     )

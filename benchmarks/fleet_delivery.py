@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,10 +18,10 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.nats.client.connection import Endpoint
 from bullpen.store.nats.client.subjects import Address, partition_for
 from bullpen.store.nats.store import NatsStore
-from figures import Figure, below
+from figures import Figure, Row, below, figure_of, percentile
 from fleet_cell import PARTITIONS, Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside, percentile, ratio_of, spread
+from fleet_figures import Costs, beside, fleet_row, ratio_of
 from fleet_hosts import Hosts, Pause
 from fleet_scenery import agents_of, for_each, make_team, message
 
@@ -47,7 +48,7 @@ class Waits:
     busy: float = 0.0
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """One host has all agents, the other sends: bare messages, ours, bare ones again."""
     store = NatsStore(cell.endpoint)
     try:
@@ -68,7 +69,7 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
     costs.message_servers_us = servers_s / len(waits.injected) * 1e6
     cores = f"receiver {waits.busy:.2f} of a core, sender {found[_SENDER].busy:.2f}, processor time"
     cores += f" of a message and its mark in three servers {costs.message_servers_us:.0f} us"
-    return _lines(waits, counts, cores)
+    return _rows(waits, counts, cores)
 
 
 def _teams(counts: FleetCounts) -> list[str]:
@@ -196,18 +197,18 @@ async def _until_so_many(arrived: list[float], expected: int) -> None:
             await anyio.sleep(0.05)
 
 
-def _lines(waits: Waits, counts: FleetCounts, cores: str) -> list[Line]:
+def _rows(waits: Waits, counts: FleetCounts, cores: str) -> list[Row]:
     agents = counts.mail_teams * counts.mail_agents
     work = f"message to another host, {agents:,} agents there, {counts.mail_per_s}/s"
     found = []
     for text, values in (("in hand", waits.hand), ("injected, stored", waits.injected)):
         for percent, limit in ((50, _P50_MS), (99, _P99_MS)):
-            ours = Figure(percentile(values, percent) * 1e3, "ms")
+            waited = [each * 1e3 for each in values]
+            ours = figure_of(waited, "ms", pick=partial(percentile, percent=percent))
             bare = Figure(percentile(waits.bare, percent) * 1e3, "ms", "in hand")
             goal = beside(below(ours, limit), ratio_of(ours, bare))
             note = f"{len(values)} messages, longest {max(values) * 1e3:.0f} ms"
             if percent == 50:
                 note += f"; {cores}"
-            about = (len(values), f"{spread([each * 1e3 for each in values])} ms")
-            found.append(Line("b", f"{work}: {text}, p{percent}", ours, goal, bare, note, *about))
+            found.append(fleet_row("b", f"{work}: {text}, p{percent}", ours, goal, bare, note))
     return found

@@ -14,17 +14,19 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.nats.client.api_requests import api
 from bullpen.store.nats.client.subjects import stream_of
 from bullpen.store.nats.store import NatsStore
-from figures import Figure
+from figures import Figure, Row, below
 from fleet_cell import NODES, PARTITIONS, Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line
+from fleet_figures import Costs, fleet_row
+from fleet_plan import gb_a_day
 from fleet_scenery import agents_of, for_each, make_team, message, task
 
 _AGENTS = 10
 _TASKS = 20
+_GB_A_DAY = 25.0
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """Let every team work, and count what is kept after the first snapshots."""
     store = NatsStore(cell.one_server)
     teams = [f"disk-{number}" for number in range(counts.disk_teams)]
@@ -39,11 +41,20 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
     finally:
         await store.aclose()
     costs.kept_bytes_per_commit = (after - before) / commits
-    ours = Figure(costs.kept_bytes_per_commit, "bytes")
+    kept = Figure(costs.kept_bytes_per_commit, "bytes", n=commits)
+    a_day = Figure(gb_a_day(costs.kept_bytes_per_commit), "GB a day", n=commits)
     free_kb = (cell.disk_bytes() / NODES - after) / 1024
     note = f"{free_kb:,.0f} KB more on each disk right after the run, which the servers free"
     work = "a message, its two marks and half a change to a task: kept of one commit, each server"
-    return [Line("f", work, ours, note=note, n=commits)]
+    return [
+        fleet_row("f", work, kept, note=note),
+        fleet_row(
+            "f",
+            "disk of a server, calculated for the cell of the plan",
+            a_day,
+            below(a_day, _GB_A_DAY, at_any_load=True),
+        ),
+    ]
 
 
 async def _work(store: NatsStore, team: str, begin: int, end: int) -> None:

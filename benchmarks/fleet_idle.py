@@ -19,10 +19,10 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
 from bullpen.store.nats.client.connection import Endpoint
 from bullpen.store.nats.store import NatsStore
-from figures import Figure
+from figures import Figure, Row, percentile
 from fleet_cell import Cell, cpu_s, memory_kb
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, percentile
+from fleet_figures import Costs, fleet_row
 from fleet_hosts import Hosts, Pause
 from fleet_scenery import agents_of, edit, for_each, make_team, message
 
@@ -61,7 +61,7 @@ def _teams(counts: FleetCounts) -> list[str]:
     return [f"idle-{number}" for number in range(counts.idle_teams)]
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """Create teams, load them on hosts, let them wait, let a few work, kill a server."""
     store = NatsStore(cell.endpoint)
     try:
@@ -93,7 +93,7 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
 
 def _costs(
     counts: FleetCounts, costs: Costs, empty: Moment, begin: Moment, end: Moment
-) -> list[Line]:
+) -> list[Row]:
     agents = counts.idle_teams * counts.idle_agents
     seconds = end.at - begin.at
     costs.idle_host_kb = (end.hosts_kb - empty.hosts_kb) / agents
@@ -104,31 +104,33 @@ def _costs(
         f"{agents:,} agents of {counts.idle_teams:,} teams, a heartbeat every {counts.beat_s:g} s"
     )
     return [
-        Line(
+        fleet_row(
             "e",
             f"{work}: memory of one in its host",
             Figure(costs.idle_host_kb, "KB"),
             note=f"{counts.idle_hosts} hosts, {end.hosts_kb / 1024:.0f} MB in all,"
             f" {empty.hosts_kb / 1024:.0f} MB without teams",
         ),
-        Line(
+        fleet_row(
             "e",
             f"{work}: memory of one in three servers",
             Figure(costs.idle_servers_kb, "KB"),
             note=f"{end.servers_kb / 1024:.0f} MB in all,"
             f" {empty.servers_kb / 1024:.0f} MB without teams",
         ),
-        Line("e", f"{work}: hosts, one agent", Figure(costs.idle_host_us_per_s, "us/s")),
-        Line("e", f"{work}: three servers, one agent", Figure(costs.idle_servers_us_per_s, "us/s")),
+        fleet_row("e", f"{work}: hosts, one agent", Figure(costs.idle_host_us_per_s, "us/s")),
+        fleet_row(
+            "e", f"{work}: three servers, one agent", Figure(costs.idle_servers_us_per_s, "us/s")
+        ),
     ]
 
 
-def _made(counts: FleetCounts, making_s: float, loading_s: float) -> list[Line]:
+def _made(counts: FleetCounts, making_s: float, loading_s: float) -> list[Row]:
     teams = f"{counts.idle_teams:,} teams"
     rate = counts.idle_teams / loading_s
     return [
-        Line("e", f"making {teams}", Figure(making_s, "s")),
-        Line(
+        fleet_row("e", f"making {teams}", Figure(making_s, "s")),
+        fleet_row(
             "e",
             f"loading and following {teams} on {counts.idle_hosts} hosts",
             Figure(loading_s, "s"),
@@ -137,12 +139,12 @@ def _made(counts: FleetCounts, making_s: float, loading_s: float) -> list[Line]:
     ]
 
 
-def _active(counts: FleetCounts, waits: Sequence[float], begin: Moment, end: Moment) -> list[Line]:
+def _active(counts: FleetCounts, waits: Sequence[float], begin: Moment, end: Moment) -> list[Row]:
     seconds = end.at - begin.at
     hosts = (end.hosts_cpu_s - begin.hosts_cpu_s) / seconds * 100
     servers = (end.servers_cpu_s - begin.servers_cpu_s) / seconds * 100
     return [
-        Line(
+        fleet_row(
             "e",
             f"1 % of them work, a commit every {counts.commit_every_s:g} s each: commit, p50",
             Figure(percentile(waits, 50) * 1e3, "ms"),
@@ -152,7 +154,7 @@ def _active(counts: FleetCounts, waits: Sequence[float], begin: Moment, end: Mom
     ]
 
 
-async def _restart(cell: Cell, store: NatsStore, counts: FleetCounts) -> list[Line]:
+async def _restart(cell: Cell, store: NatsStore, counts: FleetCounts) -> list[Row]:
     """Kill a server while some teams are written to continuously."""
     waits: list[float] = []
 
@@ -178,8 +180,8 @@ async def _restart(cell: Cell, store: NatsStore, counts: FleetCounts) -> list[Li
         await anyio.sleep(max(0.5, counts.outage_s - ready_s))
         group.cancel_scope.cancel()
     return [
-        Line("e", "a server killed: started until it is whole again", Figure(ready_s, "s")),
-        Line(
+        fleet_row("e", "a server killed: started until it is whole again", Figure(ready_s, "s")),
+        fleet_row(
             "e",
             f"a server killed: the longest commit to one of {_PROBED} teams",
             Figure(max(waits), "s"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from statistics import median
 
 import nats
 
@@ -11,10 +10,10 @@ from bullpen.store.nats.client import subjects
 from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.directory import Directory
 from bullpen.store.nats.store import NatsStore
-from figures import Figure, below
+from figures import Row, below, milliseconds, percentile
 from fleet_cell import Cell
 from fleet_counts import FleetCounts
-from fleet_figures import Costs, Line, beside, percentile, ratio_of, spread
+from fleet_figures import Costs, beside, fleet_row, ratio_of
 from fleet_scenery import edit, make_team
 
 _TEAM = "cold"
@@ -22,7 +21,7 @@ _AGENTS = 10
 _P50_MS = 5.0
 
 
-async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
+async def rows(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Row]:
     """Alternate between new stores and the same requests by the bare client."""
     await _prepare(cell, counts)
     connecting, loading, bare = [], [], []
@@ -38,25 +37,23 @@ async def lines(cell: Cell, counts: FleetCounts, costs: Costs) -> list[Line]:
             raise RuntimeError(f"{len(state.tasks)} tasks were loaded.")
         await store.aclose()
         bare.append(await _bare(cell))
-    ours = Figure(median(loading) * 1e3, "ms")
-    least = Figure(median(bare) * 1e3, "ms", "its three requests")
+    ours = milliseconds(loading)
+    least = milliseconds(bare, "its three requests")
     work = (
         f"loading a team of {_AGENTS} members, {counts.loaded_tasks} tasks,"
         f" {counts.loaded_events} events"
     )
     whole = [a + b for a, b in zip(connecting, loading, strict=True)]
     return [
-        Line(
+        fleet_row(
             "d",
             f"{work}: new store, p50",
             ours,
             beside(below(ours, _P50_MS), ratio_of(ours, least)),
             least,
             f"p99 {percentile(loading, 99) * 1e3:.1f} ms",
-            len(loading),
-            f"{spread([each * 1e3 for each in loading])} ms",
         ),
-        Line("d", f"{work}: with the connection, p50", Figure(median(whole) * 1e3, "ms")),
+        fleet_row("d", f"{work}: with the connection, p50", milliseconds(whole)),
     ]
 
 

@@ -52,6 +52,11 @@ def commits_per_s() -> float:
     return ACTIVE * COMMITS_PER_MINUTE / 60
 
 
+def gb_a_day(kept_bytes_per_commit: float) -> float:
+    """What a server of a cell keeps of one day."""
+    return kept_bytes_per_commit * commits_per_s() * _DAY_S / 1024**3
+
+
 def needs(costs: Costs) -> list[Need]:
     """Everything that a cell needs from its servers and hosts."""
     return [*_counted(), *_of_servers(costs), *_of_hosts(costs)]
@@ -108,8 +113,8 @@ def _of_servers(costs: Costs) -> list[Need]:
         cores = [commits_per_s() * PEAK * each / 1e6 for each in measured]
         busy = f"{min(cores):.1f} to {max(cores):.1f} of {CORES}"
     if costs.kept_bytes_per_commit is not None:
-        a_day = costs.kept_bytes_per_commit * commits_per_s() * _DAY_S / 1024**3
-        disk = f"{a_day:.0f} GB, kept until the team is deleted, or as its `[retention]` says"
+        disk = f"{gb_a_day(costs.kept_bytes_per_commit):.0f} GB, kept until the team is deleted,"
+        disk += " or as its `[retention]` says"
     return [
         Need("memory of a node for idle agents", "2 GB; 16 provided", memory),
         Need("cores of three nodes, all idle", "0.2 for heartbeats", idle),

@@ -9,25 +9,24 @@ start of Python. Keyed sends are those with an idempotency key.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import anyio
 
+import machine
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
 from bullpen.team.tasks.drafts import Draft
 from bullpen.team.team import Team, Teams
+from figures import NO_GOAL, Figure, Row, below, milliseconds, spread
+from report import options_parser, report, scratch
 from scenery import TEAM
 
 Act = Callable[[], Awaitable[object]]
+Column = Mapping[str, Figure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,10 @@ class Size:
     members: int
     messages: int
 
+    def __str__(self) -> str:
+        counts = {"tasks": self.tasks, "members": self.members, "messages": self.messages}
+        return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+
 
 SIZES = (
     Size("T100", 100, 3, 0),
@@ -49,76 +52,67 @@ SIZES = (
     Size("N10,000", 10, 50, 10_000),
     Size("N50,000", 10, 50, 50_000),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The processor milliseconds of one operation."""
-
-    low: float
-    middle: float
-    high: float
-
-    @classmethod
-    def of(cls, seconds: list[float]) -> Spread:
-        """Return the spread of some measurements."""
-        ms = [each * 1000 for each in seconds]
-        return cls(min(ms), median(ms), max(ms))
-
-    def __str__(self) -> str:
-        return f"{self.middle:.3g} ({self.low:.3g}-{self.high:.3g})"
+_GOALS_MS = {
+    ("T10,000", "claim_next"): 5.0,
+    ("M200", "unread"): 10.0,
+    ("M200", "snapshot"): 10.0,
+    ("N50,000", "snapshot, new store"): 60.0,
+}
 
 
 def main() -> None:
     """Measure, print the table, and clean up."""
     options = _options()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="growth-", dir=options.dir)).resolve()
-    before = os.getloadavg()[0]
-    columns: dict[str, dict[str, Spread]] = {}
-    try:
+    columns: dict[str, Column] = {}
+    rows: list[Row] = []
+    with scratch(options, "growth") as folder:
         for size in SIZES:
             if size.name in options.only:
-                columns[size.name] = anyio.run(_column, folder / size.name, size, options.repeats)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    load = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after"
-    print("# Growth of the file store: processor ms, median (lowest-highest)\n")
-    print(f"- load: {load}\n- n: {options.repeats}, fsync off\n")
-    print(_table(columns))
-    if options.json:
-        raw = {
-            name: {row: [each.low, each.middle, each.high] for row, each in column.items()}
-            for name, column in columns.items()
-        }
-        text = json.dumps({"load": load, "n": options.repeats, "columns": raw}, indent=2)
-        options.json.write_text(text, encoding="utf-8")
+                load = machine.load()
+                column = anyio.run(_column, folder / size.name, size, options.repeats)
+                columns[size.name] = column
+                rows += _rows(size, column, load)
+    print("Processor ms, median (lowest to highest), fsync off.\n")
+    report(options, rows, shown=lambda _: _table(columns))
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure what grows in Bullpen's file store.")
+    parser = options_parser("Measure what grows in Bullpen's file store.")
     parser.add_argument("--repeats", type=int, default=9, help="default: %(default)s")
     names = [size.name for size in SIZES]
     parser.add_argument("--only", choices=names, nargs="+", default=names, metavar="NAME")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
 
 
-def _table(columns: dict[str, dict[str, Spread]]) -> str:
-    rows = list(next(iter(columns.values()), {}))
+def _rows(size: Size, column: Column, load: float) -> list[Row]:
+    goals = {what: _GOALS_MS.get((size.name, what)) for what in column}
+    return [
+        Row(
+            size.name,
+            f"processor time of {what}; {size}",
+            figure,
+            NO_GOAL if (limit := goals[what]) is None else below(figure, limit),
+            load=load,
+        )
+        for what, figure in column.items()
+    ]
+
+
+def _table(columns: Mapping[str, Column]) -> str:
     lines = [["", *columns], ["---"] * (len(columns) + 1)]
-    lines += [[row, *(str(column[row]) for column in columns.values())] for row in rows]
+    for what in next(iter(columns.values()), {}):
+        figures = [column[what] for column in columns.values()]
+        lines.append([what, *(f"{each.value:.3g} ({spread(each.spread)})" for each in figures)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-async def _column(home: Path, size: Size, repeats: int) -> dict[str, Spread]:
+async def _column(home: Path, size: Size, repeats: int) -> Column:
     async with Teams(FileStore(home, fsync=False)) as teams:
         await teams.create(TEAM)
         await _fill(teams.open(TEAM), size)
     # What was just written is read again each time: files may change twice in one tick of a clock.
     await anyio.sleep(0.1)
-    found: dict[str, Spread] = {}
+    found: dict[str, Figure] = {}
     async with Teams(FileStore(home, fsync=False)) as teams:
         found |= await _warm(teams.open(TEAM), repeats)
 
@@ -152,7 +146,7 @@ async def _fill(team: Team, size: Size) -> None:
         await team.mailbox.send(names[number % len(names)], "x" * 300, sender=LEAD)
 
 
-async def _warm(team: Team, repeats: int) -> dict[str, Spread]:
+async def _warm(team: Team, repeats: int) -> Column:
     await team.snapshot()
     await team.mailbox.send("m000", "the first", sender=LEAD)
     numbers = iter(range(10 * repeats))
@@ -175,8 +169,8 @@ async def _warm(team: Team, repeats: int) -> dict[str, Spread]:
     return {
         "send": sends,
         "send, keyed": keyed,
-        "claim_next": Spread.of(claims),
-        "done": Spread.of(dones),
+        "claim_next": milliseconds(claims),
+        "done": milliseconds(dones),
         "list": await _measured(team.tasks.list, repeats),
         "unread": await _measured(team.mailbox.unread, repeats),
         "snapshot": await _measured(team.snapshot, repeats),
@@ -184,13 +178,13 @@ async def _warm(team: Team, repeats: int) -> dict[str, Spread]:
     }
 
 
-async def _measured(act: Act, repeats: int) -> Spread:
+async def _measured(act: Act, repeats: int) -> Figure:
     seconds = []
     for _ in range(repeats):
         begin = time.process_time()
         await act()
         seconds.append(time.process_time() - begin)
-    return Spread.of(seconds)
+    return milliseconds(seconds)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -33,8 +31,9 @@ from bullpen.protocol.presence import Presence
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 from crowd import context, prepare
-from figures import NO_GOAL, Figure, Row, below, figure_of, notes, table, write_rows
+from figures import NO_GOAL, Figure, Row, below, figure_of
 from machine import processor_s
+from report import options_parser, report, scratch
 from scenery import TEAM
 
 _BEAT_S = 4.0
@@ -218,24 +217,16 @@ async def _share(crowd: Crowd, seconds: float) -> float:
 
 def main() -> None:
     """Parse the command line and run the benchmark."""
-    parser = argparse.ArgumentParser(description="Measure what an idle team costs.")
+    parser = options_parser("Measure what an idle team costs.")
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--messages", type=int, default=300)
     parser.add_argument("--whole", action="store_true", help="every agent follows all mail")
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     prepare()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix="idle-", dir=options.dir))
-    try:
+    with scratch(options, "idle") as home:
         rows = anyio.run(measure, home, options)
-    finally:
-        shutil.rmtree(home)
-    print(f"{table(rows)}\n\n{notes(rows)}")
-    if options.json:
-        write_rows(options.json, machine.facts(options.dir), (row.encode() for row in rows))
+    report(options, rows)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ LOAD_MAX = 4.0
 """With a higher load, times say more about other programs than about ours."""
 
 
+FACTS = ("cores", "kernel", "file system", "python", "load average", "one call, p50")
+"""The names of what `facts` tells."""
+
+
 def load() -> float:
     """The load average of the last minute."""
     return os.getloadavg()[0]
@@ -27,16 +31,24 @@ def processor_s(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
 
 
+def memory_mb(pid: int) -> tuple[float, float]:
+    """The private memory of a process, and its share of everything."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()
+    kb = {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith("kB")}
+    return (kb["Private_Clean"] + kb["Private_Dirty"]) / 1024, kb["Pss"] / 1024
+
+
 def facts(folder: Path) -> dict[str, str]:
     """The machine and its current load."""
-    return {
-        "cores": str(os.cpu_count()),
-        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "file system": f"{file_system(folder)} at {folder}",
-        "python": f"{platform.python_implementation()} {sys.version.split()[0]}",
-        "load average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "one call, p50": ", ".join(f"{name} {took:.0f} us" for name, took in probes(folder)),
-    }
+    values = (
+        str(os.cpu_count()),
+        f"{platform.system()} {platform.release()} {platform.machine()}",
+        f"{file_system(folder)} at {folder}",
+        f"{platform.python_implementation()} {sys.version.split()[0]}",
+        " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        ", ".join(f"{name} {took:.0f} us" for name, took in probes(folder)),
+    )
+    return dict(zip(FACTS, values, strict=True))
 
 
 def file_system(folder: Path) -> str:

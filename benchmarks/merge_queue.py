@@ -13,16 +13,11 @@ by one.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 import anyio
 
@@ -35,10 +30,11 @@ from bullpen.store.files.store import FileStore
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Teams
 from bullpen.workspace.merge_queue.queue import Queue
-from figures import Figure, Goal, at_most, judged
+from figures import Row, at_most, figure_of
+from report import options_parser, report, scratch
+from worktrees import file_row, small_files, use_git_defaults
 
 RATIO_MAX = 1.3
-_PER_FOLDER = 50
 _GIT_S = 1_800.0
 
 
@@ -54,18 +50,10 @@ def _stream(files: int, branches: int) -> bytes:
     about = (
         b"author Ben <b@example.org> 0 +0000\ncommitter Ben <b@example.org> 0 +0000\ndata 4\nwork\n"
     )
-    lines = [b"commit refs/heads/main\nmark :1\n", about]
-
-    def row(number: int, text: bytes) -> bytes:
-        name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
-        return f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n"
-
-    for number in range(files):
-        text = f"# File {number}\n".encode() + b"value = 'some text that fills a line'\n" * 8
-        lines.append(row(number, text))
+    lines = [b"commit refs/heads/main\nmark :1\n", about, *small_files(files)]
     for number in range(branches):
         lines += [f"commit refs/work/{number}\n".encode(), about, b"from :1\n"]
-        lines.append(row(number * (files // branches), f"# Changed {number}\n".encode() * 9))
+        lines.append(file_row(number * (files // branches), f"# Changed {number}\n".encode() * 9))
     return b"".join(lines)
 
 
@@ -142,56 +130,30 @@ async def _measure(folder: Path, files: int, merges: int, batch: int) -> dict[st
     return {name: times[1:] for name, times in took.items()}
 
 
-def _report(took: dict[str, list[float]], files: int, batch: int, load: float) -> dict[str, object]:
-    found = {name: Figure(median(times), "s") for name, times in took.items()}
-    goal: Goal = at_most(found["ours"], found["bare"], "bare git", times=RATIO_MAX)
-    ours, bare = (f"{1000 * found[name].value:.0f} ms" for name in ("ours", "bare"))
-    verdict = judged(goal, load)
-    print(f"| {files:,} | {batch} | {ours} | {bare} | {goal.ratio} | {verdict} |")
-    ratio = found["ours"].value / found["bare"].value
-    return {
-        "files": files,
-        "batch": batch,
-        "seconds": took,
-        "ratio": ratio,
-        "goal": goal.target,
-        "verdict": verdict,
-    }
+def _row(took: dict[str, list[float]], files: int, batch: int, load: float) -> Row:
+    ours, bare = (figure_of([1000 * each for each in took[name]], "ms") for name in took)
+    goal = at_most(ours, bare, "bare git", times=RATIO_MAX)
+    work = f"a merge in batches of {batch}, {files:,} files"
+    return Row(batch, work, ours, goal, (None, None, bare), load=load)
 
 
 def main() -> None:
     """Measure, print a table, and write the figures if requested."""
-    parser = argparse.ArgumentParser(description="Compare a merge in the queue with bare git.")
+    parser = options_parser("Compare a merge in the queue with bare git.")
     parser.add_argument("--files", type=int, nargs="+", default=[200, 50_000])
     parser.add_argument("--merges", type=int, default=20)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 4])
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    given.dir.mkdir(parents=True, exist_ok=True)
-    # Ignore this machine's settings, so that both use git's defaults.
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    reports = []
-    folder = Path(tempfile.mkdtemp(prefix="merge-queue-", dir=given.dir)).resolve()
-    try:
-        about = machine.facts(folder)
-        for name, value in about.items():
-            print(f"{name}: {value}")
-        print("\n| files | batch | a merge in the queue | bare git | ratio | |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        for files in given.files:
-            for batch in given.batch:
-                place = folder / f"{files}-{batch}"
-                load = machine.load()
-                took = anyio.run(_measure, place, files, given.merges, batch)
-                reports.append(_report(took, files, batch, load))
-                shutil.rmtree(place)
-    finally:
-        shutil.rmtree(folder)
-    if given.json:
-        text = json.dumps({"machine": about, "sizes": reports}, indent=2)
-        given.json.write_text(f"{text}\n", "utf-8")
-    sys.exit(0 if all(report["verdict"] != "FAIL" for report in reports) else 1)
+    options = parser.parse_args()
+    use_git_defaults()
+    rows = []
+    for files in options.files:
+        for batch in options.batch:
+            load = machine.load()
+            with scratch(options, "merge-queue") as folder:
+                took = anyio.run(_measure, folder, files, options.merges, batch)
+            rows.append(_row(took, files, batch, load))
+    report(options, rows)
+    sys.exit(1 if any(row.verdict == "FAIL" for row in rows) else 0)
 
 
 if __name__ == "__main__":

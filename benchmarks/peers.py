@@ -10,13 +10,10 @@ piece: the median, in milliseconds.
 
 from __future__ import annotations
 
-import argparse
 import json
 import select
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +22,7 @@ from typing import Any
 
 import machine
 from figures import Figure, figure_of, measured, spread, write_rows
+from report import options_parser, scratch
 
 _WORKER = Path(__file__).with_name("peer_worker.py")
 _INSTALL_S = 300.0
@@ -208,15 +206,11 @@ def table(figures: Mapping[str, Mapping[str, Figure]], peers: Sequence[Peer]) ->
 
 def main() -> None:
     """Install, measure, print and clean up."""
-    parser = argparse.ArgumentParser(description="Compare Bullpen with other programs.")
+    parser = options_parser("Compare Bullpen with other programs.")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--claude-teams", type=Path, metavar="FOLDER")
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="peers-", dir=options.dir)).resolve()
-    try:
+    with scratch(options, "peers") as folder:
         about, load = machine.facts(folder), machine.load()
         others = [
             installed(name, folder, options.claude_teams if name == "claude-teams" else None)
@@ -224,8 +218,6 @@ def main() -> None:
         ]
         peers = [*map(Peer, _OURS), *(peer for peer in others if not peer.failed)]
         figures = measure(peers, folder, QUICK if options.quick else FULL)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     lines = [f"- load: {load:.1f}; in brackets: the lowest and the highest"]
     for peer in others:
         told = f"not measured: {peer.failed}" if peer.failed else peer.version

@@ -66,7 +66,7 @@ async def rows(folder: Path, counts: Counts) -> list[Row]:
             6,
             f"{work}: claimed and completed/s, fsync on",
             rate,
-            at_least(rate, 150),
+            at_least(rate, 250),
             (Figure(peer.per_s, "/s", "no fsync"), Figure(rewrite.per_s, "/s", "no fsync")),
         ),
     ]

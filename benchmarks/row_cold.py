@@ -1,4 +1,4 @@
-"""Row 9: the cost of a new process: listing many tasks, the help text, the import."""
+"""Row 9: the cost of a new process: listing many tasks, the import."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ def _list_rows(runs: _Runs, home: Path, counts: Counts) -> list[Row]:
 
 def _start_rows(runs: _Runs) -> list[Row]:
     nothing = runs.whole(sys.executable, "-c", "pass")
-    helping = runs.whole(*_bullpen(), "--help")
     imported, _ = runs.inside(sys.executable, "-c", _TIMED.format("import bullpen"))
     used, _ = runs.inside(
         sys.executable, "-c", _TIMED.format("from bullpen import Team, open_teams")
@@ -146,7 +145,6 @@ def _start_rows(runs: _Runs) -> list[Row]:
         return Row(9, work, ours, goal, (None, None, alone))
 
     return [
-        row("`bullpen --help`, the whole process", helping, below(helping, 150)),
         row("`import bullpen`, the statement", imported, below(imported, 100)),
         row("`from bullpen import Team, open_teams`, the statement", used, NO_GOAL),
     ]

@@ -8,17 +8,14 @@ there when the terminal has got the name of a member. Idling is measured once th
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import http.cookiejar
 import os
 import pty
 import select
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 import urllib.request
@@ -28,7 +25,8 @@ import anyio
 
 import machine
 from bullpen.store.files.store import FileStore
-from figures import NO_GOAL, Figure, Goal, Row, below, figure_of, notes, table, write_rows
+from figures import NO_GOAL, Figure, Goal, Row, below, figure_of
+from report import options_parser, report, scratch, use_bytecode
 from view import TEAM, make
 
 _WAIT_S = 120.0
@@ -110,9 +108,10 @@ def measure(folder: Path, size: str, rounds: int) -> list[Row]:
     """The rows of a team of that size."""
     home, load = folder / size.replace(" ", "-"), machine.load()
     anyio.run(_make, home, *_SIZES[size])
-    # The first of each fills the caches of files and bytecode.
+    # The first one fills the caches of files and bytecode.
     first = figure_of([first_picture_s(home) for _ in range(rounds + 1)][1:], "s")
-    boards = [dashboard(home) for _ in range(rounds + 1)][1:]
+    # A dashboard idles for seconds each time.
+    boards = [dashboard(home) for _ in range(max(1, rounds // 2))]
     address = figure_of([there for there, _ in boards], "s")
     idle = figure_of([share for _, share in boards], "% of a core")
     words = {
@@ -128,25 +127,14 @@ def measure(folder: Path, size: str, rounds: int) -> list[Row]:
 
 def main() -> None:
     """Measure, print the table, and clean up."""
-    parser = argparse.ArgumentParser(description="Measure the screens.")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options_parser("Measure the screens.")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--only", choices=list(_SIZES), nargs="+", default=list(_SIZES))
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    options.dir.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="screens-", dir=options.dir)).resolve()
-    # The processes need their bytecode, as an installed program has it.
-    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        about = machine.facts(folder)
+    with scratch(options, "screens") as folder:
+        use_bytecode(folder)
         rows = [row for size in options.only for row in measure(folder, size, options.rounds)]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{table(rows)}\n\n{notes(rows)}".rstrip())
-    if options.json:
-        write_rows(options.json, about, (row.encode() for row in rows))
+    report(options, rows)
 
 
 if __name__ == "__main__":

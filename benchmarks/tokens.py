@@ -15,18 +15,17 @@ the whole briefing in every turn, where the recorded one tells what changed.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
-import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+import machine
 from bullpen.agents.drivers.native.driver import Native
 from bullpen.agents.mail.briefing import Briefing, changes_since
 from bullpen.agents.mail.told import ToldBriefings
@@ -43,12 +42,14 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.team import Team, Teams
 from bullpen.testing.models import MockModels, ModelRequest, Reply
-from machine import facts
+from figures import NO_GOAL, Figure, Row, below, none_at_all
+from report import options_parser, report, scratch
 
 CHARACTERS_A_TOKEN = 3.8
 READ, WRITTEN = 0.1, 1.25
 SIZES = ((4, 10), (4, 100), (30, 100))
-GOAL = 0.5
+# The goals, for the largest team.
+UNCHANGED, PAID_PERCENT, GOAL_TURNS = 100, 50.0, 50
 _TURN_S = 60.0
 _CALLS = 2
 
@@ -69,7 +70,7 @@ class Figures:
     input_after: int
     paid_before: int
     paid_after: int
-    is_prefix_kept: bool
+    changed_prefixes: int
 
     @property
     def ratio(self) -> float:
@@ -260,8 +261,8 @@ def figures(
         input_after=round(sum(map(tokens, requests))),
         paid_before=round(paid(before)),
         paid_after=round(paid(requests)),
-        is_prefix_kept=all(
-            later.startswith(earlier) for earlier, later in itertools.pairwise(requests)
+        changed_prefixes=sum(
+            not later.startswith(earlier) for earlier, later in itertools.pairwise(requests)
         ),
     )
 
@@ -274,35 +275,45 @@ def briefing_without_news(last: Briefing) -> str:
     return from_before
 
 
+def rows_of(found: Figures, load: float) -> Iterator[Row]:
+    """The rows of one team. Tokens do not depend on the load of the machine."""
+    work = f"{found.members} members, {found.tasks} tasks"
+    has_goal = (found.members, found.tasks) == SIZES[-1]
+
+    def row(number: int, what: str, figure: Figure, limit: float | None = None) -> Row:
+        goal = NO_GOAL if limit is None else below(figure, limit, at_any_load=True)
+        return Row(number, f"{work}: {what}", figure, goal, load=load)
+
+    def tokens_of(count: float) -> Figure:
+        return Figure(count, "tokens", n=found.turns)
+
+    yield row(1, "tools and instructions, once", tokens_of(found.fixed))
+    yield row(2, "the whole digest", tokens_of(found.whole_briefing))
+    yield row(3, "the digest of a turn", tokens_of(found.changes))
+    nothing = tokens_of(found.unchanged)
+    yield row(4, "the digest when nothing changed", nothing, UNCHANGED if has_goal else None)
+    share = Figure(found.ratio * 100, "%", n=found.turns)
+    limit = PAID_PERCENT if has_goal and found.turns >= GOAL_TURNS else None
+    yield row(
+        5, f"cache-priced input of {found.turns} turns, of the whole digest each turn", share, limit
+    )
+    changed = Figure(found.changed_prefixes, "", n=found.requests)
+    work = f"{work}: requests that change what the cache has"
+    yield Row(6, work, changed, none_at_all(changed), load=load)
+
+
 def main() -> None:
     """Run, and print a table."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--turns", type=int, default=50)
-    options.add_argument("--json", type=Path)
-    given = options.parse_args()
-    found = []
+    parser = options_parser("Measure what a teammate's turns cost in tokens.")
+    parser.add_argument("--turns", type=int, default=GOAL_TURNS)
+    options = parser.parse_args()
+    rows: list[Row] = []
     for members, tasks in SIZES:
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(anyio.run(measured, members, tasks, given.turns, Path(folder)))
-    for name, value in facts(Path(tempfile.gettempdir())).items():
-        print(f"{name}: {value}")
-    print(
-        "\n| members/tasks | requests | fixed | whole briefing | what changed | nothing changed"
-        " | input before, after | cache-priced before, after | ratio | prefix kept |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for each in found:
-        print(
-            f"| {each.members}/{each.tasks} | {each.requests} | {each.fixed:,}"
-            f" | {each.whole_briefing:,} | {each.changes} | {each.unchanged}"
-            f" | {each.input_before:,}, {each.input_after:,}"
-            f" | {each.paid_before:,}, {each.paid_after:,} | {each.ratio:.0%}"
-            f" | {'yes' if each.is_prefix_kept else 'NO'} |"
-        )
-    print(f"\nGoal: a ratio of at most {GOAL:.0%} in a team of 30, 50 turns.")
-    if given.json is not None:
-        rows = [{**asdict(each), "ratio": each.ratio} for each in found]
-        given.json.write_text(json.dumps(rows, indent=2), "utf-8")
+        load = machine.load()
+        with scratch(options, "tokens") as folder:
+            found = anyio.run(measured, members, tasks, options.turns, folder)
+        rows += rows_of(found, load)
+    report(options, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ shows it, for a reader that waits for changes.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -33,7 +32,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team, Teams
 from bullpen.view.follow import TeamFollower
 from bullpen.view.scene import Scene
-from figures import NO_GOAL, Row, below, figure_of, table, write_rows
+from figures import NO_GOAL, Row, below, figure_of
+from report import options_parser, report
 
 _CHAIN = 10
 _ROUNDS = 10
@@ -170,19 +170,13 @@ async def measure(agents: int, tasks: int, messages: int) -> list[Row]:
 
 def main() -> None:
     """Measure, print a table, and write the figures if requested."""
-    parser = argparse.ArgumentParser(description="Measure what following a big team costs.")
+    parser = options_parser("Measure what following a big team costs.")
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--tasks", type=int, default=5_000)
     parser.add_argument("--messages", type=int, default=50_000)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    about = machine.facts(Path(tempfile.gettempdir()))
-    for name, value in about.items():
-        print(f"- {name}: {value}")
     rows = anyio.run(measure, given.agents, given.tasks, given.messages)
-    print(f"\n{table(rows)}")
-    if given.json:
-        write_rows(given.json, about, (row.encode() for row in rows))
+    report(given, rows)
     sys.exit(1 if any(row.verdict == "FAIL" for row in rows) else 0)
 
 

@@ -10,23 +10,18 @@ alone, in turns and in changing order. All worktrees stay until the end, as a te
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 
 import machine
 from bullpen.workspace.git.marks import MARK
 from bullpen.workspace.trees.slots import give_back
 from bullpen.workspace.trees.tree import plan, prepare
-from figures import NO_GOAL, Figure, at_most, judged
+from figures import Row, at_most, figure_of
+from report import options_parser, report, scratch
 
 RATIO_MAX = 1.3
 _PER_FOLDER = 50
@@ -41,12 +36,20 @@ def _git(where: Path, *words: str, given: bytes | None = None) -> None:
 def _stream(files: int) -> bytes:
     """A commit with this many small files, in the format of `git fast-import`."""
     about = b"committer Ben Chmark <ben@example.org> 0 +0000\ndata 5\nfiles\n"
-    lines = [b"commit refs/heads/main\n", about]
-    for number in range(files):
-        name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
+    return b"".join([b"commit refs/heads/main\n", about, *small_files(files)])
+
+
+def small_files(count: int) -> Iterator[bytes]:
+    """Yield small files, in the format of `git fast-import`."""
+    for number in range(count):
         text = f"# File {number}\n".encode() + b"value = 'some text that fills a line'\n" * 8
-        lines.append(f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n")
-    return b"".join(lines)
+        yield file_row(number, text)
+
+
+def file_row(number: int, text: bytes) -> bytes:
+    """One file of a commit, by its number."""
+    name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
+    return f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n"
 
 
 def _repository(where: Path, stream: bytes) -> Path:
@@ -90,54 +93,39 @@ def _measure(folder: Path, files: int, count: int) -> dict[str, list[float]]:
     return took
 
 
-def _report(
-    took: dict[str, list[float]], files: int, about: dict[str, str], load: float
-) -> dict[str, object]:
-    figures = {what: Figure(median(times), "s") for what, times in took.items()}
-    goals = {
-        what: at_most(figures[what], figures[_GIT], _GIT, times=RATIO_MAX)
-        for what in ("prepare", "plan and prepare")
-    }
-    count = len(took[_GIT])
-    for name, value in about.items():
-        print(f"{name}: {value}")
-    print(f"\n{count} worktrees of {files} files, one after another\n")
-    print("| what | one worktree, median | slowest | all together | ratio | verdict |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for what, times in took.items():
-        goal = goals.get(what, NO_GOAL)
-        all_s = f"{max(times):.2f} s | {sum(times):.1f} s"
-        verdict = judged(goal, load)
-        print(f"| {what} | {median(times):.2f} s | {all_s} | {goal.ratio} | {verdict} |")
-    return {
-        "machine": about,
-        "files": files,
-        "trees": count,
-        "seconds": took,
-        "goals": {what: asdict(goal) for what, goal in goals.items()},
-    }
+def _rows(took: dict[str, list[float]], files: int, load: float) -> list[Row]:
+    figures = {what: figure_of(times, "s") for what, times in took.items()}
+    bare = figures.pop(_GIT)
+    work = f"one of {len(took[_GIT])} worktrees of {files:,} files"
+    return [
+        Row(
+            number,
+            f"{work}: {what}",
+            figure,
+            at_most(figure, bare, _GIT, times=RATIO_MAX),
+            (None, None, bare),
+            load=load,
+        )
+        for number, (what, figure) in enumerate(figures.items(), start=1)
+    ]
+
+
+def use_git_defaults() -> None:
+    """Ignore this machine's settings, so that all use git's defaults."""
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def main() -> None:
     """Measure, print a table, and write the figures if requested."""
-    parser = argparse.ArgumentParser(description="Compare an agent's worktree with bare git.")
+    parser = options_parser("Compare an agent's worktree with bare git.")
     parser.add_argument("--files", type=int, default=50_000)
     parser.add_argument("--trees", type=int, default=20)
-    parser.add_argument("--dir", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    given.dir.mkdir(parents=True, exist_ok=True)
-    # Ignore this machine's settings, so that both use git's defaults.
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    folder = Path(tempfile.mkdtemp(prefix="worktrees-", dir=given.dir)).resolve()
-    try:
-        about, load = machine.facts(folder), machine.load()
-        took = _measure(folder, given.files, given.trees)
-        report = _report(took, given.files, about, load)
-    finally:
-        shutil.rmtree(folder)
-    if given.json:
-        given.json.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    options = parser.parse_args()
+    use_git_defaults()
+    with scratch(options, "worktrees") as folder:
+        load = machine.load()
+        rows = _rows(_measure(folder, options.files, options.trees), options.files, load)
+    report(options, rows)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+from .bench_script import BENCHMARKS
 
 
 @pytest.fixture
@@ -34,3 +33,11 @@ def test_a_fault_counts_at_any_load(figures: Any) -> None:
         lost = figures.Figure(faults, "")
         row = figures.Row(4, "lost", lost, figures.none_at_all(lost), load=50.0)
         assert row.verdict == verdict
+
+
+def test_a_percentile_is_one_of_the_values_and_not_a_better_one(figures: Any) -> None:
+    values = [float(each) for each in range(100, 0, -1)]
+    assert figures.percentile(values, 50) == 50
+    assert figures.percentile(values, 99) == 99
+    assert figures.percentile(values[:20], 99) == 100
+    assert figures.percentile([7.0], 99) == 7
