@@ -31,43 +31,19 @@ from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Teams
 from bullpen.workspace.merge_queue.queue import Queue
 from figures import Row, at_most, figure_of
+from git_scenery import WHO, file_row, first_commit, git, repository, use_git_defaults
 from report import options_parser, report, scratch
-from worktrees import file_row, small_files, use_git_defaults
 
 RATIO_MAX = 1.3
-_GIT_S = 1_800.0
-
-
-def _git(where: Path, *words: str, given: bytes | None = None) -> str:
-    done = subprocess.run(
-        ["git", *words], cwd=where, input=given, timeout=_GIT_S, check=True, stdout=subprocess.PIPE
-    )
-    return done.stdout.decode().strip()
 
 
 def _stream(files: int, branches: int) -> bytes:
     """A commit with this many small files, and branches that change one each."""
-    about = (
-        b"author Ben <b@example.org> 0 +0000\ncommitter Ben <b@example.org> 0 +0000\ndata 4\nwork\n"
-    )
-    lines = [b"commit refs/heads/main\nmark :1\n", about, *small_files(files)]
+    lines = list(first_commit(files))
     for number in range(branches):
-        lines += [f"commit refs/work/{number}\n".encode(), about, b"from :1\n"]
+        lines += [f"commit refs/work/{number}\n".encode(), WHO, b"from :1\n"]
         lines.append(file_row(number * (files // branches), f"# Changed {number}\n".encode() * 9))
     return b"".join(lines)
-
-
-def _repository(where: Path, stream: bytes) -> Path:
-    where.mkdir(parents=True)
-    _git(where, "init", "--quiet", "--initial-branch=main")
-    _git(where, "config", "user.name", "Ben")
-    _git(where, "config", "user.email", "b@example.org")
-    _git(where, "fast-import", "--quiet", given=stream)
-    _git(where, "reset", "--hard", "--quiet")
-    # Files as old as the index would be read again by every git status.
-    time.sleep(1.1)
-    _git(where, "update-index", "--really-refresh", "-q")
-    return where
 
 
 async def _queue(folder: Path, repository: Path, branches: int, batch: int) -> Queue:
@@ -77,10 +53,10 @@ async def _queue(folder: Path, repository: Path, branches: int, batch: int) -> Q
     team = teams.open("bench")
     gate = [Check.new(name="gate", kind="command", run="true").raw]
     settings = MergeSettings.new(repository=str(repository), target="main", gate=gate, batch=batch)
-    base = _git(repository, "rev-parse", "main")
+    base = git(repository, "rev-parse", "main")
     for number in range(branches):
         task = await team.tasks.add(f"work {number}", by=LEAD)
-        commit = _git(repository, "rev-parse", f"refs/work/{number}")
+        commit = git(repository, "rev-parse", f"refs/work/{number}")
         work = HandIn(commit, base, f"refs/work/{number}")
         await team.tasks.done(task.id, by=LEAD, work=work)
     return await open_queue(team, settings, home=folder / "home", environ=os.environ)
@@ -88,11 +64,11 @@ async def _queue(folder: Path, repository: Path, branches: int, batch: int) -> Q
 
 def _bare(repository: Path, scratch: Path, number: int) -> float:
     begun = time.perf_counter()
-    _git(scratch, "rebase", "--quiet", "main", f"refs/work/{number}")
-    _git(scratch, "checkout", "--quiet", "--detach")
-    _git(scratch, "clean", "-ffdxq")
+    git(scratch, "rebase", "--quiet", "main", f"refs/work/{number}")
+    git(scratch, "checkout", "--quiet", "--detach")
+    git(scratch, "clean", "-ffdxq")
     subprocess.run(["/bin/sh", "-c", "true"], cwd=scratch, check=True)
-    _git(repository, "merge", "--quiet", "--ff-only", _git(scratch, "rev-parse", "HEAD"))
+    git(repository, "merge", "--quiet", "--ff-only", git(scratch, "rev-parse", "HEAD"))
     return time.perf_counter() - begun
 
 
@@ -110,10 +86,10 @@ async def _measure(folder: Path, files: int, merges: int, batch: int) -> dict[st
     # The first merge of each creates the worktree that the others are tested in.
     steps = merges // batch + 1
     stream = _stream(files, steps * batch)
-    bare = _repository(folder / "bare" / "project", stream)
+    bare = repository(folder / "bare" / "project", stream)
     scratch = folder / "bare" / "scratch"
-    _git(bare, "worktree", "add", "--quiet", "--detach", str(scratch))
-    ours = _repository(folder / "ours" / "project", stream)
+    git(bare, "worktree", "add", "--quiet", "--detach", str(scratch))
+    ours = repository(folder / "ours" / "project", stream)
     queue = await _queue(folder / "ours", ours, steps * batch, batch)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
     with queue.locked():
@@ -125,7 +101,7 @@ async def _measure(folder: Path, files: int, merges: int, batch: int) -> dict[st
                 else:
                     seconds = sum(_bare(bare, scratch, step * batch + n) for n in range(batch))
                 took[name].append(seconds / batch)
-    trees = [_git(folder / name / "project", "rev-parse", "main^{tree}") for name in took]
+    trees = [git(folder / name / "project", "rev-parse", "main^{tree}") for name in took]
     assert trees[0] == trees[1], "they did not come to the same"
     return {name: times[1:] for name, times in took.items()}
 

@@ -10,10 +10,8 @@ alone, in turns and in changing order. All worktrees stay until the end, as a te
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import machine
@@ -21,46 +19,11 @@ from bullpen.workspace.git.marks import MARK
 from bullpen.workspace.trees.slots import give_back
 from bullpen.workspace.trees.tree import plan, prepare
 from figures import Row, at_most, figure_of
+from git_scenery import first_commit, git, repository, use_git_defaults
 from report import options_parser, report, scratch
 
 RATIO_MAX = 1.3
-_PER_FOLDER = 50
 _GIT = "git worktree add"
-_GIT_S = 1_800.0
-
-
-def _git(where: Path, *words: str, given: bytes | None = None) -> None:
-    subprocess.run(["git", *words], cwd=where, input=given, timeout=_GIT_S, check=True)
-
-
-def _stream(files: int) -> bytes:
-    """A commit with this many small files, in the format of `git fast-import`."""
-    about = b"committer Ben Chmark <ben@example.org> 0 +0000\ndata 5\nfiles\n"
-    return b"".join([b"commit refs/heads/main\n", about, *small_files(files)])
-
-
-def small_files(count: int) -> Iterator[bytes]:
-    """Yield small files, in the format of `git fast-import`."""
-    for number in range(count):
-        text = f"# File {number}\n".encode() + b"value = 'some text that fills a line'\n" * 8
-        yield file_row(number, text)
-
-
-def file_row(number: int, text: bytes) -> bytes:
-    """One file of a commit, by its number."""
-    name = f"part{number // 2500}/folder{number // _PER_FOLDER}/file{number}.py"
-    return f"M 100644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n"
-
-
-def _repository(where: Path, stream: bytes) -> Path:
-    where.mkdir()
-    _git(where, "init", "--quiet", "--initial-branch=main")
-    _git(where, "fast-import", "--quiet", given=stream)
-    _git(where, "reset", "--hard", "--quiet")
-    # Files as old as the index would be read again by every git status.
-    time.sleep(1.1)
-    _git(where, "update-index", "--really-refresh", "-q")
-    return where
 
 
 def _ours(repository: Path, number: int) -> dict[str, float]:
@@ -77,14 +40,14 @@ def _ours(repository: Path, number: int) -> dict[str, float]:
 def _bare(repository: Path, number: int) -> dict[str, float]:
     path = repository.parent / f"{repository.name}.trees" / f"agent-{number}"
     begun = time.perf_counter()
-    _git(repository, "worktree", "add", "--quiet", "-b", f"side/agent-{number}", str(path))
+    git(repository, "worktree", "add", "--quiet", "-b", f"side/agent-{number}", str(path))
     return {_GIT: time.perf_counter() - begun}
 
 
 def _measure(folder: Path, files: int, count: int) -> dict[str, list[float]]:
-    stream = _stream(files)
+    stream = b"".join(first_commit(files))
     kinds: dict[str, Callable[[Path, int], dict[str, float]]] = {"ours": _ours, "bare": _bare}
-    repositories = {name: _repository(folder / name, stream) for name in kinds}
+    repositories = {name: repository(folder / name, stream) for name in kinds}
     took: dict[str, list[float]] = {"prepare": [], "plan and prepare": [], _GIT: []}
     for number in range(count):
         for name in sorted(kinds, reverse=number % 2 == 0):
@@ -108,11 +71,6 @@ def _rows(took: dict[str, list[float]], files: int, load: float) -> list[Row]:
         )
         for number, (what, figure) in enumerate(figures.items(), start=1)
     ]
-
-
-def use_git_defaults() -> None:
-    """Ignore this machine's settings, so that all use git's defaults."""
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def main() -> None:

@@ -57,11 +57,14 @@ def test_the_screens_of_a_small_team_are_measured(tmp_path: Path) -> None:
     assert len(found.rows) == 3
 
 
-def test_a_few_trees_and_merges_stand_beside_bare_git(tmp_path: Path) -> None:
+def test_trees_merges_and_status_stand_beside_bare_git(tmp_path: Path) -> None:
     trees = Report(tmp_path, "worktrees", "--files", "60", "--trees", "2")
     assert set(trees.goals.values()) == {"<= 1.3 x git worktree add"}
     assert [row["n"] for row in trees.rows] == [2, 2]
-    words = ("--files", "60", "--merges", "2", "--batch", "2")
-    (merge,) = Report(tmp_path, "merge_queue", *words, codes=(0, 1)).rows
-    assert merge["figure"] > 0
-    assert merge["bare"]["value"] > 0
+    for script, more in (
+        ("merge_queue", ("--merges", "2", "--batch", "2")),
+        ("git_status", ("--rounds", "2")),
+    ):
+        (row,) = Report(tmp_path, script, "--files", "60", *more, codes=(0, 1)).rows
+        assert row["figure"] > 0
+        assert row["bare"]["value"] > 0
