@@ -54,7 +54,7 @@ SECTIONS = (
         "Commands",
         "What the most common commands take, each a new process, beside programs that everybody"
         " knows.",
-        120,
+        240,
         quick=("--rounds", "3", "--tasks", "1000"),
     ),
     Section(
@@ -63,7 +63,7 @@ SECTIONS = (
         "From `bullpen spawn` to an agent that is ready, and its memory while it waits. *Warm*"
         " agents are forked from a process that has everything loaded, *cold* ones are not; the"
         " *first* one starts that process.",
-        240,
+        300,
         full=("--rounds", "3"),
         quick=("--rounds", "1"),
     ),
@@ -74,7 +74,7 @@ SECTIONS = (
         " one at a time, from a process that stays, while all are idle. The time runs from the call"
         " of `send` until the mark `injected` is stored: the message is in the agent's turn. The"
         " model server is our own, so no time of a model is in these figures.",
-        240,
+        300,
         quick=("--agents", "20", "--messages", "20", "--seconds", "3"),
     ),
     Section(
@@ -82,7 +82,7 @@ SECTIONS = (
         "Tokens",
         "What a teammate pays for, by the size of its team. *Cache-priced*: what is read from a"
         " cache costs a tenth, what is new is written to it for 1.25.",
-        120,
+        180,
         quick=("--turns", "5"),
     ),
     Section(
@@ -90,14 +90,14 @@ SECTIONS = (
         "Screens",
         "Processor time of `bullpen tui` until the first picture, and of `bullpen web` until its"
         " address is printed and while nobody does anything.",
-        300,
+        400,
         quick=("--rounds", "1", "--only", "small"),
     ),
     Section(
         "growth",
         "Growth",
         "What operations cost in teams with many tasks (T), members (M) and messages (N).",
-        300,
+        400,
         quick=("--repeats", "3", "--only", "T100", "T10,000", "M200"),
     ),
     Section(
@@ -105,7 +105,7 @@ SECTIONS = (
         "The file store",
         "The file store beside other ways to do the same work;"
         " [the columns](../benchmarks/README.md#columns) say which.",
-        420,
+        600,
         quick=("--quick",),
     ),
     Section(
@@ -113,7 +113,7 @@ SECTIONS = (
         "The NATS store",
         "Three servers on this machine, beside the bare client. They share its cores with the"
         " benchmark. [The rows](../benchmarks/README.md#the-fleet) say more.",
-        360,
+        500,
         full=("--only", "a,c,d,f"),
         quick=("--quick", "--only", "a,c,d,f"),
     ),
@@ -125,7 +125,7 @@ SECTIONS = (
         " and each task is a small file of its own; in small teams the others are about as quick at"
         " the rest. Neither of them syncs to disk, so what was sent can be lost when the power"
         " fails: compare them with the column without fsync. Bullpen also logs every change.",
-        300,
+        400,
         quick=("--quick",),
     ),
 )
@@ -299,15 +299,21 @@ def main() -> None:
     is_whole = options.only is None
     outputs = {} if is_whole else saved(options.saved)
     (_HERE / "results").mkdir(exist_ok=True)
-    about, at = _facts(_HERE / "results"), _now()
+    about, at, failed = _facts(_HERE / "results"), _now(), False
     for section in SECTIONS:
         if is_whole or section.script in options.only:
             checkout = options.claude_teams if section.script == "peers" else None
             more = ["--claude-teams", str(checkout)] if checkout else []
-            outputs[section.script] = run(section, more, at, is_quick=options.quick)
+            output = run(section, more, at, is_quick=options.quick)
+            failed = failed or bool(output.failed)
+            if output.failed and section.script in outputs:
+                print(f"{section.script}: kept what was measured before", file=sys.stderr)
+                continue
+            outputs[section.script] = output
             # One that hangs later must not cost what is there by now.
             save(options.saved, outputs.values())
     options.out.write_text(page(outputs, about), "utf-8")
+    sys.exit(int(failed))
 
 
 if __name__ == "__main__":

@@ -58,11 +58,13 @@ def test_one_part_is_measured_again_and_the_others_are_kept(
     page: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     measured: list[tuple[str, bool]] = []
+    failures: dict[str, str] = {}
 
     def run(section: Any, more: Any, at: str, *, is_quick: bool) -> Any:
         measured.append((section.script, is_quick))
         row = {"name": section.script, **COMMON, "goal": "< 3 ms", "verdict": "PASS"}
-        return output(page, section.script, f"run {len(measured)}", "", row)
+        why = failures.get(section.script, "")
+        return output(page, section.script, f"run {len(measured)}", why, row)
 
     monkeypatch.setattr(page, "run", run)
     kept, out = tmp_path / "kept" / "page.json", tmp_path / "page.md"
@@ -71,7 +73,9 @@ def test_one_part_is_measured_again_and_the_others_are_kept(
         command = ["page.py", "--saved", str(kept), "--out", str(out), *words]
         monkeypatch.setattr(sys, "argv", command)
         measured.clear()
-        page.main()
+        with pytest.raises(SystemExit) as ended:
+            page.main()
+        assert ended.value.code == int(any(name in failures for name, _ in measured))
         return out.read_text("utf-8")
 
     write("--only", "run")
@@ -81,7 +85,9 @@ def test_one_part_is_measured_again_and_the_others_are_kept(
     again = write("--only")
     assert measured == []
     assert again.partition("## Goals")[2] == first.partition("## Goals")[2]
-    write()
+    failures["peers"] = "No uv."
+    assert write("--only", "peers").partition("## Goals")[2] == first.partition("## Goals")[2]
+    assert "`No uv.`" in write()
     assert [name for name, _ in measured] == [each.script for each in page.SECTIONS]
 
 
