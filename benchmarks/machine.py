@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 _PROBES = 50
+_SETTLE_S = 60.0
 
 LOAD_MAX = 4.0
 """With a higher load, times say more about other programs than about ours."""
@@ -23,6 +24,19 @@ FACTS = ("cores", "kernel", "file system", "python", "load average", "one call, 
 def load() -> float:
     """The load average of the last minute."""
     return os.getloadavg()[0]
+
+
+def is_quiet() -> bool:
+    """Whether times say something about our programs."""
+    return load() <= LOAD_MAX
+
+
+def settled_load(*, was_quiet: bool) -> float:
+    """The load, on a machine that was quiet once our own load has passed, or after a minute."""
+    end = time.monotonic() + (_SETTLE_S if was_quiet else 0)
+    while not is_quiet() and time.monotonic() < end:
+        time.sleep(1.0)
+    return load()
 
 
 def processor_s(pids: Iterable[int]) -> float:

@@ -58,6 +58,29 @@ SECTIONS = (
         quick=("--rounds", "3", "--tasks", "1000"),
     ),
     Section(
+        "tokens",
+        "Tokens",
+        "What a teammate pays for, by the size of its team. *Cache-priced*: what is read from a"
+        " cache costs a tenth, what is new is written to it for 1.25.",
+        180,
+        quick=("--turns", "5"),
+    ),
+    Section(
+        "growth",
+        "Growth",
+        "What operations cost in teams with many tasks (T), members (M) and messages (N).",
+        400,
+        quick=("--repeats", "3", "--only", "T100", "T10,000", "M200"),
+    ),
+    Section(
+        "screens",
+        "Screens",
+        "Processor time of `bullpen tui` until the first picture, and of `bullpen web` until its"
+        " address is printed and while nobody does anything.",
+        400,
+        quick=("--rounds", "1", "--only", "small"),
+    ),
+    Section(
         "native_spawn",
         "Starting a native agent",
         "From `bullpen spawn` to an agent that is ready, and its memory while it waits. *Warm*"
@@ -76,29 +99,6 @@ SECTIONS = (
         " model server is our own, so no time of a model is in these figures.",
         300,
         quick=("--agents", "20", "--messages", "20", "--seconds", "3"),
-    ),
-    Section(
-        "tokens",
-        "Tokens",
-        "What a teammate pays for, by the size of its team. *Cache-priced*: what is read from a"
-        " cache costs a tenth, what is new is written to it for 1.25.",
-        180,
-        quick=("--turns", "5"),
-    ),
-    Section(
-        "screens",
-        "Screens",
-        "Processor time of `bullpen tui` until the first picture, and of `bullpen web` until its"
-        " address is printed and while nobody does anything.",
-        400,
-        quick=("--rounds", "1", "--only", "small"),
-    ),
-    Section(
-        "growth",
-        "Growth",
-        "What operations cost in teams with many tasks (T), members (M) and messages (N).",
-        400,
-        quick=("--repeats", "3", "--only", "T100", "T10,000", "M200"),
     ),
     Section(
         "run",
@@ -300,10 +300,13 @@ def main() -> None:
     outputs = {} if is_whole else saved(options.saved)
     (_HERE / "results").mkdir(exist_ok=True)
     about, at, failed = _facts(_HERE / "results"), _now(), False
+    was_quiet = machine.is_quiet()
     for section in SECTIONS:
         if is_whole or section.script in options.only:
             checkout = options.claude_teams if section.script == "peers" else None
             more = ["--claude-teams", str(checkout)] if checkout else []
+            # The load of the part before would be counted as that of other programs.
+            machine.settled_load(was_quiet=was_quiet)
             output = run(section, more, at, is_quick=options.quick)
             failed = failed or bool(output.failed)
             if output.failed and section.script in outputs:

@@ -11,15 +11,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
+import anyio.to_thread
 
 import machine
 from figures import Row, notes, table, write_rows
 
-_SETTLE_S = 60
 Table = Callable[[Sequence[Row]], str]
 
 
@@ -63,21 +63,20 @@ def use_bytecode(folder: Path) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+async def settled_load(*, was_quiet: bool) -> float:
+    """The same as `machine.settled_load`, while other tasks go on."""
+    return await anyio.to_thread.run_sync(partial(machine.settled_load, was_quiet=was_quiet))
+
+
 async def measure_in_turn(
     names: Sequence[str], measure: Callable[[str], Awaitable[list[Row]]]
 ) -> list[Row]:
-    """The rows of some measurements, each with the load before it.
-
-    On a quiet machine, each waits until the load of those before it has passed, or a minute.
-    """
+    """The rows of some measurements, each with the load before it."""
     rows: list[Row] = []
-    is_quiet = machine.load() <= machine.LOAD_MAX
+    was_quiet = machine.is_quiet()
     for name in names:
-        for _ in range(_SETTLE_S if is_quiet else 0):
-            if machine.load() <= machine.LOAD_MAX:
-                break
-            await anyio.sleep(1.0)
-        load, begin = machine.load(), time.monotonic()
+        load = await settled_load(was_quiet=was_quiet)
+        begin = time.monotonic()
         rows += [replace(row, load=load) for row in await measure(name)]
         print(f"{name}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
     return rows

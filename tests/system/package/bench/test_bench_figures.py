@@ -41,3 +41,22 @@ def test_a_percentile_is_one_of_the_values_and_not_a_better_one(figures: Any) ->
     assert figures.percentile(values, 99) == 99
     assert figures.percentile(values[:20], 99) == 100
     assert figures.percentile([7.0], 99) == 7
+
+
+@pytest.mark.parametrize(("was_quiet", "looks"), [(True, 3), (False, 1)])
+def test_a_quiet_machine_waits_until_its_own_load_has_passed(
+    figures: Any, monkeypatch: pytest.MonkeyPatch, was_quiet: bool, looks: int
+) -> None:
+    machine = import_module("machine")
+    loads = iter([9.0, 6.0, 3.0, 3.0])
+    asked: list[float] = []
+
+    def load() -> float:
+        asked.append(next(loads))
+        return asked[-1]
+
+    monkeypatch.setattr(machine, "load", load)
+    monkeypatch.setattr(machine.time, "sleep", lambda _: None)
+    found = machine.settled_load(was_quiet=was_quiet)
+    assert found == (3.0 if was_quiet else 6.0)
+    assert len(asked) == looks + 1

@@ -50,7 +50,7 @@ def test_the_page_has_the_goals_the_tables_and_what_failed(page: Any) -> None:
     assert "Heading" not in text
     assert "It could not be measured here: `No uv.`" in text
     assert "`python benchmarks/run.py`, today, load 9.0 before it, 5 s." in text
-    assert "Not measured: Commands, Starting a native agent," in text
+    assert "Not measured: Commands, Tokens, Growth," in text
     assert "quick runs" not in text
 
 
@@ -67,6 +67,7 @@ def test_one_part_is_measured_again_and_the_others_are_kept(
         return output(page, section.script, f"run {len(measured)}", why, row)
 
     monkeypatch.setattr(page, "run", run)
+    monkeypatch.setattr(page.machine, "is_quiet", lambda: True)
     kept, out = tmp_path / "kept" / "page.json", tmp_path / "page.md"
 
     def write(*words: str) -> str:
