@@ -1,6 +1,6 @@
 """Measure a team of real agents: until they are ready, waiting, reached by a message, and stopped.
 
-    python benchmarks/agents.py                      # 50 native agents and 150 messages
+    python benchmarks/agents.py                      # 50 native agents and 120 messages
     python benchmarks/agents.py --driver scripted    # without a model client
 
 Every agent is a process of its own, started and stopped by the supervisor; native ones use our own
@@ -264,7 +264,7 @@ def main() -> None:
     parser = options_parser("Measure what a team of real agents costs.")
     parser.add_argument("--agents", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=15.0, help="length of the idle phase")
-    parser.add_argument("--messages", type=int, default=150)
+    parser.add_argument("--messages", type=int, default=120)
     parser.add_argument("--pause", type=float, default=0.3, help="mean seconds between messages")
     parser.add_argument("--driver", choices=("native", "scripted"), default="native")
     parser.add_argument("--backend", choices=("subprocess", "in-process"), default="subprocess")

@@ -48,7 +48,7 @@ class FleetCounts:
 
 FULL, QUICK, SMOKE = sizes(
     FleetCounts,
-    rounds=(30, 10, 1),
+    rounds=(16, 10, 1),
     round_s=(0.7, 0.3, 0.2),
     writers=(64, 64, 4),
     mail_teams=(200, 50, 3),

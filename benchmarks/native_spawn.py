@@ -35,7 +35,7 @@ MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai-chat": "openai-cha
 _APIS = {"anthropic": "Anthropic", "openai-chat": "Chat Completions"}
 _KINDS = ("cold", "first", "warm")
 _READY_S = 120
-_IDLE_S = 3.0
+_TURN_S, _IDLE_S = 1.0, 2.0
 _GOALS = {
     ("cold", "ready"): 3.0,
     ("warm", "ready"): 1.0,
@@ -113,7 +113,8 @@ def _bullpen(env: Mapping[str, str], *words: str) -> str:
     return done.stdout
 
 
-def _spawn(env: Mapping[str, str], start: Start, name: str, folder: Path) -> None:
+def _spawn(env: Mapping[str, str], start: Start, name: str, folder: Path) -> int:
+    """Start an agent and measure that; returns its process."""
     before, begun = os.times(), time.perf_counter()
     words = ("spawn", name, "Wait for mail.", "--driver", "native", "--model", MODELS[start.api])
     more = ("--backend", "subprocess", "--no-claim", "--cwd", str(folder), "--wait", str(_READY_S))
@@ -124,10 +125,7 @@ def _spawn(env: Mapping[str, str], start: Start, name: str, folder: Path) -> Non
     # Without what runs on: a warm parent that was started is not waited for.
     used = after.children_user + after.children_system
     start.command_s.append(used - before.children_user - before.children_system)
-    time.sleep(_IDLE_S)
-    private, shared = machine.memory_mb(pid)
-    start.private_mb.append(private)
-    start.shared_mb.append(shared)
+    return int(pid)
 
 
 def measure(folder: Path, rounds: int) -> list[Row]:
@@ -138,11 +136,20 @@ def measure(folder: Path, rounds: int) -> list[Row]:
         _bullpen(env, "team", "create", _TEAM)
         for turn in range(rounds):
             try:
+                pids = []
                 for start in starts:
                     if start.kind == "first":
                         _end_warm_parents(str(folder))
                     how = {starter.WARM_START: starter.OFF} if start.kind == "cold" else {}
-                    _spawn({**env, **how}, start, f"{start.kind}-{start.api}-{turn}", folder)
+                    name = f"{start.kind}-{start.api}-{turn}"
+                    pids.append(_spawn({**env, **how}, start, name, folder))
+                    # Its first turn must not slow down the next start.
+                    time.sleep(_TURN_S)
+                time.sleep(_IDLE_S)
+                for start, pid in zip(starts, pids, strict=True):
+                    private, shared = machine.memory_mb(pid)
+                    start.private_mb.append(private)
+                    start.shared_mb.append(shared)
             finally:
                 _bullpen(env, "down")
     return [row for start in starts for row in start.rows(load)]

@@ -111,7 +111,8 @@ def measure(folder: Path, size: str, rounds: int) -> list[Row]:
     # The first one fills the caches of files and bytecode.
     first = figure_of([first_picture_s(home) for _ in range(rounds + 1)][1:], "s")
     # A dashboard idles for seconds each time.
-    boards = [dashboard(home) for _ in range(max(1, rounds // 2))]
+    looks = max(1, rounds // 2) if size in _IDLE_PERCENT else 1
+    boards = [dashboard(home) for _ in range(looks)]
     address = figure_of([there for there, _ in boards], "s")
     idle = figure_of([share for _, share in boards], "% of a core")
     words = {
