@@ -31,9 +31,10 @@ from figures import Figure, spread
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parent / "docs" / "benchmarks.md"
-_SAVED = _HERE / "results" / "page.json"
+_RESULTS = _HERE / "results"
+_SAVED = _RESULTS / "page.json"
 _COMMON = ("name", "unit", "figure", "n", "spread", "load", "goal", "verdict")
-_CLEAN_UP_S = 60.0
+_CLEAN_UP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +152,12 @@ def run(section: Section, more: Sequence[str], at: str, *, is_quick: bool) -> Ou
     words = [*(section.quick if is_quick else section.full), *more]
     load, begin = machine.load(), time.monotonic()
     print(f"{section.script}: load {load:.1f}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="bench-page-") as folder:
+    # On the disk of the other benchmarks, and removed also after one that was killed.
+    with tempfile.TemporaryDirectory(dir=_RESULTS, ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "rows.json"
         script = str(_HERE / f"{section.script}.py")
-        text, failed = _printed(
-            [sys.executable, script, *words, "--json", str(file)], section.limit_s
-        )
+        kept = ("--json", str(file), "--dir", folder)
+        text, failed = _printed([sys.executable, script, *words, *kept], section.limit_s)
         rows = list(_rows(file))
     took_s = time.monotonic() - begin
     print(f"{section.script}: {took_s:.0f} s {failed}", file=sys.stderr)
@@ -172,17 +173,24 @@ def _printed(command: Sequence[str], limit_s: float) -> tuple[str, str]:
         try:
             text, errors = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            # It ends what it started, and removes its files.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.communicate(timeout=_CLEAN_UP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            _stop(process)
             return "", f"It did not end within {limit_s:g} s."
     # A target that was missed is on the page, also if the script makes it its exit code.
     is_done = process.returncode == 0 or "| ---" in text
     last = (errors.strip().splitlines() or ["no output"])[-1]
     return text, "" if is_done else last
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Let a program end what it started; asked again, it does not wait for its own workers."""
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=_CLEAN_UP_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    process.kill()
 
 
 def _rows(file: Path) -> Iterable[Mapping[str, Any]]:
@@ -298,8 +306,8 @@ def main() -> None:
     options = parser.parse_args()
     is_whole = options.only is None
     outputs = {} if is_whole else saved(options.saved)
-    (_HERE / "results").mkdir(exist_ok=True)
-    about, at, failed = _facts(_HERE / "results"), _now(), False
+    _RESULTS.mkdir(exist_ok=True)
+    about, at, failed = _facts(_RESULTS), _now(), False
     was_quiet = machine.is_quiet()
     for section in SECTIONS:
         if is_whole or section.script in options.only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def test_every_script_of_the_page_takes_the_words_that_it_is_given(page: Any, si
         assert done.returncode == 0, done.stderr
 
 
-def test_a_part_that_hangs_is_ended_and_one_that_fails_says_why(page: Any, tmp_path: Path) -> None:
+def test_a_part_that_hangs_is_ended_and_one_that_fails_says_why(
+    page: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     there = tmp_path / "cleaned-up"
     hangs = f"""
 import pathlib, time
@@ -117,6 +120,12 @@ finally:
 """
     assert page._printed([sys.executable, "-c", hangs], 2.0) == ("", "It did not end within 2 s.")
     assert there.exists()
+    # A program that waits for its workers in an event loop hears only the second call.
+    monkeypatch.setattr(page, "_CLEAN_UP_S", 1.0)
+    deaf = "import asyncio, time\nasync def work(): time.sleep(60)\nasyncio.run(work())"
+    begun = time.monotonic()
+    assert page._printed([sys.executable, "-c", deaf], 2.0)[1] == "It did not end within 2 s."
+    assert time.monotonic() - begun < 30
     fails = "raise SystemExit('The disk is full.')"
     assert page._printed([sys.executable, "-c", fails], 60.0) == ("", "The disk is full.")
     # A script that ends with 1 because it missed a goal was measured.
