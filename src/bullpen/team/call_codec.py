@@ -79,8 +79,8 @@ def codec_of(hint: Any) -> Codec:
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return Codec(lambda value: True, _same, _same)
-    if hint in _PLAIN:
-        return _PLAIN[hint]
+    if hint in _plain():
+        return _plain()[hint]
     if origin is Literal:
         return _checked(lambda value: isinstance(value, str) and value in args, f"one of {args}")
     if origin in (Union, types.UnionType):
@@ -117,15 +117,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_PLAIN: dict[Any, Codec] = {
-    type(None): _checked(lambda value: value is None, "null"),
-    str: _checked(lambda value: isinstance(value, str), "a text"),
-    bool: _checked(lambda value: isinstance(value, bool), "true or false"),
-    int: _checked(
-        lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"
-    ),
-    float: _checked(_is_number, "a number"),
-}
+@cache
+def _plain() -> dict[Any, Codec]:
+    return {
+        type(None): _checked(lambda value: value is None, "null"),
+        str: _checked(lambda value: isinstance(value, str), "a text"),
+        bool: _checked(lambda value: isinstance(value, bool), "true or false"),
+        int: _checked(
+            lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"
+        ),
+        float: _checked(_is_number, "a number"),
+    }
 
 
 def _union(members: Sequence[Codec]) -> Codec:

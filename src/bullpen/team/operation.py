@@ -19,7 +19,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _NAME = "_bullpen_operation"
 _ACTORS = ("by", "sender")
-_REACHED = codec_of(Reached)
 
 
 class OperationStore(Protocol):
@@ -68,7 +67,7 @@ async def _sent(
     codec = call_codec(method)
     answer = await store.operate(team, name, codec.arguments_raw(*args, **kwargs))
     if "overBudget" in answer:
-        raise OverBudget(_REACHED.decode(answer["overBudget"]))
+        raise OverBudget(codec_of(Reached).decode(answer["overBudget"]))
     return codec.result.decode(answer["result"])
 
 
@@ -79,7 +78,7 @@ def answer_raw(method: Callable[..., Any], result: Any) -> dict[str, Any]:
 
 def over_budget_raw(error: OverBudget) -> dict[str, Any]:
     """Return the answer to an operation for which a budget is used up."""
-    return {"overBudget": _REACHED.encode(error.reached)}
+    return {"overBudget": codec_of(Reached).encode(error.reached)}
 
 
 def operations_of(part: str, kind: type) -> Iterable[Operation]:
@@ -89,7 +88,8 @@ def operations_of(part: str, kind: type) -> Iterable[Operation]:
     }
     for name, method in written.items():
         if hasattr(method, _NAME):
-            taken = inspect.signature(method).parameters
+            code = inspect.unwrap(method).__code__
+            taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             actor = next((each for each in _ACTORS if each in taken), None)
             made = Operation(part, name, actor)
             setattr(method, _NAME, made.name)

@@ -53,7 +53,8 @@ KINDS: list[tuple[Any, dict[str, Any]]] = [
 ]
 WORDS = [
     "", " ", "one", "ONE", "two ", "0", "1", "7", "007", "50", "51", "-1", "+1", "1.0", "1_0", "٣",
-    "1e3", "9" * 30, "true", "nan", "é", "a\ud800b", "\udcff", "x" * 5000, "None",
+    "0.5", ".5", "2.", ".", "1.2.3", "1e3", "9" * 30, "true", "nan", "é", "a\ud800b", "\udcff",
+    "x" * 5000, "None",
 ]  # fmt: skip
 
 
@@ -75,5 +76,8 @@ def test_a_plain_word_needs_no_adapter_and_another_one_does() -> None:
     (param,) = taking_plain_words(found.params)
     assert outcome(found, ["--given", "7"]) == 7
     assert isinstance(param._runtime_param, PlainWords)
+    (seconds,) = taking_plain_words((fractions := command(float | None, min=0.1)).params)
+    assert outcome(fractions, ["--given", "2.5"]) == 2.5
+    assert isinstance(seconds._runtime_param, PlainWords)
     assert outcome(found, ["--given", "0"])[0] == "BadParameter"
     assert not isinstance(param._runtime_param, PlainWords)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bullpen.agents.drivers.native.driver import Native
 
 _EXTRA = ("genai_prices", "pydantic_ai")
-_EVERY_MODEL = (f"{__name__}.driver", "genai_prices.data", "genai_prices.decompose")
+_EVERY_MODEL = (f"{__name__}.driver", "genai_prices.data", "genai_prices.decompose", "yaml")
 
 _REHEARSALS: dict[Api, str] = {
     "anthropic": f"{__name__}.provider.rehearsal:anthropic",

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bullpen.agents.system.project_files import unreadable
+from bullpen.by_name import load
 
 _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE
@@ -30,12 +29,14 @@ def front_matter(path: Path, text: str, names: Iterable[str]) -> tuple[dict[str,
 
 
 def _fields(path: Path, text: str, names: Iterable[str]) -> dict[str, Any]:
+    # Most agents are started without such a file, and the reader is slow to import.
+    read, wrong = load("yaml:safe_load"), load("yaml:YAMLError")
     try:
-        fields = yaml.safe_load(text)
-    except yaml.YAMLError as strict:
+        fields = read(text)
+    except wrong as strict:
         try:
-            fields = yaml.safe_load(_with_quotes(text, names))
-        except yaml.YAMLError:
+            fields = read(_with_quotes(text, names))
+        except wrong:
             why = " ".join(str(strict).split())
             raise unreadable(path, f"its fields are not YAML ({why})") from strict
     except RecursionError as error:

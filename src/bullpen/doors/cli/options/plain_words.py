@@ -53,8 +53,8 @@ def _plain(value: Any, annotation: Any, info: Any) -> Any:
         return value if type(value) is str and _is_text(value) else None
     if get_origin(annotation) is Literal:
         return value if value in get_args(annotation) else None
-    if annotation is int:
-        return _small_number(value, info)
+    if annotation in {int, float}:
+        return _small_number(value, annotation, info)
     return None
 
 
@@ -67,10 +67,11 @@ def _is_text(word: str) -> bool:
     return True
 
 
-def _small_number(value: Any, info: Any) -> int | None:
-    if type(value) is str and value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX:
-        value = int(value)
-    if type(value) is not int:
+def _small_number(value: Any, kind: type[int] | type[float], info: Any) -> float | None:
+    if type(value) is str and value.isascii() and len(value) <= _DIGITS_MAX:
+        digits = value.replace(".", "", 1) if kind is float else value
+        value = kind(value) if digits.isdigit() else None
+    if type(value) is not kind:
         return None
     too_small = info.min is not None and value < info.min
     too_large = info.max is not None and value > info.max

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from bullpen.doors.cli.output.page import Draw, Page, Row
 from bullpen.protocol.changes import Event
@@ -17,11 +17,13 @@ from bullpen.store.contract import Entry, Finding, Mailbox, Problem
 from bullpen.team.requests.handles import handles
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks import check_rules, graph, rules
-from bullpen.team.tasks.meant_for import MeantFor
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.team import TeamSummary
 from bullpen.view import sentences
 from bullpen.view.text import Cell
+
+if TYPE_CHECKING:
+    from bullpen.team.tasks.meant_for import MeantFor
 
 _STATUS_STYLES: dict[str, str] = {
     "pending": "",

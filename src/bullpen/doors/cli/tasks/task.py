@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bullpen.by_name import load
 from bullpen.doors.actions.ready_tree import got_ready
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
@@ -14,10 +15,11 @@ from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.session import Session, text_or_input
 from bullpen.errors import NotFound
 from bullpen.protocol.task import Task
-from bullpen.team.tasks.dispatch_rules import kept_for
-from bullpen.team.tasks.meant_for import MeantFor
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.team import Team
+
+if TYPE_CHECKING:
+    from bullpen.team.tasks.meant_for import MeantFor
 
 TaskId = Annotated[str, argument("The task", "ID", complete=completion.task_ids)]
 OtherIds = Annotated[
@@ -63,6 +65,7 @@ def show(session: Session, task_id: TaskId) -> None:
         if session.page.json or task.status != "pending" or task.owner:
             return task, None
         tasks = {each.id: each for each in (await team.tasks.list()).tasks}
+        kept_for = load("bullpen.team.tasks.dispatch_rules:kept_for")
         return task, kept_for(tasks, await team.agents.config()).get(task.id)
 
     RecordViews(session.page).task(*session.with_team(look))

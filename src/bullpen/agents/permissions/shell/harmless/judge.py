@@ -18,7 +18,7 @@ from typing import Protocol
 
 from bullpen.agents.permissions.shell.harmless.build_table import OTHERS, PYTHON
 from bullpen.agents.permissions.shell.harmless.git_table import GIT
-from bullpen.agents.permissions.shell.harmless.notation import Harmless, read_tables
+from bullpen.agents.permissions.shell.harmless.notation import Harmless, Tables
 from bullpen.agents.permissions.shell.harmless.runners import (
     NEVER,
     inner_program,
@@ -45,15 +45,13 @@ deno, bun, ruby, perl, php, lua, luajit, tclsh, Rscript, julia, elixir, osascrip
 bash, sh, dash, zsh, ksh, mksh, ash, fish: -exun --version *rest
 """
 
-TABLE = read_tables([TEXT, GIT, PYTHON, OTHERS, _INTERPRETED])
+TABLE = Tables(TEXT, GIT, PYTHON, OTHERS, _INTERPRETED)
 INTERPRETERS = frozenset(
     name.strip()
     for names in re.findall(r"(?m)^(\S.*?): ", _INTERPRETED)
     for name in names.split(",")
 )
 _VERSIONED = re.compile(r"(python|pypy|ruby|perl|php|lua)[0-9.]+")
-_WITH_SUBCOMMANDS = frozenset(key.split()[0] for key in TABLE if " " in key)
-_GROUPS = frozenset(key.rpartition(" ")[0] for key in TABLE if key.count(" ") > 1)
 _NOTHING = Harmless()
 
 SETTERS = frozenset(
@@ -130,7 +128,9 @@ def is_known(part: LinePart) -> bool:
     if not part.words:
         return False
     name = _plain(program_name(part.words[0]))
-    known = name in TABLE or name in _WITH_SUBCOMMANDS or name in {"sed", "tar", *SETTERS, *NEVER}
+    known = (
+        name in TABLE or name in TABLE.with_subcommands or name in {"sed", "tar", *SETTERS, *NEVER}
+    )
     return known or is_runner(part.words)
 
 
@@ -156,7 +156,7 @@ def _of_program(
     if name == "tar":
         return tar_words(words, said, lambda text: files.writable(text, glob=False))
     key = f"python -m {name}" if module and f"python -m {name}" in TABLE else _plain(name)
-    if key not in TABLE and key not in _WITH_SUBCOMMANDS:
+    if key not in TABLE and key not in TABLE.with_subcommands:
         return None
     return _Walk(words, said, files, key).first()
 
@@ -216,7 +216,7 @@ class _Walk:
         if (
             self.operands == 0
             and not self.only_operands
-            and (further in TABLE or further in _GROUPS)
+            and (further in TABLE or further in TABLE.groups)
         ):
             self.key = further
             return word.literal, TABLE.get(further, _NOTHING)

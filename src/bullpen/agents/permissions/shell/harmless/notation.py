@@ -26,8 +26,9 @@ The kinds of values and operands are in `judge.py`; an empty KIND is any value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 _DASHES = "--"
 
@@ -47,17 +48,48 @@ class Harmless:
     tail: Harmless | None = None
 
 
-def read_tables(texts: Iterable[str]) -> dict[str, Harmless]:
-    """The entries of these tables by program and subcommand."""
-    tokens: dict[str, list[str]] = {}
-    for text in texts:
-        for entry in re.split(r"\n(?=\S)", text.strip()):
-            names, _, rest = " ".join(entry.split()).partition(": ")
-            for name in names.split(", "):
-                tokens[name] = rest.split()
-    return {
-        name: _entry(given, tokens) for name, given in tokens.items() if not name.startswith("@")
-    }
+class Tables(Mapping[str, Harmless]):
+    """The entries of some tables by program and subcommand, each read when somebody asks for it."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+        self._read: dict[str, Harmless] = {}
+
+    @cached_property
+    def _tokens(self) -> dict[str, list[str]]:
+        tokens: dict[str, list[str]] = {}
+        for text in self._texts:
+            for entry in re.split(r"\n(?=\S)", text.strip()):
+                names, _, rest = " ".join(entry.split()).partition(": ")
+                for name in names.split(", "):
+                    tokens[name] = rest.split()
+        return tokens
+
+    @cached_property
+    def with_subcommands(self) -> frozenset[str]:
+        """The programs that have entries for subcommands."""
+        return frozenset(key.split()[0] for key in self if " " in key)
+
+    @cached_property
+    def groups(self) -> frozenset[str]:
+        """The subcommands that have subcommands themselves."""
+        return frozenset(key.rpartition(" ")[0] for key in self if key.count(" ") > 1)
+
+    def __getitem__(self, name: str) -> Harmless:
+        if name not in self:
+            raise KeyError(name)
+        if name not in self._read:
+            self._read[name] = _entry(self._tokens[name], self._tokens)
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and not name.startswith("@") and name in self._tokens
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._tokens if not name.startswith("@"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _entry(tokens: list[str], groups: dict[str, list[str]]) -> Harmless:

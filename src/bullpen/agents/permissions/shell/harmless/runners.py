@@ -6,14 +6,13 @@ import os
 import re
 from collections.abc import Sequence
 
-from bullpen.agents.permissions.shell.harmless.notation import Harmless, read_tables
+from bullpen.agents.permissions.shell.harmless.notation import Harmless, Tables
 from bullpen.agents.permissions.shell.words import Word
 
 # The operands are those before the program. What the rule names is meant, so the options here say
 # only which words are the runner's own.
-_RUNNERS = read_tables(
-    [
-        r"""
+_RUNNERS = Tables(
+    r"""
 timeout: -vfpk= -s= --foreground --preserve-status --verbose --kill-after= --signal= *number
 env: -i0vu= --ignore-environment --unset= --null --debug --chdir= -C=
 nice: -n= -# --adjustment=
@@ -45,7 +44,6 @@ coverage run: -apm --append --branch --parallel-mode --source= --omit= --include
   --module
 python: -uBEIsSOqvbdPRm -W= -X=
 """
-    ]
 )
 
 NEVER = frozenset(
