@@ -92,6 +92,7 @@ class Records:
         self.paths = paths
         self._cache: dict[str, _Cached[Any]] = {}
         self._guard = threading.Lock()
+        self._tasks_folder = os.path.join(paths.tasks, "")
         self._changed = ChangedNames(paths.tasks)
         # Replaced, never changed: readers have them.
         self._tasks: dict[str, Task] = {}
@@ -186,7 +187,7 @@ class Records:
 
     def _task_in(self, stem: str) -> Task | None:
         """Return the task in a file; None if there is none, or a problem with it."""
-        path = os.path.join(self.paths.tasks, f"{stem}.json")
+        path = f"{self._tasks_folder}{stem}.json"
         try:
             return self._load(path, _named(names.check_task_id(stem), Task))
         except Unreadable as error:
@@ -206,7 +207,7 @@ class Records:
             return {}
         found: dict[str, Task] = {}
         remembered, look = self._cache.get, os.stat
-        before = os.path.join(self.paths.tasks, "")
+        before = self._tasks_folder
         try:
             for stem in stems:
                 cached = remembered(f"{before}{stem}.json")

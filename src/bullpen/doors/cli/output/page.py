@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, BinaryIO, TextIO
@@ -90,19 +90,10 @@ class Page:
     def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Write rows under their column names; no cell is empty, the last one may hold spaces."""
         head = [name.upper().replace(" ", "-") for name in columns]
-        grid = [
-            head,
-            *([one_line(_text(cell)).strip() or _NOTHING for cell in row] for row in rows),
-        ]
-        widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
-        lines = []
-        for cells in grid:
-            padded = [
-                cell + " " * (width - _width(cell))
-                for cell, width in zip(cells[:-1], widths[:-1], strict=True)
-            ]
-            lines.append("  ".join([*padded, cells[-1]]))
-        self._write("\n".join(lines))
+        # By column, because a list may have tens of thousands of rows.
+        *padded, last = zip(head, *rows, strict=True)
+        shown = [*map(_padded, map(_column, padded)), _column(last)]
+        self._write("\n".join(map("  ".join, zip(*shown, strict=True))))
 
     def fields(self, rows: Sequence[tuple[str, str | Cell]]) -> None:
         """Write names and values, one pair a line; values that are empty are left out."""
@@ -148,6 +139,19 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
     return value
+
+
+def _column(cells: Iterable[str | Cell]) -> list[str]:
+    return [one_line(_text(cell)).lstrip() or _NOTHING for cell in cells]
+
+
+def _padded(cells: Sequence[str]) -> list[str]:
+    """The cells of a column, all as wide as the widest."""
+    if "".join(cells).isascii():
+        width = max(map(len, cells))
+        return [cell.ljust(width) for cell in cells]
+    width = max(map(_width, cells))
+    return [cell + " " * (width - _width(cell)) for cell in cells]
 
 
 def _text(cell: str | Cell) -> str:

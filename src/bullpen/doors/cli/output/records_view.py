@@ -338,7 +338,7 @@ def _task_rows(listing: Listing, shown: Sequence[Task]) -> list[Row]:
             task.id,
             _status(task),
             task.owner or "",
-            ",".join(rules.open_blockers(task, by_id.get)),
+            ",".join(rules.open_blockers(task, by_id.get)) if task.blocked_by else "",
             task.subject,
         )
         for task in shown
