@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import sys
@@ -11,6 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
+from bullpen.doors.cli.command import _collect_garbage_again
+from bullpen.doors.cli.output import page as page_module
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.records_view import RecordViews
 from bullpen.doors.cli.output.text import say
@@ -42,6 +45,40 @@ def test_columns_are_aligned_and_never_empty(capsys: pytest.CaptureFixture[str])
         "1   -          a b",
         "22  日本       -",
     ]
+
+
+def test_only_a_column_with_wide_characters_is_measured_by_character(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    width = page_module._width
+
+    def noted(text: str) -> int:
+        measured.append(text)
+        return width(text)
+
+    monkeypatch.setattr(page_module, "_width", noted)
+    Page(json=False).table(("id", "owner", "text"), [("1", "bob", "é"), ("10", "日本", "b")])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "ID  OWNER  TEXT",
+        "1   bob    é",
+        "10  日本   b",
+    ]
+    assert set(measured) == {"OWNER", "bob", "日本"}
+
+
+def test_a_command_looks_for_garbage_seldom() -> None:
+    before = gc.get_threshold()
+    gc.disable()
+    try:
+        _collect_garbage_again()
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] >= 10_000
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+        gc.enable()
 
 
 def test_saying_something_without_standard_error_is_silent(
