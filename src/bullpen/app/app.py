@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
@@ -27,14 +27,6 @@ from bullpen.agents.supervisor.doctor import examine_machine, examine_team, laun
 from bullpen.agents.supervisor.new_mode import change_mode
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import environment
-from bullpen.agents.work.merge_checks import remove_queue
-from bullpen.agents.work.tree_cleanup import (
-    TreeEnd,
-    examine_trees,
-    remember,
-    remove_trees,
-    trees_of,
-)
 from bullpen.app.remote_stores import open_hosts
 from bullpen.app.settings import Settings, settings_for
 from bullpen.app.stores import open_store
@@ -47,9 +39,14 @@ from bullpen.store.contract import Finding, Store
 from bullpen.store.private_folder import narrow
 from bullpen.team.team import Teams
 
+if TYPE_CHECKING:
+    from bullpen.agents.work.tree_cleanup import TreeEnd
+
 # The tmux server to use (`bullpen` by default; `default` is the user's own), and a session in it.
 TMUX_SOCKET, TMUX_SESSION = environment.OURS[:2]
 
+# Whoever starts agents removes no worktrees.
+_TREES = "bullpen.agents.work.tree_cleanup"
 _WARM_PARENT = "bullpen.doors.cli.agents.warm_parent"
 
 
@@ -137,7 +134,8 @@ class App:
             else:
                 await supervisor.sweep()
             config = await self.teams.open(name).agents.config()
-            await remember(self.settings.home, trees_of(config).values())
+            trees = load(f"{_TREES}:trees_of")(config)
+            await load(f"{_TREES}:remember")(self.settings.home, trees.values())
         except NotFound:
             return False
         except Unreadable:
@@ -146,11 +144,11 @@ class App:
                 raise
         deleted = await self.teams.delete(name, by=by, force=force)
         if deleted and config is not None:
-            for end in await remove_trees(self.settings.home, config):
+            for end in await load(f"{_TREES}:remove_trees")(self.settings.home, config):
                 told(end)
             with suppress(BullpenError):
                 # The test worktree holds nobody's work, so errors do not matter.
-                await remove_queue(config)
+                await load("bullpen.agents.work.merge_checks:remove_queue")(config)
         return deleted
 
     async def examine(self, team: str | None, *, fix: bool) -> list[Finding]:
@@ -175,7 +173,9 @@ class App:
         findings += await examine_machine(
             self.settings.home, known, self._backends.values(), complete=complete, fix=fix
         )
-        findings += await examine_trees(self.settings.home, configs, complete=complete, fix=fix)
+        findings += await load(f"{_TREES}:examine_trees")(
+            self.settings.home, configs, complete=complete, fix=fix
+        )
         return findings
 
     async def resolve(

@@ -35,3 +35,16 @@ def test_teams_in_files_are_read_without_pydantic() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_whoever_starts_agents_loads_nothing_that_judges_calls_or_removes_worktrees() -> None:
+    script = (
+        "import sys, bullpen.app.app, bullpen.doors.cli.agents.agents;"
+        "never = ('pydantic', 'yaml', 'tarfile', 'bullpen.workspace.merge_queue',"
+        " 'bullpen.workspace.removal', 'bullpen.agents.permissions.decide');"
+        "print([name for name in never if name in sys.modules])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert answer.stdout.strip() == "[]"

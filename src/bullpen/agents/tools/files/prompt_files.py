@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bullpen.agents.contracts.call import Call, Rights
-from bullpen.agents.permissions.decide import decide
+from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.permissions.rule_language.rule import rule_of
 from bullpen.agents.system.project_files import up_to_git_root
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.tools.files.safe_open import folder_of, look_up, open_in
 from bullpen.agents.tools.files.text_or_binary import kind_of_binary
+from bullpen.by_name import load
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec
 
@@ -101,7 +101,7 @@ class PromptFiles:
         if len(self.taken) >= FILES_MAX:
             return f"a prompt has at most {FILES_MAX} files"
         if of_user:
-            ruling = decide(Call("Read", {"file_path": path}, "read", real=real), self._rights)
+            ruling = _ruling_on_reading(path, real, self._rights)
             return None if ruling.effect == "allow" or ruling.rule is None else ruling.why
         return unreadable_for(path, real, self._rights, self.root)
 
@@ -128,12 +128,18 @@ def reading_rights(spec: AgentSpec, user_home: str, root: str) -> Rights:
     )
 
 
+def _ruling_on_reading(path: str, real: str, rights: Rights) -> Ruling:
+    # Whoever only starts an agent judges no call, and what judges command lines is big.
+    decide: Callable[[Call, Rights], Ruling] = load("bullpen.agents.permissions.decide:decide")
+    return decide(Call("Read", {"file_path": path}, "read", real=real), rights)
+
+
 def unreadable_for(path: str, real: str, rights: Rights, root: str) -> str | None:
     """Why a project may not show a file to an agent; None if it may.
 
     A mode that allows everything, or a rule for the whole tool, does not name places outside.
     """
-    ruling = decide(Call("Read", {"file_path": path}, "read", real=real), rights)
+    ruling = _ruling_on_reading(path, real, rights)
     if ruling.effect != "allow":
         return ruling.why
     named = ruling.rule is not None and rule_of(ruling.rule).specifier is not None
