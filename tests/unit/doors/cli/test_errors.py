@@ -93,7 +93,7 @@ def test_a_bug_inside_a_command_is_reported_not_raised(
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("bullpen.doors.cli.session.open_teams", broken)
+    monkeypatch.setattr("bullpen.doors.cli.session.open_teams_near", broken)
     result = run("task", "list", "--json")
 
     assert result.exit_code == 1

@@ -142,7 +142,7 @@ def as_json(value: Any) -> Any:
 
 
 def _column(cells: Iterable[str | Cell]) -> list[str]:
-    return [one_line(_text(cell)).lstrip() or _NOTHING for cell in cells]
+    return [one_line(_text(cell)).strip() or _NOTHING for cell in cells]
 
 
 def _padded(cells: Sequence[str]) -> list[str]:
