@@ -162,7 +162,8 @@ class CommitQueue:
         log, lost, most = self._log, 0, _TOGETHER_MAX
         # However often others are faster: somebody always succeeds, and eventually this call does.
         while not lost or time.monotonic() < deadline:
-            await log.wait_for_others(lost)
+            if log.is_shared or log.has_heard:
+                await log.wait_for_others(lost)
             if join:
                 self._join(commits, most)
             if not commits:

@@ -18,7 +18,8 @@ from contextlib import suppress
 
 _WRITERS_MAX = 8
 _RECENT_S = 0.5
-_TURN_S = (0.006, 0.02)
+_TURN_MIN_S = 0.006
+_LONG_S = 0.01
 _SLOWER = 2.0
 _WAIT_MAX_S = 0.15
 _DRAWN_S = 0.0015
@@ -45,7 +46,7 @@ class Contention:
         self._last = 0.0
         self._messages = 0
         self._dropped = -_GAPS_S
-        self._turn_s = _TURN_S[0]
+        self._turn_s = _TURN_MIN_S
 
     def new_id(self) -> str:
         """Return an id for a message of this host that no other message has."""
@@ -72,7 +73,9 @@ class Contention:
 
     def took(self, seconds: float) -> None:
         """Record how long this host needed from its decision to the answer of the servers."""
-        self._turn_s += (min(_SLOWER * seconds, _TURN_S[1]) - self._turn_s) / 8
+        if seconds > _LONG_S:
+            seconds = _LONG_S
+        self._turn_s += (_SLOWER * seconds - self._turn_s) / 8
 
     @property
     def is_shared(self) -> bool:
@@ -94,7 +97,7 @@ class Contention:
         wait_s = 0.0
         if self.writer in self._writers:
             ahead = self._writers.index(self.writer) + self._leaves_gap
-            wait_s = ahead * max(self._turn_s, _TURN_S[0])
+            wait_s = ahead * max(self._turn_s, _TURN_MIN_S)
         elif random.random() < 0.5:
             # Several may be new. Those that were refused try at different moments.
             wait_s = random.uniform(0, min(times_lost, _DRAWN_MAX) * _DRAWN_S)

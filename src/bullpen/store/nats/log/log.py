@@ -410,10 +410,14 @@ class TeamLog:
         """Return whether other hosts write to the team too."""
         return self._contention.is_shared
 
+    @property
+    def has_heard(self) -> bool:
+        """Return whether the server repeated something that is not applied yet."""
+        return bool(self._heard)
+
     async def wait_for_others(self, times_lost: int = 0) -> None:
         """Leave the log to other hosts while it is their turn. The caller has the turn here."""
-        if self._heard or self._contention.is_shared:
-            await self._contention.turn(times_lost, self._hears, self.take_heard)
+        await self._contention.turn(times_lost, self._hears, self.take_heard)
 
     def took(self, seconds: float) -> None:
         """Record how long a change took to decide and store."""

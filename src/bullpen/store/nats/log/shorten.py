@@ -65,29 +65,29 @@ class LogShortener:
         counts them by number.
         """
         log, start = self._log, self._log.tail.start
-        if not self._is_due(start):
+        if not self._may_shorten(start):
             return
         try:
             await self.store_history(time.monotonic() + self._wait_s)
             async with log.turn() as deadline:
                 await log.wait_for_others()
-                if not self._is_due(start):
+                if not self._may_shorten(start):
                     return
                 await self._trim.cut(log.kept)
                 for _ in range(_SNAPSHOT_TRIES):
-                    if await self.put_snapshot(deadline) or not self._is_due(start):
+                    if await self.put_snapshot(deadline) or not self._may_shorten(start):
                         return
                     await log.wait_for_others()
                 log.tail.put_off()
         except (Gone, NoAnswer, ApiError, Unavailable):
             return
 
-    def _is_due(self, start: int) -> bool:
-        """Return whether to shorten it: another host may have done that since, or ended it."""
-        kept, tail = self._log.kept, self._log.tail
+    def _may_shorten(self, start: int) -> bool:
+        """Return whether it is possible, and no other host has done it or ended the log since."""
+        kept = self._log.kept
         # A snapshot of this version would leave out what only a newer one knows.
         is_known = not is_newer(kept.format, known_format(kept.format))
-        return is_known and not kept.gone and tail.is_long and tail.start == start
+        return is_known and not kept.gone and self._log.tail.start == start
 
     async def store_history(self, deadline: float) -> None:
         """Store the events so far as history. Meanwhile others may add some."""
