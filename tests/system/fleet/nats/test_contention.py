@@ -185,6 +185,18 @@ async def test_processes_that_write_once_and_end_keep_the_log_short(
     await store.aclose()
 
 
+async def test_who_wrote_before_a_host_came_is_not_waited_for(
+    hosts: list[NatsStore], cluster: Cluster
+) -> None:
+    for number, store in enumerate(hosts):
+        await put(store, PutTask(task(str(number + 1))))
+    store = await fresh(cluster)
+    log = store._logs["alpha"]
+    assert len(hosts[0]._logs["alpha"]._contention._writers) == 2
+    assert log.kept.seq == 3 and not log._contention._writers
+    await store.aclose()
+
+
 async def test_another_hosts_snapshot_does_not_make_a_commit_wait(
     hosts: list[NatsStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +209,7 @@ async def test_another_hosts_snapshot_does_not_make_a_commit_wait(
 
     monkeypatch.setattr(log, "_pause", pause)
     await put(there, PutTask(task("1")))
+    await here.read("alpha")
     async with log.turn() as deadline:
         async with other.turn() as theirs:
             assert await there._queue(other).shortener.put_snapshot(theirs)

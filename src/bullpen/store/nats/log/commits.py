@@ -137,7 +137,8 @@ class CommitQueue:
                     async with self._log.turn() as deadline:
                         await self._store(commits, deadline, join=True)
                 except Exception as error:
-                    self._join(commits)
+                    if not commits:
+                        self._join(commits, 1)
                     _tell(commits, error)
                 _tell(commits, None)
         finally:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _WRITERS_MAX = 8
-_RECENT_S = 0.5
+_RECENT_S = 0.2
 _TURN_MIN_S = 0.006
 _LONG_S = 0.01
 _SLOWER = 2.0
@@ -70,6 +70,10 @@ class Contention:
             del writers[: place + 1]
         writers.append(writer)
         del writers[:-_WRITERS_MAX]
+
+    def forget(self) -> None:
+        """Forget who wrote: it was long ago."""
+        self._writers = []
 
     def took(self, seconds: float) -> None:
         """Record how long this host needed from its decision to the answer of the servers."""

@@ -185,6 +185,7 @@ class TeamLog:
                 await asyncio.sleep(0)
             with suppress(Unavailable):
                 self._take(rows)
+            self._contention.forget()
             return await asking
         finally:
             asking.cancel()
