@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.agents.contracts.call import Call
-from bullpen.agents.permissions.decide import decide, rights_of
+from bullpen.agents.permissions.agent_rights import rights_of
+from bullpen.agents.permissions.decide import decide
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
 from bullpen.protocol.agent import AgentFacts, AgentSpec, Workspace, WorkspaceKind
 from bullpen.team.requests.mode_rules import Effect, Kind

@@ -73,6 +73,14 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandEnvironment:
+    """What an agent's commands start with: where programs are searched, and which variables."""
+
+    path: str
+    variables: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Rights:
     """Everything that decides about the calls of one agent at the moment.
 
@@ -80,7 +88,8 @@ class Rights:
     directories, as real paths, may be read besides those it works in. No file tool may change
     `private` directories, in any mode: they hold the teams. `memory` directories, as real paths,
     hold the agent's own notes, which it may read and change unasked, also in a private or guarded
-    place.
+    place. `commands` is known if Bullpen runs its commands itself, each in a new shell in `cwd`:
+    then those that only read need no approval.
     """
 
     mode: Mode
@@ -94,6 +103,7 @@ class Rights:
     private: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
+    commands: CommandEnvironment | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,18 @@ from dataclasses import dataclass, replace
 
 from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.permissions.protected_files import names_it, protected
+from bullpen.agents.permissions.reading.reading_line import (
+    ReadingRights,
+    filters_only,
+    reads_only,
+    takes_only,
+)
 from bullpen.agents.permissions.rule_language import paths, web_address
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
 from bullpen.agents.permissions.suggest import suggestions
-from bullpen.agents.permissions.touched_files import FILES_MAX, touched_by
-from bullpen.protocol.agent import AgentFacts
+from bullpen.agents.permissions.touched_files import FILES_MAX, hides_below, touched_by
 from bullpen.team.requests.mode_rules import Kind, effect_of_mode
 
 _SHOWN_CHARS_MAX = 60
@@ -27,32 +32,6 @@ _ASKED = {
     "run": "running commands",
     "team": "using this tool",
 }
-
-
-def rights_of(
-    agent: AgentFacts,
-    *,
-    user_home: str,
-    readable: tuple[str, ...] = (),
-    private: tuple[str, ...] = (),
-    memory: tuple[str, ...] = (),
-) -> Rights:
-    """The present rights of an agent: those it was spawned with, and those that were added."""
-    spec, stands = agent.spec, agent.standing
-    given = spec.policy
-    return Rights(
-        mode=agent.mode,
-        cwd=spec.cwd,
-        user_home=user_home,
-        allow=(*given.allow, *stands.allow),
-        deny=(*given.deny, *(spec.disallowed_tools or ())),
-        ask=tuple(given.ask),
-        directories=(*given.directories, *stands.directories),
-        readable=readable,
-        private=private,
-        memory=memory,
-        tools=None if spec.tools is None else tuple(spec.tools),
-    )
 
 
 def decide(call: Call, rights: Rights) -> Ruling:
@@ -148,7 +127,7 @@ def _bases(rights: Rights) -> paths.Bases:
 
 
 def _verdict(case: _Case) -> Ruling:
-    for step in (_not_given, _denied, _planning, _remembering, _asked, _allowed):
+    for step in (_not_given, _denied, _planning, _remembering, _asked, _allowed, _reading):
         ruling = step(case)
         if ruling is not None:
             return ruling
@@ -163,7 +142,8 @@ def _not_given(case: _Case) -> Ruling | None:
     given = [rule for rule in map(rule_of, case.rights.tools) if listed(rule, tool)]
     if not given:
         return Ruling("deny", f"{tool} is not in the agent's list of tools")
-    if any(rule.blanket for rule in given) or _covering(case, given) is not None:
+    strictly = replace(case, rights=replace(case.rights, commands=None))
+    if any(rule.blanket for rule in given) or _covering(strictly, given) is not None:
         return None
     forms = ", ".join(rule.text for rule in given)
     return Ruling("deny", f"the agent's list of tools has only {forms}")
@@ -249,7 +229,7 @@ def _file_case(path: str, kind: Kind, rights: Rights) -> _Case:
 
 
 def _planning(case: _Case) -> Ruling | None:
-    if case.rights.mode != "plan" or case.kind not in ("write", "run"):
+    if case.rights.mode != "plan" or case.kind not in ("write", "run") or _only_reads(case):
         return None
     return Ruling("deny", "plan mode allows no changes and no commands until the plan is approved")
 
@@ -314,6 +294,37 @@ def _allowed(case: _Case) -> Ruling | None:
     return None if by is None else Ruling("allow", f"the rule {by.text} allows it", by.text)
 
 
+def _reading(case: _Case) -> Ruling | None:
+    return Ruling("allow", "it only reads in the project") if _only_reads(case) else None
+
+
+def _only_reads(case: _Case) -> bool:
+    """Whether a command shows no more than the Read tool may show unasked."""
+    rights = _reading_rights(case.rights)
+    if rights is None or case.line is None or not takes_only(case.call.input):
+        return False
+    return reads_only(case.command, case.line, rights)
+
+
+def _reading_rights(rights: Rights) -> ReadingRights | None:
+    if rights.commands is None:
+        return None
+    roots = _roots(rights)
+
+    def may_read(path: str) -> bool:
+        case = _file_case(path, "read", replace(rights, readable=()))
+        return case.inside and _verdict(case).effect == "allow"
+
+    return ReadingRights(
+        rights.cwd,
+        rights.user_home,
+        tuple(dict.fromkeys([*roots, *map(paths.real_path, roots)])),
+        rights.commands,
+        may_read,
+        hides=lambda: hides_below(map(rule_of, (*rights.deny, *rights.ask)), _bases(rights)),
+    )
+
+
 def _covering(case: _Case, rules: list[Rule]) -> Rule | None:
     """A rule that allows a call, alone or together with others."""
     tool = case.call.tool
@@ -351,7 +362,7 @@ def _covering_line(case: _Case, line: CommandLine, rules: list[Rule]) -> Rule | 
         return blanket
     if line.opaque is not None:
         return None
-    harmless = _harmless_parts(line, case.rights)
+    harmless = _harmless_parts(case)
     files = _Files(case.rights, moved=match.moves(line))
     missing, used = match.uncovered(case.command, line, rules, stays=harmless, files=files)
     if missing or not used:
@@ -408,14 +419,16 @@ class _Files:
         return found if found is not None and len(found) <= FILES_MAX else ["/"]
 
 
-def _harmless_parts(line: CommandLine, rights: Rights) -> list[LinePart]:
-    """The parts that only change to an inner directory, or only open files."""
+def _harmless_parts(case: _Case) -> list[LinePart]:
+    """The parts that only change to an inner directory, open files, or read their input."""
     found: list[LinePart] = []
     moved = False
-    given = replace(rights, readable=())
-    for part in line.parts:
+    given = replace(case.rights, readable=())
+    reading = _reading_rights(case.rights)
+    for part in case.line.parts if case.line is not None else ():
         to = match.goes_to(part)
-        if not part.words and not part.assigns:
+        filters = reading is not None and filters_only(case.command, part, reading)
+        if filters or (not part.words and not part.assigns):
             found.append(part)
         elif to is not None:
             if to.startswith("/") or not moved:
@@ -465,7 +478,7 @@ def _gap(case: _Case) -> str | None:
         return None
     if case.line.opaque is not None:
         return f"Bullpen cannot tell what the command runs ({case.line.opaque})"
-    harmless = _harmless_parts(case.line, case.rights)
+    harmless = _harmless_parts(case)
     files = _Files(case.rights, moved=match.moves(case.line))
     missing, _ = match.uncovered(case.command, case.line, rules, stays=harmless, files=files)
     if not missing:

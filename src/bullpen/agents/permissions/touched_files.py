@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bullpen.agents.contracts.call import Rights
@@ -53,6 +53,14 @@ def touched_by(
                 elif not each.sure:
                     perhaps = perhaps or Touched(of_files[0], f"the real path of {text} is unknown")
     return perhaps
+
+
+def hides_below(rules: Iterable[Rule], bases: paths.Bases) -> bool:
+    """Whether a rule may deny reading a file in an agent's directories."""
+    of_files = [rule for rule in rules if rule.tool in ("Read", "Glob", "Grep")]
+    roots = (bases.cwd, *bases.directories)
+    patterns = (paths.DenyPattern(rule.specifier or "**", bases) for rule in of_files)
+    return any(pattern.may_match_in(roots) for pattern in patterns)
 
 
 def _meant(text: str, base: str, user_home: str) -> Iterator[paths.RealPath]:

@@ -22,11 +22,13 @@ from bullpen.agents.contracts.call import Call, Rights, Ruling
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.hooks.hook_set import HookVerdict
 from bullpen.agents.hooks.lifecycle import AgentHooks
-from bullpen.agents.permissions.decide import decide, rights_of
+from bullpen.agents.permissions.agent_rights import rights_of
+from bullpen.agents.permissions.decide import decide
 from bullpen.agents.permissions.policy_file import answer_of
 from bullpen.agents.permissions.rule_language.paths import below
 from bullpen.agents.permissions.rule_language.web_address import WEB_TOOLS
 from bullpen.agents.runner.shared_tree import SharedTree
+from bullpen.agents.system.environment import command_environment
 from bullpen.agents.system.secrets import with_texts
 from bullpen.agents.tools.agent_memory import memory_folder
 from bullpen.agents.tools.files.prompt_files import project_root
@@ -56,6 +58,8 @@ class Surroundings:
     home: str
     # Where Claude Code keeps the user's own files.
     claude_home: str
+    # What every command starts with that Bullpen itself runs.
+    env: Mapping[str, str]
 
 
 class Gate:
@@ -264,6 +268,7 @@ def surroundings(folder: Path, env: Mapping[str, str]) -> Surroundings:
         folder=os.path.realpath(folder),
         home=env.get("BULLPEN_HOME") or str(folder),
         claude_home=env.get("CLAUDE_CONFIG_DIR") or os.path.join(env.get("HOME") or "/", ".claude"),
+        env=env,
     )
 
 
@@ -296,4 +301,5 @@ def rights_around(
         readable=(around.folder, *skills),
         private=(around.home,),
         memory=() if notes is None else (notes,),
+        commands=command_environment(around.env, agent.spec),
     )

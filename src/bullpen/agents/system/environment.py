@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bullpen.agents.contracts.backend import NONCE, PERSON_KEY
+from bullpen.agents.contracts.call import CommandEnvironment
 from bullpen.agents.system.vendors.model_providers import PROVIDERS, provider_of
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import Invalid
@@ -109,6 +110,7 @@ def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
 
 # An agent that may write files could create a bare repository whose settings make the next
 # `git status` run a program. So git must not use a bare repository that is not named explicitly.
+_RUN_BY_BULLPEN = frozenset(["native", "scripted"])
 _NO_HIDDEN_REPOSITORY = {
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
@@ -125,6 +127,18 @@ def for_commands(env: Mapping[str, str], spec: AgentSpec) -> dict[str, str]:
     hidden -= set(spec.env_asked)
     given = {k: v for k, v in without_person_key(env).items() if k not in hidden}
     return given if "GIT_CONFIG_COUNT" in given else {**given, **_NO_HIDDEN_REPOSITORY}
+
+
+def command_environment(env: Mapping[str, str], spec: AgentSpec) -> CommandEnvironment | None:
+    """What is known about the environment of an agent's commands; None if its program runs them.
+
+    Such a program may run them in another directory, in a shell of its own.
+    """
+    if spec.driver not in _RUN_BY_BULLPEN:
+        return None
+    given = for_commands(env, spec)
+    ours = set() if "GIT_CONFIG_COUNT" in env else set(_NO_HIDDEN_REPOSITORY)
+    return CommandEnvironment(given.get("PATH", ""), frozenset(given) - ours)
 
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bullpen.agents.permissions.decide import rights_of
+from bullpen.agents.permissions.agent_rights import rights_of
 from bullpen.agents.work.complete import refuse_beyond, refuse_outside, refuse_without_shell
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.task import Check

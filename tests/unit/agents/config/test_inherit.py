@@ -10,7 +10,8 @@ import pytest
 
 from bullpen.agents.config.inherit import under
 from bullpen.agents.contracts.call import Call
-from bullpen.agents.permissions.decide import decide, rights_of
+from bullpen.agents.permissions.agent_rights import rights_of
+from bullpen.agents.permissions.decide import decide
 from bullpen.agents.tools.toolbox import TOOLS, lacking
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec

@@ -11,7 +11,8 @@ from bullpen.agents.config.definitions import Definition, apply, read
 from bullpen.agents.config.role_fields import COORDINATION
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.drivers.registry import DRIVERS
-from bullpen.agents.permissions.decide import decide, rights_of
+from bullpen.agents.permissions.agent_rights import rights_of
+from bullpen.agents.permissions.decide import decide
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 

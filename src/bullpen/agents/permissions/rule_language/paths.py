@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import itertools
 import os
 import re
 import stat
@@ -238,6 +239,16 @@ class DenyPattern:
         paths = {_composed(path) for path in (*found.written, *found.real)}
         return any(_matches(glob, root, path) for root, glob in self._variants for path in paths)
 
+    def may_match_in(self, roots: Iterable[str]) -> bool:
+        """Whether it could match something in one of these directories."""
+        if self._everything:
+            return True
+        known = {each for root in roots for each in (_normal(root), real_path(root))}
+        starts = [
+            os.path.join(root, *_plain_start(glob.split("/"))) for root, glob in self._variants
+        ]
+        return any(below(start, root) or below(root, start) for start in starts for root in known)
+
 
 def _composed(text: str) -> str:
     # Some file systems treat both forms of an accented letter as one name.
@@ -273,11 +284,16 @@ def _variants(anchored: _Anchored, bases: Bases) -> Iterator[tuple[str, str]]:
             yield each, anchored.pattern
         # The real path of the plain start of the pattern.
         parts = anchored.pattern.split("/")
-        plain = 0
-        while plain < len(parts) and not _MAGIC.search(parts[plain]) and "\\" not in parts[plain]:
-            plain += 1
+        plain = len(_plain_start(parts))
         if plain:
             yield real_path(os.path.join(root, *parts[:plain])), "/".join(parts[plain:]) or "**"
+
+
+def _plain_start(parts: Sequence[str]) -> list[str]:
+    """The names before the first part of a pattern that can match several."""
+    return list(
+        itertools.takewhile(lambda part: not _MAGIC.search(part) and "\\" not in part, parts)
+    )
 
 
 def _matches(pattern: str, root: str, path: str) -> bool:

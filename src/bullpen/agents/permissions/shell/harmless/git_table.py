@@ -51,7 +51,7 @@ git for-each-ref: --count --sort --format --points-at --merged --no-merged --con
 git blame, git annotate: -bflnstwecpkhCM? -L= -# --root --show-stats --porcelain --line-porcelain
   --date --show-name --show-number --show-email --incremental --abbrev --color-lines
   --color-by-age --since --ignore-rev at *
-git grep: -aiwvhHEGFPnlLzcqop? -A= -B= -C= -W -m= -e= -# --text --ignore-case --word-regexp
+git grep: -aiwvhHEGFPnlLzcqop -A= -B= -C= -W -m= -e= -# --text --ignore-case --word-regexp
   --invert-match --full-name --extended-regexp --basic-regexp --fixed-strings --perl-regexp
   --line-number --column --files-with-matches --name-only --files-without-match --null --count
   --color --no-color --break --heading --show-function --context --after-context --before-context

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bullpen.agents.permissions.shell.harmless.build_table import OTHERS, PYTHON
@@ -161,6 +161,17 @@ def _of_program(
     return _Walk(words, said, files, key).first()
 
 
+def walk_through(
+    words: Sequence[Word], table: Tables, files: Files, entry: Callable[[str], str]
+) -> tuple[str | None, str]:
+    """The first word that is not in the entry of a command, and the name of that entry.
+
+    `entry` chooses among the entries for one command.
+    """
+    walk = _Walk(words, 1, files, program_name(words[0]), table=table, entry=entry)
+    return walk.first(), entry(walk.key)
+
+
 def may_be_option(word: Word) -> bool:
     """Whether a word that is not literal can expand to an option, or to a file named like one."""
     if word.literal:
@@ -181,9 +192,11 @@ class _Walk:
     said_operands: int = 0
     only_operands: bool = False
     free: bool = False
+    table: Tables = field(default_factory=lambda: TABLE)
+    entry: Callable[[str], str] = str
 
     def first(self) -> str | None:
-        spec = TABLE.get(self.key, _NOTHING)
+        spec = self._spec()
         while self.at < len(self.words) and not self.free:
             start, word = self.at, self.words[self.at]
             self.at += 1
@@ -194,6 +207,9 @@ class _Walk:
                 return word.text
         given = {word.text for word in self.words}
         return self.words[0].text if spec.needs and not spec.needs & given else None
+
+    def _spec(self) -> Harmless:
+        return self.table.get(self.entry(self.key), _NOTHING)
 
     def _word(self, word: Word, spec: Harmless) -> tuple[bool, Harmless]:
         """Judge one word; the words after it may have another table."""
@@ -216,10 +232,10 @@ class _Walk:
         if (
             self.operands == 0
             and not self.only_operands
-            and (further in TABLE or further in TABLE.groups)
+            and (further in self.table or further in self.table.groups)
         ):
             self.key = further
-            return word.literal, TABLE.get(further, _NOTHING)
+            return word.literal, self._spec()
         if not spec.operands:
             return False, _NOTHING
         kind = spec.operands[min(self.operands, len(spec.operands) - 1)]
@@ -305,6 +321,9 @@ _PROJECT = re.compile(r"\.(?:\[[A-Za-z0-9_,-]+\])?")
 _REQUIREMENTS = re.compile(r"(?:requirements|constraints)(?:/[\w-]+|[\w.-]*)\.txt")
 _WARNING = re.compile(r"[a-z]+(?::[^:]*(?::[A-Za-z]*)?)?")
 _HTTP = re.compile(r"https?://[A-Za-z0-9][^\s]*|(?:localhost|127\.0\.0\.1)(?::[0-9]+)?(?:/[^\s]*)?")
+_COUNT = re.compile(r"\+?[0-9]+[A-Za-z]{0,3}")
+_LINES = r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$))?p|[0-9]+q"
+_SED_PRINT = re.compile(rf"(?:{_LINES})(?:; *(?:{_LINES}))*")
 _OUTSIDE = re.compile(r"[/~]|(?:.*/)?\.\.(?:/|$)")
 
 
@@ -353,7 +372,11 @@ _KINDS: dict[str, Callable[[str, Files], bool]] = {
     "formatter": lambda text, files: text.isascii() and text.replace("-", "").isalpha(),
     "remote": lambda text, files: bool(_NAME.fullmatch(text)) and not files.exists(text),
     "repository": lambda text, files: not _OUTSIDE.match(text),
+    "read": lambda text, files: text in {"-", "/dev/null"} or files.inside(text, glob=False),
+    "pattern": lambda text, files: True,
+    "count": _matching(_COUNT),
+    "sedprint": _matching(_SED_PRINT),
     "artable": lambda text, files: text.lstrip("-") in {"t", "tv", "p"},
     "list": lambda text, files: text in {"list", "targets", "graph", "query", "commands"},
 }
-"""What a value or an operand must be. `inside`, `write`, `rest` and `copy` are paths."""
+"""What a value or an operand must be. `inside`, `read`, `write`, `rest` and `copy` are paths."""

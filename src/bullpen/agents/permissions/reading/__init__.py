@@ -1,0 +1,1 @@
+"""Commands that only read inside the project: they need no rule and no answer."""
