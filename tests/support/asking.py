@@ -56,6 +56,7 @@ def ask(
     approver: Answerer | None = "human",
     deadline_s: float = 600.0,
     suggestions: tuple[Any, ...] = (PUSH,),
+    choices: tuple[Any, ...] = (),
 ) -> Request:
     """Ask for permission of a tool call, as an agent's gate does."""
     given = {"command": "git push origin main"} if given is None else given
@@ -68,6 +69,7 @@ def ask(
             by=name,
             description=f"{tool} {about} (the mode default asks before anything is run)",
             suggestions=suggestions,
+            choices=choices,
             approver=approver,
             deadline_s=deadline_s,
         ),

@@ -21,7 +21,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Approver, PlanApprover, Policy
 from bullpen.protocol.request import Request
 from bullpen.team.agents import rules as agent_rules
-from bullpen.team.requests import rules as request_rules
+from bullpen.team.requests import always_rules
 from bullpen.team.requests.mode_rules import (
     Effect,
     Kind,
@@ -187,7 +187,7 @@ class Effective:
         """Return who granted a rule or a directory with "always", and in which request."""
         for request in reversed(self.answered):
             always = (request.answer or {}).get("always")
-            if always and any(what in given for given in request_rules.granted(request)):
+            if always and any(what in given for given in always_rules.granted(request)):
                 return f"{request.answered_by}, for good ({request.id})"
         return "granted since its spawn"
 

@@ -10,9 +10,9 @@ from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.protocol.team import Limits
+from bullpen.team.requests.always_rules import choice_lines, granted
 from bullpen.team.requests.handles import handles
 from bullpen.team.requests.operations import open_requests
-from bullpen.team.requests.rules import granted
 from bullpen.view import request_content, sentences
 from bullpen.view.cards import MemberCard, TaskCard, TaskCards, member_card
 from bullpen.view.news import asked_for
@@ -41,6 +41,8 @@ class AskCard:
     # The input that may be edited, and what "always" would allow.
     input: Mapping[str, Any] | None = None
     always: tuple[str, ...] = ()
+    # The names of what "always" can choose from, each with what it covers, narrow to wide.
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +136,5 @@ def ask_card(request: Request, handle: str, story: Story) -> AskCard:
         digest=request.digest,
         input=subject if request.kind == "permission" and isinstance(subject, dict) else None,
         always=(*always, *directories),
+        choices=tuple(choice_lines(request)) if request.kind == "permission" else (),
     )

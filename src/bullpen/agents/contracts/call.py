@@ -107,16 +107,43 @@ class Rights:
 
 
 @dataclass(frozen=True, slots=True)
+class AlwaysChoice:
+    """One thing that "always" could allow: its name, what it covers, and the rules.
+
+    `plain` is the one that is meant if nobody chooses.
+    """
+
+    name: str
+    covers: str
+    suggestions: tuple[dict[str, Any], ...]
+    plain: bool = False
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The choice as a request has it."""
+        return {
+            "name": self.name,
+            "covers": self.covers,
+            "suggestions": [dict(row) for row in self.suggestions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Ruling:
     """The decision about a call: the effect, the reason, and the rule that decided.
 
-    `suggestions` are what "always" would allow, in Claude Code's format.
+    `choices` are what "always" could allow, from narrow to wide.
     """
 
     effect: Effect
     why: str
     rule: str | None = None
-    suggestions: tuple[dict[str, Any], ...] = field(default=())
+    choices: tuple[AlwaysChoice, ...] = field(default=())
+
+    @property
+    def suggestions(self) -> tuple[dict[str, Any], ...]:
+        """What a plain "always" would allow, in Claude Code's format."""
+        return next((each.suggestions for each in self.choices if each.plain), ())
 
     def or_stricter(self, other: Ruling) -> Ruling:
         """Return the ruling that allows less; this one if both allow the same."""

@@ -19,7 +19,7 @@ from bullpen.agents.permissions.rule_language import paths, web_address
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
-from bullpen.agents.permissions.suggest import suggestions
+from bullpen.agents.permissions.suggest import choices
 from bullpen.agents.permissions.touched_files import FILES_MAX, hides_below, touched_by
 from bullpen.team.requests.mode_rules import Kind, effect_of_mode
 
@@ -43,8 +43,8 @@ def decide(call: Call, rights: Rights) -> Ruling:
         return Ruling("deny", f"{ruling.why}, and the mode dontAsk never asks", ruling.rule)
     case = _Case.of(call, rights)
     files = _Files(rights, moved=case.line is not None and match.moves(case.line))
-    offered = suggestions(call, rights, case.places, case.line, files=files, allows=_would_allow)
-    return replace(ruling, suggestions=offered)
+    offered = choices(call, rights, case.places, case.line, files=files, allows=_would_allow)
+    return replace(ruling, choices=offered)
 
 
 def hidden(path: str, rights: Rights) -> bool:
@@ -357,9 +357,12 @@ def _roots(rights: Rights) -> tuple[str, ...]:
 
 
 def _covering_line(case: _Case, line: CommandLine, rules: list[Rule]) -> Rule | None:
-    blanket = next((rule for rule in rules if rule.blanket), None)
-    if blanket is not None:
-        return blanket
+    wanted = case.command.strip()
+    # A person read exactly this line, so it need not be understood.
+    whole = (rule for rule in rules if rule.blanket or (rule.words and rule.words.line == wanted))
+    covering = next(whole, None)
+    if covering is not None:
+        return covering
     if line.opaque is not None:
         return None
     harmless = _harmless_parts(case)
@@ -367,8 +370,7 @@ def _covering_line(case: _Case, line: CommandLine, rules: list[Rule]) -> Rule | 
     missing, used = match.uncovered(case.command, line, rules, stays=harmless, files=files)
     if missing or not used:
         return None
-    whole = any(rule.words is not None and rule.words.line is not None for rule in used)
-    if not whole and not all(_may_open(each, line, case.rights) for each in match.redirects(line)):
+    if not all(_may_open(each, line, case.rights) for each in match.redirects(line)):
         return None
     return used[0]
 

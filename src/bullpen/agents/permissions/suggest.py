@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bullpen.agents.contracts.call import Call, Rights
+from bullpen.agents.contracts.call import AlwaysChoice, Call, Rights
 from bullpen.agents.permissions.protected_files import protected
 from bullpen.agents.permissions.rule_language.paths import (
     RealPath,
@@ -18,7 +18,7 @@ from bullpen.agents.permissions.rule_language.paths import (
     lies_in,
     real_path,
 )
-from bullpen.agents.permissions.rule_language.rule import rule_of
+from bullpen.agents.permissions.rule_language.rule import EXACTLY, rule_of
 from bullpen.agents.permissions.rule_language.web_address import rule_for
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.harmless.judge import Files
@@ -28,6 +28,7 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./,:=+@%-]{1,200}")
 _PLAIN_PATH = re.compile(r"[^*?\[\]\\()!~\s\0]+")
 _RULES_MAX = 5
+_LINE_CHARS_MAX = 2_000
 
 # Programs that can run or remove anything.
 _NEVER = frozenset(
@@ -51,7 +52,7 @@ _WITH_SUBCOMMANDS = frozenset(
 _TWO_LEVELS = frozenset([("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("uv", "run")])
 
 
-def suggestions(
+def choices(
     call: Call,
     rights: Rights,
     places: Sequence[RealPath] | None,
@@ -59,20 +60,32 @@ def suggestions(
     *,
     files: Files,
     allows: Callable[[Call, Rights], bool],
-) -> tuple[dict[str, Any], ...]:
-    """The rules to add so that a call like this one needs no approval again."""
+) -> tuple[AlwaysChoice, ...]:
+    """What "always" could add so that this call needs no approval again, from narrow to wide."""
     if line is not None:
         found = _for_line(call, rights, line, files)
-    elif places:
-        found = _for_file(call, rights, places)
-    elif call.tool == "WebFetch":
-        host = rule_for(call.input.get("url"))
-        found = [] if host is None else [_rules([{"toolName": call.tool, "ruleContent": host}])]
-    elif call.tool.startswith("mcp__") or call.tool == "WebSearch":
-        found = [_rules([{"toolName": call.tool}])]
     else:
-        found = []
-    return tuple(found) if found and allows(call, _with(rights, found)) else ()
+        rows = _for_other(call, rights, places)
+        covers = "calls like this one"
+        found = [AlwaysChoice("rule", covers, tuple(rows), plain=True)] if rows else []
+    helpful = [each for each in found if allows(call, _with(rights, each.suggestions))]
+    if helpful and not any(each.plain for each in helpful):
+        # Without a rule for the program, a plain "always" is the narrowest.
+        helpful[0] = replace(helpful[0], plain=True)
+    return tuple(helpful)
+
+
+def _for_other(
+    call: Call, rights: Rights, places: Sequence[RealPath] | None
+) -> list[dict[str, Any]]:
+    if places:
+        return _for_file(call, rights, places)
+    if call.tool == "WebFetch":
+        host = rule_for(call.input.get("url"))
+        return [] if host is None else [_rules([{"toolName": call.tool, "ruleContent": host}])]
+    if call.tool.startswith("mcp__") or call.tool == "WebSearch":
+        return [_rules([{"toolName": call.tool}])]
+    return []
 
 
 def _rules(rules: list[dict[str, str]]) -> dict[str, Any]:
@@ -90,19 +103,63 @@ def _with(rights: Rights, found: Sequence[dict[str, Any]]) -> Rights:
     return replace(rights, allow=tuple(allow), directories=tuple(directories))
 
 
-def _for_line(call: Call, rights: Rights, line: CommandLine, files: Files) -> list[dict[str, Any]]:
+def _for_line(call: Call, rights: Rights, line: CommandLine, files: Files) -> list[AlwaysChoice]:
+    command = str(call.input.get("command")).strip()
+    made: list[AlwaysChoice] = []
+    if _can_be_read(command):
+        made.append(_bash("line", "exactly this command line", [_whole(command)]))
     if line.opaque is not None:
-        return []
+        return made
     rules = map(rule_of, rights.allow)
     known = [rule for rule in rules if rule.tool == "Bash" and rule.broken is None]
     stays = [part for part in line.parts if match.goes_to(part) is not None or not part.words]
-    missing, _ = match.uncovered(
-        str(call.input.get("command")), line, known, stays=stays, files=files
-    )
-    contents = dict.fromkeys(map(_content, missing))
-    if None in contents or not 0 < len(contents) <= _RULES_MAX:
-        return []
-    return [_rules([{"toolName": "Bash", "ruleContent": each} for each in contents if each])]
+    missing, _ = match.uncovered(command, line, known, stays=stays, files=files)
+    parts = list(dict.fromkeys(map(_exact_words, missing)))
+    if None not in parts and 0 < len(parts) <= _RULES_MAX:
+        covers = f"{_named(parts)} with exactly these arguments, in any line"
+        made.append(_bash("arguments", covers, [each for each in parts if each]))
+    programs = list(dict.fromkeys(map(_content, missing)))
+    if None not in programs and 0 < len(programs) <= _RULES_MAX:
+        named = [each.removesuffix(":*") for each in programs if each]
+        covers = f"{_named(named)} with any harmless arguments"
+        rows = [each for each in programs if each]
+        if parts == programs:
+            made[-1] = replace(made[-1], plain=True)
+        else:
+            made.append(replace(_bash("program", covers, rows), plain=True))
+    return made
+
+
+def _bash(name: str, covers: str, contents: Sequence[str]) -> AlwaysChoice:
+    rows = _rules([{"toolName": "Bash", "ruleContent": each} for each in contents])
+    return AlwaysChoice(name, covers, (rows,))
+
+
+def _can_be_read(command: str) -> bool:
+    """Whether a person sees the whole line as it is."""
+    plain = command.replace("\n", " ").replace("\t", " ")
+    return bool(plain) and len(plain) <= _LINE_CHARS_MAX and plain.isprintable()
+
+
+def _whole(command: str) -> str:
+    """The specifier for a whole line. With shell characters, a line stands for itself."""
+    itself = rule_of(f"Bash({command})").words
+    return command if itself is not None and itself.line == command else f"{EXACTLY}{command}"
+
+
+def _exact_words(part: LinePart) -> str | None:
+    """The specifier for a part with exactly its words."""
+    words = prefix(part)
+    if part.assigns or not words or len(words) != len(part.words):
+        return None
+    text = shlex.join(words)
+    found = rule_of(f"Bash({text})")
+    exact = found.words is not None and found.words.pattern == words and not found.words.open_end
+    return text if exact and "*" not in text else None
+
+
+def _named(contents: Sequence[str | None]) -> str:
+    return " and ".join(f"`{each}`" for each in contents)
 
 
 def _content(part: LinePart) -> str | None:

@@ -190,6 +190,9 @@ class Gate:
             if mine and request.digest == digest and self._counts(request):
                 return request
         answerer: Answerer | None = None if approver == "inbox" else approver
+        # A rule with a secret in it would be stored as it is.
+        offered = [each for each in ruling.choices if self._redacted(each.record) == each.record]
+        plain = next((each for each in offered if each.plain), None)
         return await self._team.approvals.ask_permission(
             call.tool,
             self._redacted(dict(call.input)),
@@ -197,7 +200,8 @@ class Gate:
             to=LEAD,
             tool_use_id=call.use_id,
             description=self._redacted(f"{call} ({ruling.why})"),
-            suggestions=ruling.suggestions,
+            suggestions=() if plain is None else plain.suggestions,
+            choices=[each.record for each in offered],
             deadline_s=deadline_s,
             approver=answerer,
             digest=digest,

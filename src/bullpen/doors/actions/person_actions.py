@@ -31,6 +31,7 @@ class PersonActions:
         digest: str | None,
         changed: str | None = None,
         always: bool = False,
+        choice: str | None = None,
         mode: str | None = None,
         words: str | None = None,
     ) -> Answered:
@@ -41,6 +42,7 @@ class PersonActions:
             approve=True,
             updated_input=None if changed is None else new_input(request, changed),
             always=always,
+            choice=choice,
             permission_mode=mode,
             feedback=words or None,
         )

@@ -93,7 +93,15 @@ class KeyActions:
         if ask.kind == "question":
             await self._answer(ask)
             return
-        given = await self._acts.approve(ask.id, digest=ask.digest, changed=changed, always=always)
+        choice = None
+        if always and len(ask.choices) > 1:
+            rows = [(name, line) for name, line in ask.choices]
+            choice = await self._pick("Always allow:", rows)
+            if choice is None:
+                return
+        given = await self._acts.approve(
+            ask.id, digest=ask.digest, changed=changed, always=always, choice=choice
+        )
         how = ", always from now on" if always else ", with your input" if changed else ""
         self.tell(f"Allowed {ask.sender}: {ask.about}{how}", given.untold or "")
 

@@ -192,6 +192,7 @@ class Dashboard:
             digest=form.get("digest") or None,
             changed=form.get("changed") or None,
             always=form.get("always") == "yes",
+            choice=form.get("choice") or None,
             mode=form.get("mode") or None,
             words=form.get("words") or None,
         )

@@ -29,7 +29,7 @@ from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import among, leads
 from bullpen.team.mail.operations import new_message, notice
 from bullpen.team.operation import operation
-from bullpen.team.requests import plan_rules, question_rules
+from bullpen.team.requests import always_rules, plan_rules, question_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.tasks import guarded_rules
 from bullpen.team.tasks.rules import lease_until
@@ -95,6 +95,7 @@ class Approvals(TeamPart):
         tool_use_id: str | None = None,
         description: str | None = None,
         suggestions: Sequence[Any] = (),
+        choices: Sequence[Any] = (),
         deadline_s: float | None = None,
         approver: Answerer | None = None,
         digest: str | None = None,
@@ -110,6 +111,7 @@ class Approvals(TeamPart):
             "description": description,
             "input": tool_input,
             "suggestions": list(suggestions),
+            **({"choices": list(choices)} if choices else {}),
         }
         with _storable():
             digest = digest or names.input_digest(tool_name, json_text.dumps_line(tool_input))
@@ -211,11 +213,12 @@ class Approvals(TeamPart):
         digest: str | None = None,
         voice: Voice = "agent",
         always: bool = False,
+        choice: str | None = None,
     ) -> Request:
         """Answer a request, and tell the asker in the same commit.
 
         `voice` says who acts in the name of `by`. With `always`, the rules that the asker suggested
-        are added in the same commit.
+        are added in the same commit; `choice` is the name or number of other ones that it offered.
 
         Raises:
             Refused: not_approver, already_answered, wrong_digest or expired. An answer after the
@@ -238,6 +241,7 @@ class Approvals(TeamPart):
                 updated_input=updated_input,
                 permission_mode=permission_mode,
                 always=always,
+                choice=choice,
             )
             words = feedback
             if request.kind == "question" and approve:
@@ -253,6 +257,7 @@ class Approvals(TeamPart):
                     updated_input=updated_input,
                     permission_mode=permission_mode,
                     always=approve and always,
+                    choice=choice,
                 )
             changes = _told(view, request, by, message_id, now)
             changes += _resumed(view, request)
@@ -437,7 +442,7 @@ def _grant(view: View, request: Request) -> list[Change]:
     agent = member.agent if member is not None else None
     if member is None or agent is None:
         return []
-    rules, directories = request_rules.granted(request)
+    rules, directories = always_rules.granted(request)
     stands = agent.standing
     after = stands.evolve(
         allow=list(dict.fromkeys([*stands.allow, *rules])),

@@ -28,6 +28,7 @@ from bullpen.protocol.policy import DEFAULT_MODE, MODES
 from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads, member_of
+from bullpen.team.requests import always_rules
 from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_mode
 
 YES_HOLDS_MS = 3_600_000
@@ -167,6 +168,7 @@ def check_extras(
     updated_input: Any,
     permission_mode: str | None,
     always: bool,
+    choice: str | None = None,
 ) -> None:
     """Refuse options that this request cannot be answered with, or not by this voice.
 
@@ -198,7 +200,7 @@ def check_extras(
             reason="not_approver",
             remedy="Approve only this call.",
         )
-    if always and not any(granted(request)):
+    if always and not any(always_rules.granted(request, always_rules.chosen(request, choice))):
         raise Invalid(
             f'No "always" rule fits request {request.id!r}.',
             remedy="Approve only this call, without 'always'.",
@@ -223,28 +225,6 @@ def _check_mode(request: Request, team: TeamConfig, wanted: str) -> None:
         )
 
 
-def granted(request: Request) -> tuple[list[str], list[str]]:
-    """Return the rules and directories that an "always" to this request allows.
-
-    The asker suggested them in Claude Code's format.
-    """
-    rules: list[str] = []
-    directories: list[str] = []
-    for row in request.subject.get("suggestions") or ():
-        if not isinstance(row, dict):
-            continue
-        if row.get("type") == "addRules" and row.get("behavior") == "allow":
-            rules += [_rule(each) for each in row.get("rules") or () if isinstance(each, dict)]
-        elif row.get("type") == "addDirectories":
-            directories += [str(each) for each in row.get("directories") or ()]
-    return rules, directories
-
-
-def _rule(row: dict[str, Any]) -> str:
-    content = row.get("ruleContent")
-    return f"{row.get('toolName')}({content})" if content else str(row.get("toolName"))
-
-
 def answered(
     request: Request,
     *,
@@ -256,6 +236,7 @@ def answered(
     updated_input: Any = None,
     permission_mode: str | None = None,
     always: bool = False,
+    choice: str | None = None,
 ) -> Request:
     """Return the request with its answer."""
     extras = {
@@ -263,6 +244,7 @@ def answered(
         "updatedInput": updated_input,
         "permissionMode": permission_mode,
         "always": always or None,
+        "choice": always_rules.chosen(request, choice) if always else None,
     }
     return request.evolve(
         state="approved" if approve else "denied",

@@ -83,10 +83,10 @@ class Stage:
         if name == "git":
             verbs = [word for word in given if not word.startswith("-")][:1]
             return bool(verbs) and verbs[0] not in _OF_GIT
-        if name in {"basename", "dirname", "tr"}:
+        if name in {"basename", "dirname", "tr", "which"}:
             # They open no file.
             return False
-        return any(self._leads_out(word) for word in _without_pattern(name, given))
+        return any(self._leads_out(word) for word in _opened(name, given))
 
     def _leads_out(self, word: str) -> bool:
         """Whether a word is the path of something that exists outside, from where it may run."""
@@ -98,20 +98,32 @@ class Stage:
         return False
 
 
-def _without_pattern(name: str, given: list[str]) -> list[str]:
-    """The words of a program without what it searches for, if no option says that."""
-    if name not in {"egrep", "fgrep", "grep", "rg"}:
-        return given
-    if any(word.startswith(("--regexp", "--files", "--type-list")) for word in given):
-        return given
-    if any(word.startswith("-") and not word.startswith("--") and "e" in word for word in given):
-        return given
-    takes_value = ("-A", "-B", "-C", "-m") if name != "rg" else (
-        "-A", "-B", "-C", "-d", "-g", "-m", "-r", "-t", "-T")  # fmt: skip
-    at = 0
-    while at < len(given) and given[at].startswith("-") and given[at] != "-":
-        at += 2 if given[at] in takes_value else 1
-    return [*given[:at], *given[at + 1 :]]
+_VALUES = {
+    "grep": ("-A", "-B", "-C", "-m"),
+    "rg": ("-A", "-B", "-C", "-d", "-g", "-m", "-r", "-t", "-T"),
+    "tree": ("-I", "-L", "-P"),
+}
+"""Options whose next word is their value, not a file."""
+
+
+def _opened(name: str, given: list[str]) -> list[str]:
+    """The words of a program that it opens: not the values of options, nor what it searches for."""
+    of_grep = name in {"egrep", "fgrep", "grep", "rg"}
+    takes_value = _VALUES.get("grep" if of_grep and name != "rg" else name, ())
+    said = any(
+        word.startswith(("--regexp", "--files", "--type-list"))
+        or (word.startswith("-") and not word.startswith("--") and "e" in word)
+        for word in given
+    )
+    found, at, pattern = [], 0, of_grep and not said
+    while at < len(given):
+        word = given[at]
+        at += 2 if word in takes_value else 1
+        if pattern and (not word.startswith("-") or word == "-"):
+            pattern = False
+        else:
+            found.append(word)
+    return found
 
 
 def test_no_line_that_is_allowed_without_a_rule_does_more_than_read(tmp_path: Path) -> None:

@@ -76,9 +76,60 @@ def test_always_names_the_program_and_its_subcommand(
         "git status; npm test; a b; c d; e f; g h",
     ],
 )
-def test_always_is_not_offered_for_what_would_allow_too_much(command: str, project: Path) -> None:
-    """Nor where it would not help: the next such call would be asked about again."""
-    assert contents(command, rights(project)) == []
+def test_a_rule_for_the_program_is_not_offered_where_it_would_allow_too_much(
+    command: str, project: Path
+) -> None:
+    """Nor where it would not help: then a plain "always" is for exactly this line."""
+    found = decide(Call("Bash", {"command": command}, "run"), rights(project)).choices
+    assert "program" not in [each.name for each in found]
+    assert [each.name for each in found if each.plain] == ["line"]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python3 -m pytest -q", ["=python3 -m pytest -q", "python3 -m pytest -q"]),
+        ("npm test", ["=npm test", "npm test", "npm test:*"]),
+        ("make", ["=make", "make"]),
+        ("rm *.pyc", ["=rm *.pyc"]),
+        ("X=1 make", ["=X=1 make"]),
+        ("for i in 1 2; do make $i; done", ["for i in 1 2; do make $i; done"]),
+        ("make lint && make test > log", ["make lint && make test > log"]),
+        ("eval x", ["=eval x"]),
+        ("echo a:*", ["=echo a:*", "echo:*"]),
+    ],
+)
+def test_always_offers_exactly_this_line_first(
+    command: str, expected: list[str], project: Path
+) -> None:
+    """From narrow to wide; each of them is enough for this call."""
+    call, given = Call("Bash", {"command": command}, "run"), rights(project)
+    found = decide(call, given).choices
+    contents = [row["rules"][0]["ruleContent"] for each in found for row in each.suggestions]
+    assert contents == expected
+    for content in contents:
+        allowed = rights(project, allow=(f"Bash({content})",))
+        assert decide(call, allowed).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["python3 -m pytest -q x", "python3 -m pytest", "cd src && python3 -m pytest -q",
+     "python3 -m pytest -q; ls", "python3 -m pytest -q > x", "X=1 python3 -m pytest -q"],
+)  # fmt: skip
+def test_a_line_that_was_allowed_exactly_covers_no_other(other: str, project: Path) -> None:
+    """Blanks around it do not count."""
+    given = rights(project, allow=("Bash(=python3 -m pytest -q)",))
+    ask = Call("Bash", {"command": other}, "run")
+    assert decide(ask, given).effect == "ask"
+    same = Call("Bash", {"command": " python3 -m pytest -q\n"}, "run")
+    assert decide(same, given).effect == "allow"
+
+
+@pytest.mark.parametrize("command", ["make \x1b[2J", "make \u202e x", "make " + "x" * 3000])
+def test_a_line_that_a_person_cannot_read_is_not_offered(command: str, project: Path) -> None:
+    found = decide(Call("Bash", {"command": command}, "run"), rights(project)).choices
+    assert "line" not in [each.name for each in found]
 
 
 def test_always_adds_only_what_is_not_allowed_yet(project: Path) -> None:

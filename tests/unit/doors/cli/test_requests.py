@@ -116,6 +116,49 @@ def test_always_adds_the_rule_that_was_shown(ok: Callable[..., str], home: Path)
     assert agent.standing.allow == ["Bash(git push:*)"]
 
 
+def _choice(name: str, covers: str, content: str) -> dict[str, object]:
+    rules = [{"toolName": "Bash", "ruleContent": content}]
+    row = {"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}
+    return {"name": name, "covers": covers, "suggestions": [row]}
+
+
+CHOICES = (
+    _choice("line", "exactly this command line", "=git push origin main"),
+    _choice("arguments", "`git push origin main` in any line", "git push origin main"),
+    _choice("program", "`git push` with any harmless arguments", "git push:*"),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["--choice", "1"], "Bash(=git push origin main)"),
+        (["--choice", "arguments"], "Bash(git push origin main)"),
+        (["--always", "--choice", "3"], "Bash(git push:*)"),
+        (["--always"], "Bash(git push:*)"),
+    ],
+)
+def test_always_is_chosen_by_number_or_name(
+    ok: Callable[..., str], home: Path, words: list[str], rule: str
+) -> None:
+    """R-4.1: from exactly this line to the program; the page says what each covers."""
+    ask(home, "alice", choices=CHOICES)
+    shown = ok("requests")
+    assert "--choice 1" in shown and "exactly this command line" in shown
+    assert "program, the default of --always" in shown
+    assert f"Allowed from now on: {rule}" in ok("approve", *words)
+    _, agent = in_team(home, lambda team: team.agents.get("alice"))
+    assert agent.standing.allow == [rule]
+
+
+def test_a_choice_that_is_not_offered_is_refused(run: Run, home: Path) -> None:
+    request = ask(home, "alice", choices=CHOICES)
+    result = run("approve", "--choice", "4")
+    assert result.exit_code == 2
+    assert "1 (line), 2 (arguments), 3 (program)" in result.stderr
+    assert stored(home, request).state == "pending"
+
+
 def test_always_without_a_rule_is_refused(run: Run, home: Path) -> None:
     request = ask(home, "alice", suggestions=())
     result = run("approve", "--always")

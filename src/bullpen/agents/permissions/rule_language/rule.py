@@ -35,6 +35,9 @@ EVERY_SERVER = "mcp__*"
 
 _SERVER_TOOL = re.compile(r"mcp__[A-Za-z0-9.-]+(?:_[A-Za-z0-9.-]+)*(?:__(?:\*|[A-Za-z0-9_.-]+))?")
 _LEADING_NAME = re.compile(r"\s*([A-Za-z0-9_.-]*)")
+EXACTLY = "="
+"""A specifier for Bash that starts with it is a whole command line, whatever is in it."""
+
 _NO_WORDS = re.compile(r"[;&|<>()`$\n\r\0]")
 
 
@@ -163,6 +166,9 @@ def _with_specifier(text: str, tool: str, specifier: str) -> Rule:
 
 
 def _words(specifier: str) -> Words | None:
+    if specifier.startswith(EXACTLY):
+        line = specifier.removeprefix(EXACTLY).strip()
+        return Words((), line=line) if line else None
     body, open_end = specifier, False
     for suffix in (":*", " *"):
         if specifier.endswith(suffix):

@@ -250,10 +250,10 @@ def moves(line: CommandLine) -> bool:
 def _covers(rule: Rule, command: str, part: LinePart, files: Files | None, *, moved: bool) -> bool:
     if rule.blanket:
         return True
+    if rule.words is not None and rule.words.line is not None:
+        return rule.words.line == command
     if rule.words is None or part.assigns:
         return False
-    if rule.words.line is not None:
-        return rule.words.line == command
     words = [word.text if word.literal else None for word in part.words]
     if not words or words[0] is None or not same_words(rule.words, words):
         return False

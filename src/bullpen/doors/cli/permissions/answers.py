@@ -35,6 +35,7 @@ Id = Annotated[
 @examples(
     "bullpen approve 3f2a",
     "bullpen approve 3f2a --always",
+    "bullpen approve 3f2a --choice 1",
     """bullpen approve 3f2a --input '{"command": "git push --dry-run"}'""",
     "bullpen approve 7155 --mode default --message 'Mind the tests'",
     "bullpen approve 09cb --message 2",
@@ -46,6 +47,10 @@ def approve(
     always: Annotated[
         bool, flag("Allow such calls from now on, by the rule shown with the request", "--always")
     ] = False,
+    choice: Annotated[
+        str | None,
+        option("Always allow this of what the request offers, by number or name", "CHOICE"),
+    ] = None,
     changed_input: Annotated[
         str | None,
         option(
@@ -75,7 +80,8 @@ def approve(
         session,
         found,
         approve=True,
-        always=always,
+        always=always or choice is not None,
+        choice=choice,
         updated_input=changed,
         permission_mode=mode,
         feedback=message,

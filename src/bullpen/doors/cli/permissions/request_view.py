@@ -11,7 +11,7 @@ from bullpen.doors.actions.request_lookup import FoundRequest, Search
 from bullpen.doors.cli.output.page import Page
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.request import Request
-from bullpen.team.requests import rules as request_rules
+from bullpen.team.requests import always_rules
 from bullpen.team.tasks import guarded_rules
 from bullpen.view import agent_words as words
 from bullpen.view import request_content, sentences
@@ -144,7 +144,7 @@ class RequestViews:
             lines = request_content.action(request, cwd=found.cwd, changed=changed)
         self._action(lines, lines_max=_LINES_MAX)
         if answer.get("always"):
-            rules, directories = request_rules.granted(request)
+            rules, directories = always_rules.granted(request)
             for what in (*rules, *directories):
                 self._page.line(Cell(f"Allowed from now on: {what}", "attention"))
         if answer.get("feedback") and told:
@@ -279,8 +279,18 @@ def _who(request: Request) -> str:
 
 def _always(request: Request) -> Iterator[tuple[str, str]]:
     """What an "always" would allow."""
-    if request.kind == "permission":
-        rules, directories = request_rules.granted(request)
+    if request.kind != "permission":
+        return
+    lines = always_rules.choice_lines(request)
+    rules, directories = always_rules.granted(request)
+    if len(lines) > 1:
+        plain = next(
+            name for name, _ in lines if always_rules.granted(request, name) == (rules, directories)
+        )
+        for number, (name, line) in enumerate(lines, 1):
+            mark = ", the default of --always" if name == plain else ""
+            yield f"--choice {number}", f"{name}{mark}: {line}"
+    else:
         yield "--always", ", ".join([*rules, *directories]) or 'no "always" rule fits this call'
 
 

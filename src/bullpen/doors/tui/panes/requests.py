@@ -157,7 +157,10 @@ def _about(ask: AskCard, terminal: TerminalText) -> Text:
     shown = styled(terminal.fit(f"{ask.sender} asks: {ask.about}", 400), "strong")
     if ask.why:
         shown.append_text(styled(f"\nReason: {terminal.fit(ask.why, 400)}", "muted"))
-    if ask.always:
+    if len(ask.choices) > 1:
+        for _, line in ask.choices:
+            shown.append_text(styled(f'\n"Always" can allow {terminal.fit(line, 200)}', "muted"))
+    elif ask.always:
         always = ", ".join(terminal.fit(each, 200) for each in ask.always)
         shown.append_text(styled(f'\n"Always" would allow: {always}', "muted"))
     shown.no_wrap = False
