@@ -11,6 +11,7 @@ from bullpen.agents.contracts.machines import ON
 from bullpen.by_name import load
 from bullpen.protocol import changes, payloads
 from bullpen.protocol.changes import Event
+from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD, task_order
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
@@ -48,6 +49,9 @@ _ON_SHUTDOWN = {
     "expired": "did not say whether it ends",
 }
 
+YOU = "you"
+"""The person at the keyboard, who speaks in the name of the lead."""
+
 _SECOND_PERSON = {
     "has": "have",
     "is": "are",
@@ -69,7 +73,7 @@ def news(event: Event) -> list[str]:
     one_line = load("bullpen.agents.tools.outside_text.harmless:one_line")
     found: list[str] = []
     for change in event.changes:
-        found += (one_line(line, _LENGTH_MAX) for line in _told(event, change))
+        found += (one_line(_in_person(line), _LENGTH_MAX) for line in _told(event, change))
     return found
 
 
@@ -77,9 +81,17 @@ def addressed(line: str) -> str:
     """A line of news for a person who is the lead: `you` instead of `team-lead`."""
     who, _, rest = line.partition(" ")
     if who == LEAD:
-        verb, space, more = rest.partition(" ")
-        return f"you {_SECOND_PERSON.get(verb, verb)}{space}{more}"
+        return _in_person(f"{YOU} {rest}")
     return _TO_LEAD.sub(r"\1 you", line) if _TO_LEAD.match(line) else line
+
+
+def _in_person(line: str) -> str:
+    """A line with the verb that fits `you`, if it is about the reader."""
+    who, _, rest = line.partition(" ")
+    if who != YOU:
+        return line
+    verb, space, more = rest.partition(" ")
+    return f"{YOU} {_SECOND_PERSON.get(verb, verb)}{space}{more}"
 
 
 def _told(event: Event, change: changes.Change) -> Iterator[str]:
@@ -97,8 +109,8 @@ def _told(event: Event, change: changes.Change) -> Iterator[str]:
         case changes.Deliver() if event.op in ("agent.end", "merge.return"):
             # The change of the agent or the task says the same.
             return
-        case changes.Deliver(to, message) if to != message.sender:
-            yield from _mail(message.sender, to, message.text, message.summary)
+        case changes.Deliver(to, message) if to != sender_of(message):
+            yield from _mail(sender_of(message), to, message.text, message.summary)
 
 
 def asked_for(request: Request) -> str:
@@ -138,7 +150,7 @@ def _answer(event: Event, request: Request) -> Iterator[str]:
     if request.state == "expired":
         yield f"nobody answered {about}{why}"
         return
-    who = "a rule" if request.voice == "policy" else request.answered_by
+    who = answered_by(request)
     yes, no = _VERDICTS[request.kind]
     yield f"{who} {yes if request.state == 'approved' else no} {about}{why}"
 
@@ -276,3 +288,30 @@ def _ids(ids: Sequence[str]) -> str:
 def _follows(before: str, task_id: str) -> bool:
     (kind, number, _), (next_kind, next_number, _) = task_order(before), task_order(task_id)
     return kind == next_kind == 0 and next_number == number + 1
+
+
+def sender_of(message: Message) -> str:
+    """The sender of a message."""
+    return YOU if message.is_of_a_person and message.sender == LEAD else message.sender
+
+
+def answered_by(request: Request) -> str:
+    """Who answered a request; empty if nobody did."""
+    if request.voice == "policy":
+        return "a rule"
+    if request.voice == "human" and request.answered_by == LEAD:
+        return YOU
+    return request.answered_by or ""
+
+
+def actor_of(event: Event) -> str:
+    """Who caused an event."""
+    if event.actor != LEAD:
+        return event.actor
+    for change in event.changes:
+        match change:
+            case changes.PutRequest(request) if event.op == "request.answer":
+                return answered_by(request) or event.actor
+            case changes.Deliver(_, message) if event.op == "mail.send":
+                return sender_of(message)
+    return event.actor

@@ -9,7 +9,7 @@ from bullpen.protocol.changes import Event
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
-from bullpen.view.news import asked_for
+from bullpen.view.news import asked_for, sender_of
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -126,7 +126,7 @@ def _change(change: changes.Change) -> str:
             return f"team: {', '.join(fields)}"
         case changes.Deliver(to, message):
             about = f": {message.summary}" if message.summary else ""
-            return f"message from {message.sender} to {to}{about}"
+            return f"message from {sender_of(message)} to {to}{about}"
         case changes.PutRequest(request):
             return f"{request.kind} request {request.id} is {request.state}"
         case changes.RemoveRequest(request_id):

@@ -25,7 +25,7 @@ from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.events.checkpoint import BEGIN, is_begin
 from bullpen.store.events.fold import Folded, apply
 from bullpen.team.snapshot import MemberState, Snapshot
-from bullpen.view.news import addressed, news
+from bullpen.view.news import addressed, news, sender_of
 
 _FURTHER: dict[DeliveryState, int] = {
     "stored": 0, "injected": 1, "seen": 2, "consumed": 3, "archived": 4,
@@ -134,7 +134,11 @@ class Story:
 
     def shown_route(self, said: Said) -> str:
         """Who sent a message to whom, for a screen."""
-        return f"{self.shown_name(said.sender)} to {', '.join(map(self.shown_name, said.to))}"
+        return f"{self.shown_sender(said)} to {', '.join(map(self.shown_name, said.to))}"
+
+    def shown_sender(self, said: Said) -> str:
+        """Who sent a message, for a screen: `you` if a person wrote it as the lead."""
+        return self.shown_name(sender_of(said.message))
 
     def shown_news(self, item: NewsItem) -> str:
         return addressed(item.text) if self.shown_name(LEAD) != LEAD else item.text

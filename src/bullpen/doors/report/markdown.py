@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from bullpen.doors.report import tables
 from bullpen.doors.report.run_facts import Run
 from bullpen.doors.report.tables import ReportTable
-from bullpen.view.sentences import body
+from bullpen.view.sentences import body, sender_of
 from bullpen.view.text import visible
 
 BYTES_MAX = 60_000
@@ -91,12 +91,12 @@ def _said(run: Run) -> ReportTable:
     for notices, said in run.conversation():
         first = said[0]
         if notices:
-            senders = ", ".join(dict.fromkeys(each.sender for each in said))
+            senders = ", ".join(dict.fromkeys(sender_of(each.message) for each in said))
             count = f"({len(said)} notice{'' if len(said) == 1 else 's'})"
             rows.append([run.clock(first.at_ms), senders, "", count])
         else:
             to = ", ".join(first.to)
-            rows.append([run.clock(first.at_ms), first.sender, to, body(first.message)])
+            rows.append([run.clock(first.at_ms), sender_of(first.message), to, body(first.message)])
     return ReportTable("Messages", ("time", "from", "to", "text"), rows)
 
 

@@ -16,7 +16,7 @@ from bullpen.team.requests.question_rules import question_lines
 from bullpen.view.cards import TaskCard
 from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
 from bullpen.view.graph import graph_of
-from bullpen.view.sentences import body
+from bullpen.view.sentences import body, sender_of
 from bullpen.view.story import Said, SpendingOverTime
 from bullpen.view.text import visible
 
@@ -232,7 +232,7 @@ def _message(said: Said, run: Run) -> str:
     if len(text) > _FOLDED_ABOVE:
         about = summary or text[:200]
         shown = f"<details><summary>{_text(about)} …</summary>{shown}</details>"
-    head = f"<b>{_text(said.sender)}</b> to <b>{_text(', '.join(said.to))}</b>"
+    head = f"<b>{_text(sender_of(said.message))}</b> to <b>{_text(', '.join(said.to))}</b>"
     return f"<article><header>{_time(said.at_ms, run)} {head}</header>{shown}</article>"
 
 

@@ -13,7 +13,7 @@ from bullpen.protocol.request import Request
 from bullpen.team.budget.cost import UNKNOWN_MODEL, CostLine
 from bullpen.view.agent_words import count, duration, money, tokens, used_any
 from bullpen.view.cards import MemberCard, TaskCard
-from bullpen.view.news import asked_for
+from bullpen.view.news import answered_by, asked_for
 from bullpen.view.task_state import state_word
 
 OUTCOMES = {
@@ -150,7 +150,7 @@ def _decision(run: Run, request: Request) -> list[str]:
         request.sender,
         asked_for(request),
         ANSWERS.get(request.state, request.state),
-        "a rule" if request.voice == "policy" else request.answered_by or "",
+        answered_by(request),
         run.clock(request.answered_ms),
         str((request.answer or {}).get("feedback") or ""),
     ]

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from bullpen.protocol.names import COLORS, LEAD
 from bullpen.view import agent_words
+from bullpen.view.news import sender_of
 from bullpen.view.task_state import TASK_STATES, state_word
 from bullpen.view.text import visible
 
@@ -54,6 +55,7 @@ class PieceRenderer:
             finalize=_shown,
         )
         self._env.filters |= {
+            "sender": sender_of,
             "clock": lambda at_ms: _local(at_ms, "%H:%M:%S"),
             "moment": lambda at_ms: _local(at_ms, "%Y-%m-%d %H:%M:%S"),
             "amount": agent_words.count,

@@ -46,7 +46,7 @@ def test_whoever_watches_sees_requests_come_and_go(
     ok("approve")
     while not (line := watching.line()):
         pass
-    assert line == "alice: approved by team-lead: Bash git push origin main"
+    assert line == "alice: approved by you: Bash git push origin main"
     assert watching.interrupt()[0] == 128 + signal.SIGINT
 
 

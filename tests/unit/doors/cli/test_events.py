@@ -17,7 +17,7 @@ def test_events_say_when_who_and_what(ok: Callable[..., str], team: str) -> None
     assert [line.split()[0] for line in lines[1:]] == [str(seq) for seq in range(1, len(lines))]
     assert "alice      task.claim" in lines[-2]
     assert lines[-2].endswith("task 1 is in_progress, alice: Write the parser")
-    assert lines[-1].endswith("message from team-lead to bob: Greeting")
+    assert lines[-1].endswith("message from you to bob: Greeting")
 
 
 def test_events_can_be_bounded(as_json: Callable[..., Any], team: str) -> None:

@@ -47,7 +47,7 @@ def test_nothing_that_waits_is_said_in_words(ok: Callable[..., str], home: Path)
     ask(home, "alice")
     ok("deny")
     assert "See 1 answered requests: bullpen requests --all" in ok("requests")
-    assert ok("requests", "--all").splitlines()[1].split()[1:3] == ["denied", "team-lead"]
+    assert ok("requests", "--all").splitlines()[1].split()[1:3] == ["denied", "you"]
 
 
 def test_a_change_to_a_file_is_shown_as_a_diff(
@@ -103,8 +103,8 @@ def test_an_approval_says_what_was_allowed_and_counts_for_this_call(
     after = stored(home, request)
     assert (after.state, after.voice, after.answered_by) == ("approved", "human", "team-lead")
     shown = ok("requests", request.id)
-    assert "approved by team-lead" in shown
-    assert "team-lead (a person)" in shown
+    assert "approved by you" in shown
+    assert "you (a person)" in shown
     assert "used:  not yet" in shown
 
 
@@ -230,7 +230,7 @@ def test_a_plan_is_read_whole_rejected_and_approved_with_a_mode(
     assert "may work in mode default" in ok("approve", "--mode", "default")
     assert stored(home, second).answer == {"permissionMode": "default"}
     assert stored(home, first).state == "denied"
-    assert "rejected by team-lead" in ok("requests", first.id)
+    assert "rejected by you" in ok("requests", first.id)
 
 
 def test_a_mode_wider_than_the_spawn_allows_is_refused(run: Run, home: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_page_has_who_decided_what_and_when_in_which_words() -> None:
     first, second = decisions(run).rows
     asked, answered = run.clock(BEGAN_MS + 10_000), run.clock(BEGAN_MS + 20_000)
     assert first == [
-        asked, "ann", "Bash git push origin main", "yes", "team-lead", answered, "Only this once.",
+        asked, "ann", "Bash git push origin main", "yes", "you", answered, "Only this once.",
     ]  # fmt: skip
     assert second[2:5] == ["plan: Mock the parser", "no", "a rule"]
     assert "<pre># Mock the parser\nAll of it.</pre>" in html_page(run)

@@ -20,6 +20,7 @@ from bullpen.team.tasks import check_rules, graph, rules
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.team import TeamSummary
 from bullpen.view import sentences
+from bullpen.view.news import actor_of, sender_of
 from bullpen.view.text import Cell
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class RecordViews:
         for entry in entries:
             message = entry.message
             sent = sentences.age(sentences.sent_ms(message), now)
-            head = [message.sender, f"{sent or '?'} ago", entry.state, entry.id]
+            head = [sender_of(message), f"{sent or '?'} ago", entry.state, entry.id]
             summary = f": {message.summary}" if message.summary else ""
             style = _MAIL_STYLES.get(entry.state, "")
             self._page.line(Cell("  ".join(head) + summary, style))
@@ -398,7 +399,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _event_row(event: Event) -> tuple[str, ...]:
-    return (str(event.seq), event.time, event.actor, event.op, sentences.happened(event))
+    return (str(event.seq), event.time, actor_of(event), event.op, sentences.happened(event))
 
 
 def _finding_row(finding: Finding) -> Row:

@@ -15,7 +15,7 @@ from bullpen.team.requests import always_rules
 from bullpen.team.tasks import guarded_rules
 from bullpen.view import agent_words as words
 from bullpen.view import request_content, sentences
-from bullpen.view.news import asked_for
+from bullpen.view.news import answered_by, asked_for
 from bullpen.view.text import Cell
 
 _LINES_MAX = 40
@@ -191,7 +191,7 @@ class RequestViews:
 
     def _answer(self, found: FoundRequest, now: int) -> None:
         request, answer = found.request, found.request.answer or {}
-        by = request.answered_by or "nobody"
+        by = answered_by(request) or "nobody"
         used = "not yet" if request.state == "approved" and request.kind == "permission" else ""
         self._page.title("Answer:")
         self._page.fields(
@@ -226,7 +226,7 @@ def _row(found: FoundRequest, now: int) -> Sequence[str | Cell]:
     return (
         found.handle,
         Cell(word.split(" ")[0], style),
-        request.answered_by or "",
+        answered_by(request),
         sentences.age(request.created_ms, now),
         request.sender,
         asked_for(request),
@@ -239,7 +239,8 @@ def _state(found: FoundRequest, now: int) -> tuple[str, str]:
         return "waits for an answer", "attention"
     state = "expired" if request.state == "pending" else request.state
     word = "rejected" if request.kind == "plan" and state == "denied" else state
-    by = f" by {request.answered_by}" if request.answered_by else ""
+    who = answered_by(request)
+    by = f" by {who}" if who else ""
     why = (request.answer or {}).get("feedback") if state == "expired" else None
     return f"{word}{by}" + (f" ({str(why).rstrip('.')})" if why else ""), _STATE_STYLES[state]
 

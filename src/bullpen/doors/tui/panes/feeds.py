@@ -91,7 +91,8 @@ class MessagesPane(FeedPane[Said]):
 
     def _line(self, said: Said, width: int) -> Text:
         line = styled(f"{clock(said.at_ms)} ", "muted")
-        line.append_text(self._shown_name(said.sender))
+        shown = self._story.shown_sender(said)
+        line.append_text(self.terminal.column(shown, _WHO, self._colors.get(said.sender, "")))
         line.append_text(styled(f" {self.terminal.glyph('to')} ", "muted"))
         line.append_text(
             self._shown_name(said.to[0] if len(said.to) == 1 else f"{len(said.to)} members")
@@ -109,7 +110,7 @@ def _matches(said: Said, words: str, notices: bool, story: Story) -> bool:
     """Whether a message has all the words, with `from:NAME` and `to:NAME` for its members."""
     if said.kind is not None and not notices:
         return False
-    sender = f"{said.sender} {story.shown_name(said.sender)}"
+    sender = f"{said.sender} {story.shown_sender(said)}"
     to = " ".join(f"{name} {story.shown_name(name)}" for name in said.to)
     rest: list[str] = []
     for word in words.split():

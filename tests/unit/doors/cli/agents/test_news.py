@@ -111,9 +111,9 @@ def test_plain_lines_wait_for_the_rest_of_a_plan_but_lose_nothing(
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"state": "approved", "voice": "human"}, "team-lead allowed alice: Bash make"),
+        ({"state": "approved", "voice": "human"}, "you allowed alice: Bash make"),
         ({"state": "denied", "voice": "human", "answer": {"feedback": "No"}},
-         "team-lead denied alice: Bash make (No)"),
+         "you denied alice: Bash make (No)"),
         ({"state": "denied", "voice": "policy"}, "a rule denied alice: Bash make"),
         ({"state": "approved", "voice": "agent", "kind": "plan", "subject": {"plan": "# Do it"}},
          "team-lead approved alice: plan: Do it"),
