@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bullpen.app.settings import TEAM, Settings, home_path, place_of, settings_for
 from bullpen.by_name import load
-from bullpen.errors import NotFound, Refused
+from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol.clock import Clock, now_ms
+from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
 from bullpen.team.commit import NewId, new_id
@@ -15,6 +18,8 @@ from bullpen.team.lookup import listed
 from bullpen.team.team import Teams
 
 FILES = "files:"
+
+_LOOKED_AT_MAX = 200
 
 
 def open_teams(
@@ -66,8 +71,16 @@ def is_nats(url: str | None) -> bool:
     return (url or "").startswith(("nats://", "tls://"))
 
 
-async def resolve_team(teams: Teams, settings: Settings) -> str:
-    """Return the team that was named, or the only one.
+async def resolve_team(
+    teams: Teams,
+    settings: Settings,
+    *,
+    here: str | None = None,
+    guessed: Callable[[str, str], None] = lambda _team, _folder: None,
+) -> str:
+    """Return the team that was named, the only one, or the latest one that works `here`.
+
+    `guessed` is told if the directory decided among several teams.
 
     Raises:
         NotFound: none was named and there is none.
@@ -82,9 +95,37 @@ async def resolve_team(teams: Teams, settings: Settings) -> str:
             remedy="Create one: bullpen team create NAME",
         )
     if len(names) > 1:
+        found = None if here is None else await _latest_here(teams, names, here)
+        if found is not None:
+            guessed(*found)
+            return found[0]
         raise Refused(
             f"{place_of(settings)} has several teams: {listed(names)}.",
             reason="several_teams",
             remedy=f"Choose one with --team NAME, or set {TEAM}.",
         )
     return names[0]
+
+
+async def _latest_here(teams: Teams, names: Sequence[str], here: str) -> tuple[str, str] | None:
+    """Return the team that was created last for a directory, and that directory.
+
+    Without one, those for the directories above it count, the nearest first.
+    """
+    made: list[tuple[int, float, str, str]] = []
+    for name in names[:_LOOKED_AT_MAX]:
+        try:
+            config = await teams.open(name).agents.config()
+        except BullpenError:
+            # Another one may be meant: whoever names this one is told what is wrong with it.
+            continue
+        lead = config.member(LEAD)
+        folder = None if lead is None else lead.cwd
+        if not folder or folder == os.sep:
+            continue
+        if here == folder or here.startswith(folder.rstrip(os.sep) + os.sep):
+            made.append((len(folder), float(config.created_at or 0), name, folder))
+    if not made:
+        return None
+    *_, name, folder = max(made)
+    return name, folder

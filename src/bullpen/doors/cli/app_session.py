@@ -8,7 +8,6 @@ from typing import TypeVar
 import anyio
 
 from bullpen.app.app import App, open_app
-from bullpen.app.stores import resolve_team
 from bullpen.doors.cli.session import Session
 
 T = TypeVar("T")
@@ -23,7 +22,7 @@ def with_app(
     """What an operation on the agents of a team answers; it gets the team's name."""
 
     async def run(app: App) -> T:
-        return await operation(app, name or await resolve_team(app.teams, session.settings))
+        return await operation(app, name or await session.resolved(app.teams))
 
     return with_home(session, run)
 

@@ -17,6 +17,7 @@ from bullpen.app.stores import open_teams_near, resolve_team
 from bullpen.by_name import load
 from bullpen.doors.cli.command import fit_to_keep, given
 from bullpen.doors.cli.output.page import Page, is_terminal
+from bullpen.doors.cli.output.text import tell
 from bullpen.errors import Invalid, Refused
 from bullpen.team.team import Team, Teams
 
@@ -43,6 +44,7 @@ class Session:
         self.home, self._store = home, store
         self._team, self._actor = team, actor
         self.json = json
+        self._told_guess = False
 
     @classmethod
     def of(cls, context: typer.Context) -> Session:
@@ -99,9 +101,23 @@ class Session:
         """What an operation on one team answers: the one named here, or the one that is meant."""
 
         async def run(teams: Teams) -> T:
-            return await operation(teams.open(name or await resolve_team(teams, self.settings)))
+            return await operation(teams.open(name or await self.resolved(teams)))
 
         return self.with_teams(run)
+
+    async def resolved(self, teams: Teams) -> str:
+        """The name of the team that is meant: named, the only one, or the latest one here."""
+        try:
+            here = os.getcwd()
+        except FileNotFoundError:
+            here = None
+        return await resolve_team(teams, self.settings, here=here, guessed=self._guessed)
+
+    def _guessed(self, team: str, folder: str) -> None:
+        if not self._told_guess:
+            self._told_guess = True
+            text = f"Using team {team}, the latest one in {folder}. Choose another with -t NAME."
+            tell(text, hang="")
 
     def as_actor(
         self, operation: Callable[[Team, str], Awaitable[T]], *, name: str | None = None

@@ -130,7 +130,10 @@ def test_no_line_that_is_allowed_without_a_rule_does_more_than_read(tmp_path: Pa
     """R-4.1: of hostile lines, those that pass are run for real."""
     stage = Stage(tmp_path)
     dice = random.Random(SEED)
-    makers = [ReadingLines(dice, str(stage.outside)), HostileLines(dice, str(stage.outside))]
+    makers: list[ReadingLines | HostileLines] = [
+        ReadingLines(dice, str(stage.outside)),
+        HostileLines(dice, str(stage.outside)),
+    ]
     allowed, escapes = 0, []
     for number in range(LINES):
         line = makers[number % 2].next()

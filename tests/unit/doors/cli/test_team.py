@@ -76,8 +76,29 @@ def test_any_command_without_a_team_says_how_to_create_one(run: Callable[..., An
         assert "hint: Create one: bullpen team create NAME" in result.stderr
 
 
-def test_with_several_teams_one_must_be_named(run: Callable[..., Any], team: str) -> None:
+def test_with_several_teams_the_latest_one_here_is_meant(
+    run: Callable[..., Any], team: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     run("team", "create", "beta")
+
+    result = run("task", "list")
+    assert result.exit_code == 0 and "No tasks yet" in result.stdout
+    assert result.stderr.count("Using team beta, the latest one in") == 1
+    assert run("task", "list", "-t", team).stderr == ""
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    assert "Using team beta" in run("task", "list").stderr
+    run("team", "create", "gamma")
+    assert "Using team gamma" in run("task", "list").stderr
+
+
+def test_with_several_teams_elsewhere_one_must_be_named(
+    run: Callable[..., Any], team: str, tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    run("team", "create", "beta")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
     result = run("task", "list")
     assert result.exit_code == 2

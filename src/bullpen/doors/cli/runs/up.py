@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -18,20 +19,24 @@ from bullpen.doors.cli.options.spawn import Cwd, StrictModel
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
 from bullpen.doors.cli.session import Session, directory
+from bullpen.errors import NotFound
+from bullpen.runs.teamfile.templates import TEAM_FILE
 
-File = Annotated[str, argument("The team file (TOML)", "FILE")]
+File = Annotated[
+    str | None, argument("The team file [default: TEAM.toml in this directory]", "FILE")
+]
 FileIfAny = Annotated[str | None, argument("The team file, instead of -t NAME", "FILE")]
 
 
 @examples(
-    "bullpen up TEAM.toml --dry-run",
-    "bullpen up TEAM.toml",
+    "bullpen up --dry-run",
+    "bullpen up",
     "bullpen up TEAM.toml --until 07:00 --json > ../night.jsonl",
     "bullpen up TEAM.toml --detach --cwd ~/project",
 )
 def up(
     session: Session,
-    file: File,
+    file: File = None,
     *,
     cwd: Cwd = None,
     detach: Annotated[bool, flag("Return once all agents have started", "--detach", "-d")] = False,
@@ -51,6 +56,7 @@ def up(
     """
     if detach and not (timeout is None and until is None):
         raise typer.BadParameter("--timeout and --until do not work with --detach.")
+    file = file or _file_here()
     attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
     where = directory(cwd)
     if dry_run:
@@ -69,6 +75,16 @@ def up(
         file, cwd=where, attended=attended, strict_model=strict_model
     )
     agent_views(session).resumed(team, started, which=f"-t {team}{session.elsewhere}")
+
+
+def _file_here() -> str:
+    """The team file of the current directory. Raises NotFound."""
+    if not os.path.isfile(TEAM_FILE):
+        raise NotFound(
+            f"There is no {TEAM_FILE} in this directory.",
+            remedy="Create one: bullpen init. Or name another file: bullpen up FILE",
+        )
+    return TEAM_FILE
 
 
 @examples("bullpen down TEAM.toml", "bullpen down -t mixed")

@@ -9,7 +9,6 @@ import typer
 
 from bullpen.agents.supervisor.sandbox_probes.examine import examine_sandbox
 from bullpen.app.doctor import doctor as examine
-from bullpen.app.stores import resolve_team
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import flag
 from bullpen.doors.cli.output.probe_view import show_probes
@@ -43,7 +42,7 @@ def doctor(
         return
     team = None
     if not everything:
-        team = session.with_teams(lambda teams: resolve_team(teams, session.settings))
+        team = session.with_teams(session.resolved)
     findings = anyio.run(examine, session.settings, team, fix)
     RecordViews(session.page).findings(findings, fix=fix)
     if not all(finding.fixed for finding in findings):
