@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from bullpen.doors.report import tables
 from bullpen.doors.report.run_facts import Run
 from bullpen.doors.report.tables import ReportTable
-from bullpen.view.sentences import body, sender_of
+from bullpen.view.news import sender_of
+from bullpen.view.sentences import body
 from bullpen.view.text import visible
 
 BYTES_MAX = 60_000

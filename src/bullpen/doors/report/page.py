@@ -16,7 +16,8 @@ from bullpen.team.requests.question_rules import question_lines
 from bullpen.view.cards import TaskCard
 from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
 from bullpen.view.graph import graph_of
-from bullpen.view.sentences import body, sender_of
+from bullpen.view.news import sender_of
+from bullpen.view.sentences import body
 from bullpen.view.story import Said, SpendingOverTime
 from bullpen.view.text import visible
 

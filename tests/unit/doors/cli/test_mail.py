@@ -89,7 +89,7 @@ def test_the_inbox_shows_sender_age_state_summary_and_text(
     head, *text = ok("inbox", "alice").splitlines()
 
     sender, number, ago, state, *rest = head.split()
-    assert (sender, ago, state) == ("team-lead", "ago", "stored")
+    assert (sender, ago, state) == ("you", "ago", "stored")
     assert number.endswith("s")
     assert rest == [f"{sent['id']}:", "Greeting"]
     assert text == ["    first line", "    second line"]
