@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from bullpen.agents.backends.available import AvailableBackends
 from bullpen.agents.backends.in_process import InProcess
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.backends.tmux import Tmux
@@ -20,6 +21,7 @@ from bullpen.agents.config.settings import FileSettings
 from bullpen.agents.config.spec import SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.config.trust import NewTrust, TrustRecord, distrust, read_trust, trust
 from bullpen.agents.contracts.backend import Backend, Launch
+from bullpen.agents.contracts.installed_parts import no_part
 from bullpen.agents.contracts.machines import Hosts
 from bullpen.agents.drivers.registry import check_spec
 from bullpen.agents.runner.pace import Pace
@@ -27,6 +29,7 @@ from bullpen.agents.supervisor.doctor import examine_machine, examine_team, laun
 from bullpen.agents.supervisor.new_mode import change_mode
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import environment
+from bullpen.agents.system.processes import host_name
 from bullpen.app.remote_stores import open_hosts
 from bullpen.app.settings import Settings, settings_for
 from bullpen.app.stores import open_store
@@ -34,7 +37,7 @@ from bullpen.by_name import load
 from bullpen.errors import BullpenError, NotFound, Unreadable
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.request import Voice
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol.team import IN_PROCESS, TeamConfig
 from bullpen.store.contract import Finding, Store
 from bullpen.store.private_folder import narrow
 from bullpen.team.team import Teams
@@ -72,11 +75,12 @@ class App:
         self.files = SpawnFiles(settings.home, environ)
         # With NATS, every heartbeat goes over the network.
         self.pace = pace or (Pace(beat_s=20.0, beat_ttl_s=60.0) if settings.store else Pace())
-        self._backends: dict[str, Backend] = {
+        ours: dict[str, Backend] = {
             **({"in-process": InProcess(self._work_inside)} if inside else {}),
             "subprocess": Detached(_warm_start(environ)),
             "tmux": Tmux(environ.get(TMUX_SOCKET, "bullpen"), environ.get(TMUX_SESSION)),
         }
+        self._backends = AvailableBackends(ours)
         self._supervisors: dict[str, Supervisor] = {}
 
     async def __aenter__(self) -> Self:
@@ -170,12 +174,26 @@ class App:
             except BullpenError:
                 # The check of the files says why. Its agents may be running.
                 complete = False
+        findings += self._open_backends(known.values())
         findings += await examine_machine(
             self.settings.home, known, self._backends.values(), complete=complete, fix=fix
         )
         findings += await load(f"{_TREES}:examine_trees")(
             self.settings.home, configs, complete=complete, fix=fix
         )
+        return findings
+
+    def _open_backends(self, agents: Iterable[AgentFacts]) -> list[Finding]:
+        """Make the backends that agents of this machine were started by, to look at them too."""
+        places = (agent.process for agent in agents if agent.phase != "ended")
+        here = {place.backend for place in places if place and place.host == host_name()}
+        findings = []
+        for name in sorted(here - {IN_PROCESS}):
+            try:
+                if name not in self._backends:
+                    raise no_part("backend", name, self._backends)
+            except BullpenError as error:
+                findings.append(Finding("unusable", name, error.message, action=error.remedy))
         return findings
 
     async def resolve(

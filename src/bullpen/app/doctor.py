@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from bullpen.app.app import open_app
+from bullpen.app.package_parts import examine_parts
 from bullpen.app.settings import Settings
 from bullpen.app.stores import open_store
 from bullpen.errors import BullpenError, Invalid, NotFound, Unavailable
@@ -17,7 +18,8 @@ async def doctor(settings: Settings, team: str | None, fix: bool) -> list[Findin
     """Return all findings about one team or, with None, about all teams and this machine."""
     findings = [*_examine_home(settings), *await examine_records(settings, team, fix)]
     async with open_app(settings) as app:
-        return [*findings, *await app.examine(team, fix=fix)]
+        findings += await app.examine(team, fix=fix)
+    return findings if team is not None else [*findings, *examine_parts()]
 
 
 async def examine_records(settings: Settings, team: str | None, fix: bool) -> list[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bullpen.agents.contracts.installed_parts import find_part, installed_parts
 from bullpen.agents.contracts.machines import Hosts, OneMachine
 from bullpen.agents.supervisor.machines.through_host import ThroughHost
 from bullpen.agents.system.processes import host_name
 from bullpen.app.server_keys import credentials_for
 from bullpen.app.settings import Settings, store_variables
-from bullpen.app.stores import is_nats
-from bullpen.errors import Invalid, Unavailable
+from bullpen.app.stores import SCHEMES, is_nats
+from bullpen.errors import BullpenError, Invalid, Unavailable
 from bullpen.store.contract import Store
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.hosted.socket import operator_token
@@ -22,10 +23,7 @@ def open_remote(url: str, settings: Settings) -> Store:
         path = url.removeprefix(THROUGH_HOST)
         return HostedStore(path, settings.host_token or operator_token(path))
     if not is_nats(url):
-        raise Invalid(
-            f"{url!r} is not a store.",
-            remedy="Use nats://HOST:4222, tls://HOST:4222, host:SOCKET or files:DIR.",
-        )
+        return _open_package_store(url)
     try:
         from bullpen.store.nats.client.connection import Endpoint
         from bullpen.store.nats.store import NatsStore
@@ -36,6 +34,28 @@ def open_remote(url: str, settings: Settings) -> Store:
         ) from None
     endpoint = Endpoint.parse(url, creds=credentials_for(url, settings), ca=settings.ca)
     return NatsStore(endpoint, host=host_name())
+
+
+def _open_package_store(url: str) -> Store:
+    """Open the store of a package, which is named by the scheme of the URL."""
+    scheme, colon, _ = url.partition(":")
+    part = find_part("store", scheme, SCHEMES) if colon else None
+    if part is None:
+        known = "".join(f", {each.name}:..." for each in installed_parts("store"))
+        raise Invalid(
+            f"{url!r} is not a store.",
+            remedy=f"Use nats://HOST:4222, tls://HOST:4222, host:SOCKET{known} or files:DIR.",
+        )
+    make = part.load()
+    try:
+        opened: Store = make(url)
+    except BullpenError:
+        raise
+    except Exception as error:
+        raise part.broken(f"{type(error).__name__}: {error}") from error
+    if not callable(getattr(opened, "commit", None)):
+        raise part.broken("it is not a store")
+    return opened
 
 
 def open_hosts(store: Store, settings: Settings) -> Hosts:

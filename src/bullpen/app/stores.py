@@ -18,6 +18,8 @@ from bullpen.team.lookup import listed
 from bullpen.team.team import Teams
 
 FILES = "files:"
+SCHEMES = ("files", "host", "nats", "tls")
+"""How the URLs of the stores begin that come with Bullpen."""
 
 _LOOKED_AT_MAX = 200
 

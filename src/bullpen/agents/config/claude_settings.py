@@ -7,8 +7,8 @@ from typing import Any
 
 from bullpen.agents.config.settings import RULE_LISTS, SettingsFile, SettingsPlace
 from bullpen.agents.config.settings_checks import check_file_rules, meant_rule, read_hooks
+from bullpen.agents.permissions.rule_language.known_tools import KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
-from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.agents.system.project_files import unreadable
 from bullpen.protocol import json_text
 from bullpen.protocol.policy import MODES
@@ -56,7 +56,7 @@ def _usable(path: Path, texts: list[str], unused: list[str]) -> list[str]:
     usable = []
     for text in texts:
         tool = rule_of(text).tool
-        known = tool in TOOL_NAMES or tool.startswith("mcp__") or not tool
+        known = not tool or tool.startswith("mcp__") or tool in KNOWN_TOOLS
         if not known:
             unused.append(f"{path}: {text} is about a tool that Bullpen's agents do not have.")
         if known or tool in OTHER_TOOLS:

@@ -34,7 +34,7 @@ from bullpen.agents.system.project_files import (
     unreadable,
     up_to_git_root,
 )
-from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.system.vendors.programs import OWN_DRIVERS
 from bullpen.agents.tools.agent_memory import MEMORY, is_folder_name
 from bullpen.agents.tools.files.front_matter import front_matter
 from bullpen.agents.tools.files.prompt_files import (
@@ -238,7 +238,7 @@ def apply(definition: Definition, spec: AgentSpec) -> AgentSpec:
 
 def _unkept(made: Mapping[str, Any], spec: AgentSpec) -> list[str]:
     """The fields of a definition that the driver of a spec cannot honour, with the reasons."""
-    if not is_foreign(spec.driver):
+    if spec.driver in OWN_DRIVERS:
         return []
     names = ("tools", "disallowed_tools", "hooks", "mcp_servers", "options")
     alone = AgentSpec.new(
@@ -266,8 +266,8 @@ def _model(value: Any, spec: AgentSpec) -> dict[str, Any]:
         raise FieldRefused("it is not the name of a model")
     if value == "inherit" or spec.model is not None:
         return {}
-    # Other programs have their own names for models.
-    return {"model": value if is_foreign(spec.driver) else MODELS.get(value, value)}
+    # Other drivers have their own names for models.
+    return {"model": MODELS.get(value, value) if spec.driver in OWN_DRIVERS else value}
 
 
 def _mode(value: Any, spec: AgentSpec) -> dict[str, Any]:

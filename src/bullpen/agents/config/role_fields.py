@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bullpen.agents.permissions.rule_language.known_tools import unknown_tools
+from bullpen.agents.permissions.rule_language.known_tools import (
+    KNOWN_TOOLS,
+    all_named,
+    unknown_tools,
+)
 from bullpen.agents.permissions.rule_language.redundant import covered_by
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
 from bullpen.agents.permissions.rule_language.tool_names import TEAM_TOOLS, TOOL_NAMES
@@ -31,9 +35,10 @@ class FieldRefused(Exception):
 
 def tools(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Only these tools. Those that the agent will not have stay listed; the spawn names them."""
-    names = _names(value)
-    if names == ["*"]:
+    every = all_named(_names(value))
+    if every is None:
         return {}
+    names = every
     missing = unknown_tools(names, spec.driver)
     _refuse([why for name in names if name not in missing and (why := _broken(name)) is not None])
     if names and len(missing) == len(names):
@@ -50,8 +55,8 @@ def disallowed(value: Any, spec: AgentSpec) -> dict[str, Any]:
     """Whole tools are removed; for parts of tools and for servers, calls are denied."""
     names = [name for name in _names(value) if name not in _NOT_HERE]
     _refuse([why for name in names if (why := _cannot_deny(name)) is not None])
-    parts = [name for name in names if name not in TOOL_NAMES]
-    whole = [name for name in names if name in TOOL_NAMES]
+    whole = [name for name in names if name in KNOWN_TOOLS]
+    parts = [name for name in names if name not in whole]
     taken = list(dict.fromkeys([*(spec.disallowed_tools or []), *whole]))
     return {"disallowed_tools": taken or None, "deny": parts}
 
@@ -109,7 +114,7 @@ def _parts(name: str) -> list[str]:
 def _cannot_deny(name: str) -> str | None:
     tool = rule_of(name).tool
     # A misspelled name would leave the agent the tool that was meant.
-    known = tool in TOOL_NAMES or tool in _NOT_HERE or tool.startswith("mcp__")
+    known = tool in _NOT_HERE or tool.startswith("mcp__") or tool in KNOWN_TOOLS
     return _broken(name) if known else f"there is no tool {name!r} here"
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from bullpen.agents.config.settings import SettingsPlace, with_source
 from bullpen.agents.hooks.hook_set import HookSet
+from bullpen.agents.permissions.rule_language.known_tools import KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.redundant import rebased
 from bullpen.agents.permissions.rule_language.rule import check_rules, rule_of
-from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.errors import Invalid
 
 
@@ -40,7 +40,7 @@ def read_hooks(
 def check_file_rules(path: Path, rules: Iterable[str]) -> None:
     """Refuse rules that cannot be read, and name their file. Raises Invalid."""
     with naming(path):
-        check_rules(rules, TOOL_NAMES)
+        check_rules(rules, KNOWN_TOOLS)
 
 
 @contextmanager

@@ -32,9 +32,12 @@ from bullpen.agents.drivers.native.provider.options import (
     ModelOptions,
 )
 from bullpen.agents.drivers.registry import reads_unasked
-from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.known_tools import (
+    KNOWN_TOOLS,
+    all_named,
+    check_tools,
+)
 from bullpen.agents.permissions.rule_language.rule import check_rules
-from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.agents.system import environment
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.vendors.model_providers import SMALL_MODEL as BY_ENVIRONMENT
@@ -183,7 +186,8 @@ def _workspace(request: SpawnRequest, definition: Definition | None) -> Workspac
 
 def _stated(request: SpawnRequest, files: SpawnFiles) -> AgentSpec:
     """The spec with only what the request sets."""
-    elsewhere, tools = request.on is not None, request.tools
+    elsewhere = request.on is not None
+    tools = None if request.tools is None else all_named(request.tools)
     # The variables of an agent on another machine are set there.
     env = list(request.env) if elsewhere else environment.check_names(request.env, files.environ)
     options: dict[str, Any] = {} if request.project_settings else {NO_PROJECT_SETTINGS: True}
@@ -228,7 +232,7 @@ def _by_files(
     policy, user = request.policy, files.user_home
     stated: frozenset[str] = frozenset()
     if policy is not None:
-        check_rules([*policy.allow, *policy.deny, *policy.ask], TOOL_NAMES)
+        check_rules([*policy.allow, *policy.deny, *policy.ask], KNOWN_TOOLS)
         stated = policy.stated_fields
     found = files.settings(spec.cwd, project=request.project_settings)
     known = KnownServers()

@@ -7,12 +7,13 @@ nothing about the team. Every driver must pass `bullpen.testing.driver_contract`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.errors import BullpenError
-from bullpen.protocol.agent import Failure
+from bullpen.protocol.agent import AgentSpec, Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +133,17 @@ class Driver(Protocol):
 
     async def aclose(self) -> None:
         """Release everything."""
+
+
+class DriverFactory(Protocol):
+    """What an entry point of `bullpen.drivers` names: usually the driver's class.
+
+    The first line of its docstring is what `bullpen drivers` shows.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its drivers can do, known before there is one."""
+
+    def __call__(self, spec: AgentSpec, env: Mapping[str, str]) -> Driver:
+        """Make the driver of an agent, in the agent's process. `env` is the agent's environment."""

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from bullpen.agents.contracts.driver import Driver
 from bullpen.agents.drivers import native
-from bullpen.agents.drivers.registry import no_driver
+from bullpen.agents.drivers.registry import factory_of, part_of
 from bullpen.agents.drivers.scripted.driver import Scripted
 from bullpen.agents.system.vendors import programs
 from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
+from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec
 
 
@@ -31,4 +32,20 @@ def make_driver(spec: AgentSpec, env: Mapping[str, str], *, limits: Path) -> Dri
         from bullpen.agents.drivers.claude_code.driver import ClaudeCodeDriver
 
         return ClaudeCodeDriver(spec, env)
-    raise no_driver(spec.driver)
+    return _of_package(spec, env)
+
+
+def _of_package(spec: AgentSpec, env: Mapping[str, str]) -> Driver:
+    """The driver that a package provides. Raises Invalid or Unavailable."""
+    part = part_of(spec.driver)
+    factory = factory_of(part)
+    try:
+        driver = factory(spec, env)
+    except BullpenError:
+        raise
+    except Exception as error:
+        raise part.broken(f"{type(error).__name__}: {error}") from error
+    if driver.capabilities != factory.capabilities:
+        # The spawn was judged by what the package declares.
+        raise part.broken("it has other capabilities than it declares")
+    return driver

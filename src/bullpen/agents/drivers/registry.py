@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bullpen.agents.contracts.driver import EVERYTHING, Capabilities
+from bullpen.agents.contracts.driver import EVERYTHING, Capabilities, DriverFactory
+from bullpen.agents.contracts.installed_parts import InstalledPart, find_part, no_part
 from bullpen.agents.drivers import native, scripted
 from bullpen.agents.drivers.native import model_choice as native_choice
 from bullpen.agents.drivers.native.provider.options import (
@@ -15,6 +16,7 @@ from bullpen.agents.drivers.native.provider.options import (
     ModelOptions,
 )
 from bullpen.agents.drivers.unsupported import unkept
+from bullpen.agents.permissions.package_tools import package_tools
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.system.vendors import programs
 from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
@@ -23,8 +25,8 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.policy import MODES, Mode
 from bullpen.sandbox.command import check_sandbox
 
-DRIVERS = ("native", "scripted", *programs.PROGRAMS)
-"""Every driver: Bullpen's own, the scripted one, and those for other vendors' programs."""
+DRIVERS = (*programs.OWN_DRIVERS, *programs.PROGRAMS)
+"""Every driver that comes with Bullpen: its own, and those for other vendors' programs."""
 
 
 def modules_of(spec: AgentSpec, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -35,7 +37,10 @@ def modules_of(spec: AgentSpec, env: Mapping[str, str]) -> tuple[str, ...]:
         return ("bullpen.agents.drivers.claude_code.driver",)
     if programs.is_foreign(spec.driver):
         return ("bullpen.agents.drivers.acp.driver",)
-    return (f"{scripted.__name__}.driver",)
+    if spec.driver == "scripted":
+        return (f"{scripted.__name__}.driver",)
+    # The driver of a package is imported in the process of its agent, never in a warm parent.
+    return ()
 
 
 def capabilities_of(driver: str) -> Capabilities:
@@ -48,24 +53,40 @@ def capabilities_of(driver: str) -> Capabilities:
         return EVERYTHING
     if driver == "scripted":
         return scripted.CAPABILITIES
-    raise no_driver(driver)
+    return factory_of(part_of(driver)).capabilities
 
 
-def no_driver(name: str) -> Invalid:
-    """The error about a name that no driver has."""
-    return Invalid(
-        f"There is no driver {name!r}.", remedy=f"Choose one of these: {', '.join(DRIVERS)}."
-    )
+def check_driver(name: str) -> None:
+    """Check that there is a driver of this name, without importing it. Raises Invalid."""
+    if name not in DRIVERS:
+        part_of(name)
+
+
+def part_of(name: str) -> InstalledPart:
+    """The package's driver of this name. Raises Invalid if there is none."""
+    found = find_part("driver", name, DRIVERS)
+    if found is None:
+        raise no_part("driver", name, DRIVERS)
+    return found
+
+
+def factory_of(part: InstalledPart) -> DriverFactory:
+    """What makes the drivers of a package. Raises Unavailable if it cannot be used."""
+    found = part.load()
+    if not callable(found) or not isinstance(getattr(found, "capabilities", None), Capabilities):
+        raise part.broken("it is not a driver that declares its capabilities")
+    factory: DriverFactory = found
+    return factory
 
 
 def reads_unasked(driver: str) -> bool:
     """Whether the driver is a program that reads files without asking, in every mode."""
-    return programs.is_foreign(driver) and not capabilities_of(driver).asks_to_read
+    return not capabilities_of(driver).asks_to_read
 
 
 def runs_unasked(driver: str) -> bool:
     """Whether the driver is a program that runs commands that only read without asking."""
-    return programs.is_foreign(driver) and not capabilities_of(driver).asks_to_run
+    return not capabilities_of(driver).asks_to_run
 
 
 def check_spec(
@@ -76,6 +97,8 @@ def check_spec(
     `in_money` says that there is a budget in money. The environment names the model's address.
     """
     check_tools(spec.disallowed_tools or ())
+    # Those of packages are imported now: one that is broken must not fail only in a turn.
+    list(package_tools(spec))
     if spec.mode is not None and spec.mode not in MODES:
         raise Invalid(
             f"There is no mode {spec.mode!r}.",
@@ -148,11 +171,7 @@ def _refuse_budget(
             f"The driver {spec.driver!r} does not report usage, so a budget cannot be enforced.",
             remedy="Choose another driver, or a budget in turns or seconds.",
         )
-    if (
-        in_money
-        and programs.is_foreign(spec.driver)
-        and not programs.PROGRAMS[spec.driver].tells_cost
-    ):
+    if in_money and not _tells_cost(spec.driver):
         raise Invalid(
             f"The driver {spec.driver!r} does not report what its requests cost, so a budget in"
             " money cannot be enforced.",
@@ -166,3 +185,10 @@ def _refuse_budget(
         if isinstance(named := spec.options.get(SMALL_MODEL), str):
             known = ModelOptions.of(spec.options.get(SMALL_MODEL_OPTIONS) or {})
             prices.check_price(native_choice.choose(named, environ), known)
+
+
+def _tells_cost(driver: str) -> bool:
+    """Whether the cost of a driver's requests is known. A package cannot declare that."""
+    if programs.is_foreign(driver):
+        return programs.PROGRAMS[driver].tells_cost
+    return driver in DRIVERS

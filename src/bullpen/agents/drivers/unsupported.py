@@ -13,7 +13,7 @@ from bullpen.agents.drivers.native.provider.options import NAMES, SMALL_MODEL, S
 from bullpen.agents.hooks.commands import matches
 from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.agents.permissions.rule_language.rule import READ_TOOLS, about, rule_of
-from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.system.vendors.programs import OWN_DRIVERS
 from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.protocol.agent import AgentSpec
 
@@ -46,7 +46,7 @@ def unkept(spec: AgentSpec, can: Capabilities) -> list[Unkept]:
         found += _reading(spec)
     if not can.asks_to_run:
         found += _running(spec)
-    if is_foreign(spec.driver):
+    if spec.driver not in OWN_DRIVERS:
         asked = [name for name in (*_OF_MODELS, MEMORY) if spec.options.get(name) is not None]
         found += [(name, "only the driver native can set it") for name in asked]
         if spec.mcp_servers:

@@ -16,6 +16,7 @@ from bullpen.agents.permissions.reading.reading_line import (
     takes_only,
 )
 from bullpen.agents.permissions.rule_language import paths, web_address
+from bullpen.agents.permissions.rule_language.known_tools import NOT_FOR_PACKAGES
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
@@ -78,13 +79,18 @@ class _Case:
         return cls(call, rights, kind, _places(call, kind, rights), line)
 
     @property
+    def like(self) -> str:
+        """The tool whose rules also forbid it: a package's tool reads and writes as ours do."""
+        return _like(self.call, self.kind)
+
+    @property
     def command(self) -> str:
         return _command(self.call)
 
     @property
     def inside(self) -> bool:
         if self.places is None:
-            return self.call.tool not in web_address.WEB_TOOLS
+            return self.call.tool not in web_address.WEB_TOOLS and self.like != "Read"
         roots = _roots(self.rights)
         more = self.rights.readable if self.kind == "read" else ()
         return all(paths.lies_in(each, roots) or _is_in(each, more) for each in self.places)
@@ -95,10 +101,18 @@ def _command(call: Call) -> str:
     return command if isinstance(command, str) else ""
 
 
+def _like(call: Call, kind: Kind) -> str:
+    if call.tool in NOT_FOR_PACKAGES or call.tool.startswith("mcp__"):
+        return call.tool
+    return {"read": "Read", "write": "Write"}.get(kind, call.tool)
+
+
 def _places(call: Call, kind: Kind, rights: Rights) -> tuple[paths.RealPath, ...] | None:
-    if call.tool not in PATH_TOOLS and kind != "write":
-        return None
     named = _named(call)
+    # A tool of a package that reads and names no file may read anything.
+    reads = named is not None and _like(call, kind) == "Read"
+    if call.tool not in PATH_TOOLS and kind != "write" and not reads:
+        return None
     if named is None:
         return (paths.NOWHERE,)
     found = tuple(paths.place(each, rights.cwd, rights.user_home) for each in named)
@@ -165,7 +179,10 @@ def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
     """The first rule that matches a call that is not a command."""
     bases = _bases(case.rights)
     for rule in rules:
-        if not about(rule, case.call.tool, strict=True) or _of_another_skill(rule, case.call):
+        own = about(rule, case.call.tool, strict=True)
+        if not own and (case.places is None and rule.specifier is not None):
+            continue
+        if not (own or about(rule, case.like, strict=True)) or _of_another_skill(rule, case.call):
             continue
         if rule.specifier is None or rule.broken is not None:
             return rule
@@ -468,7 +485,8 @@ def _by_mode(case: _Case) -> Ruling:
     if effect == "deny":
         why = _gap(case) or "no rule allows it"
         return Ruling("deny", f"{why}, and the mode {mode} allows nothing else")
-    why = f"the mode {mode} asks before {_ASKED[case.kind]}"
+    doing = "reading what it names no file for" if case.like == "Read" else _ASKED[case.kind]
+    why = f"the mode {mode} asks before {doing}"
     gap = _gap(case)
     return Ruling("ask", why if gap is None else f"{gap}, and {why}")
 

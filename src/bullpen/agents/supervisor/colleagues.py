@@ -20,7 +20,7 @@ from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
-from bullpen.agents.system.vendors.programs import COMMAND, is_foreign
+from bullpen.agents.system.vendors.programs import COMMAND, OWN_DRIVERS
 from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
@@ -166,10 +166,10 @@ def _refuse_work(spec: AgentSpec) -> None:
 
 
 def _model(model: str | None, driver: str) -> str | None:
-    """The model that a short name such as sonnet means. Other programs have their own names."""
+    """The model that a short name such as sonnet means. Other drivers have their own names."""
     if model == "inherit":
         return None
-    return model if model is None or is_foreign(driver) else MODELS.get(model, model)
+    return MODELS.get(model, model) if model is not None and driver in OWN_DRIVERS else model
 
 
 async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:

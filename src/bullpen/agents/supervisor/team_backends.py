@@ -13,9 +13,10 @@ import anyio
 from anyio import to_thread
 
 from bullpen.agents.contracts.backend import Backend
+from bullpen.agents.contracts.installed_parts import no_part
 from bullpen.agents.contracts.machines import Hosts
 from bullpen.agents.system import processes
-from bullpen.errors import Invalid, Unavailable
+from bullpen.errors import Unavailable
 from bullpen.protocol.agent import ProcessRecord
 
 SCREEN_S = 5.0
@@ -38,10 +39,7 @@ class TeamBackends:
         try:
             return self._backends[name]
         except KeyError:
-            raise Invalid(
-                f"There is no backend {name!r} here.",
-                remedy=f"Choose one of: {', '.join(self._backends)}.",
-            ) from None
+            raise no_part("backend", name, self._backends) from None
 
     async def check(self, name: str, *, within_s: float) -> None:
         """Raise Unavailable if agents cannot run on a backend, Invalid if there is none."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Permissions
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
+from bullpen.agents.permissions.package_tools import package_tools
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.permissions.rule_language.rule import (
     about,
@@ -80,7 +81,12 @@ def toolbox(desk: Desk) -> list[Tool[Desk]]:
     lacks = lacking(spec, mode=desk.mode, is_lead=desk.is_lead, may_spawn=may_spawn)
     if desk.colleagues is None:
         lacks.setdefault(TASK.name, _MAY_NOT_SPAWN)
-    return searchable([tool for tool in TOOLS if tool.name not in lacks])
+    return searchable([tool for tool in _all_tools(spec) if tool.name not in lacks])
+
+
+def _all_tools(spec: AgentSpec) -> list[Tool[Desk]]:
+    """All tools that come with Bullpen, and those of packages that a spec names."""
+    return [*TOOLS, *package_tools(spec)]
 
 
 def with_server_tools(
@@ -122,7 +128,7 @@ def lacking(spec: AgentSpec, *, mode: Mode, is_lead: bool, may_spawn: bool) -> d
     found: dict[str, str] = {}
     given = None if spec.tools is None else {given_as(tool_of(name)) for name in spec.tools}
     taken = {one_name(name) for name in spec.disallowed_tools or ()}
-    for tool in TOOLS:
+    for tool in _all_tools(spec):
         # Without spawning, a native agent still has subagents that read.
         spawns = may_spawn or (tool is TASK and spec.driver == "native")
         why = _why_not(tool, mode, is_lead=is_lead, may_spawn=spawns)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from bullpen.agents.contracts.installed_parts import installed_parts, why_refused
+from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.drivers.survey import survey
 from bullpen.agents.system import processes
 from bullpen.errors import Refused
@@ -19,9 +21,13 @@ from bullpen.protocol.agent import ProcessRecord
 def found_labels(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the labels that every host has by itself: os, arch, driver, and gpu if it has one.
 
-    A driver is listed if its program is installed; whether it can reach its model is not tried.
+    A driver is listed if its program or package is installed; whether it can reach its model is not
+    tried.
     """
     drivers = [each.name for each in survey(environ) if each.missing is None]
+    drivers += [
+        part.name for part in installed_parts("driver") if why_refused(part, DRIVERS) is None
+    ]
     labels = {
         "os": [platform.system().lower()],
         "arch": [platform.machine().lower()],

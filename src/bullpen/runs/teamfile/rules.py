@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.known_tools import (
+    EVERYTHING,
+    KNOWN_TOOLS,
+    check_tools,
+)
 from bullpen.agents.permissions.rule_language.rule import check_rules
-from bullpen.agents.permissions.rule_language.tool_names import TOOL_NAMES
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import WorkspaceKind
@@ -90,11 +93,12 @@ def _of_member(
     if member.on is not None and member.backend == "in-process":
         yield Mistake((*here, "on"), "an in-process agent cannot run on another machine")
     for place, tool in enumerate(member.tools or ()):
-        yield from _refused((*here, "tools", place), partial(check_tools, [tool]))
+        if tool != EVERYTHING:
+            yield from _refused((*here, "tools", place), partial(check_tools, [tool]))
     for kind in ("allow", "deny", "ask"):
         for place, rule in enumerate(getattr(member.rules, kind)):
             path: Path = (*here, "rules", kind, place)
-            yield from _refused(path, partial(check_rules, [rule], TOOL_NAMES))
+            yield from _refused(path, partial(check_rules, [rule], KNOWN_TOOLS))
 
 
 def _clashes(file: File) -> Iterator[Mistake]:

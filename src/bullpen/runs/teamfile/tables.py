@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from bullpen.agents.backends.available import BACKENDS
+from bullpen.agents.contracts.installed_parts import PartKind, find_part, installed_parts
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.tools.mcp_servers.definition import definition_of
@@ -92,8 +94,8 @@ class MemberTable(FileTable):
     """`[[member]]`: one agent. The one named team-lead is the lead."""
 
     name: str
-    driver: str = Field(default="native", json_schema_extra={"enum": [*DRIVERS]})
-    backend: Literal["subprocess", "tmux", "in-process"] = "subprocess"
+    driver: str = Field(default="native", json_schema_extra={"examples": [*DRIVERS]})
+    backend: str = Field(default="subprocess", json_schema_extra={"examples": [*BACKENDS]})
     model: str | None = None
     # How much its model thinks, and the model that writes its summaries.
     effort: ModelEffort | None = None
@@ -124,9 +126,12 @@ class MemberTable(FileTable):
     @field_validator("driver")
     @classmethod
     def _is_there(cls, driver: str) -> str:
-        if driver not in DRIVERS:
-            raise ValueError(f"there is no driver {driver!r}{nearest(driver, DRIVERS)}")
-        return driver
+        return _part("driver", driver, DRIVERS)
+
+    @field_validator("backend")
+    @classmethod
+    def _is_a_backend(cls, backend: str) -> str:
+        return _part("backend", backend, BACKENDS)
 
     @field_validator("on")
     @classmethod
@@ -413,6 +418,20 @@ class File(FileTable):
     member: list[MemberTable] = Field(default_factory=list)
     task: list[TaskTable] = Field(default_factory=list)
     backlog: list[BacklogTable] = Field(default_factory=list)
+
+
+def _part(kind: PartKind, name: str, ours: tuple[str, ...]) -> str:
+    """The name of a part of Bullpen or of a package. Raises ValueError if there is none."""
+    if name in ours:
+        return name
+    try:
+        found = find_part(kind, name, ours)
+    except Invalid as error:
+        raise ValueError(f"{error.message} {error.remedy}".rstrip(".")) from None
+    if found is None:
+        known = [*ours, *(part.name for part in installed_parts(kind))]
+        raise ValueError(f"there is no {kind} {name!r}{nearest(name, known)}")
+    return name
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

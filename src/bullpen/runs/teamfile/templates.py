@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bullpen.agents.contracts.installed_parts import find_part
 from bullpen.agents.drivers.registry import DRIVERS, capabilities_of
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.errors import BullpenError, Invalid, Refused
@@ -73,7 +74,7 @@ class TemplateChoice:
                 f"There is no template {self.template!r}{nearest(self.template, known)}.",
                 remedy="List the templates: bullpen init --list",
             )
-        if self.driver not in DRIVERS or self.driver == "acp":
+        if self.driver == "acp" or not _is_driver(self.driver):
             known = [name for name in DRIVERS if name != "acp"]
             raise Invalid(
                 f"There is no template for the driver {self.driver!r}"
@@ -183,6 +184,10 @@ def _known(choice: TemplateChoice, project: Project) -> tuple[dict[str, str], di
         "money": choice.is_priced,
         "plan": not scripted and _has_plans(choice.driver),
     }
+
+
+def _is_driver(name: str) -> bool:
+    return name in DRIVERS or find_part("driver", name, DRIVERS) is not None
 
 
 def _has_plans(driver: str) -> bool:

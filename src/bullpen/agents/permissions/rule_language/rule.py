@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -183,9 +183,8 @@ def _words(specifier: str) -> Words | None:
     return Words(pattern, open_end) if pattern and pattern[0] else None
 
 
-def check_rules(rules: Iterable[str], known_tools: Iterable[str]) -> None:
+def check_rules(rules: Iterable[str], known: Container[str]) -> None:
     """Refuse rules that cannot be parsed or that name unknown tools. Raises Invalid."""
-    known = set(known_tools)
     wrong = [f"{text!r}: {why}" for text in rules if (why := _fault(text, known)) is not None]
     if wrong:
         raise Invalid(
@@ -195,9 +194,9 @@ def check_rules(rules: Iterable[str], known_tools: Iterable[str]) -> None:
         )
 
 
-def _fault(text: str, known: set[str]) -> str | None:
+def _fault(text: str, known: Container[str]) -> str | None:
     rule = rule_of(text)
-    named = rule.tool in known or rule.tool in OTHER_TOOLS or rule.tool.startswith("mcp__")
+    named = rule.tool in OTHER_TOOLS or rule.tool.startswith("mcp__") or rule.tool in known
     if rule.tool and not named:
         return f"there is no tool {rule.tool!r}"
     return rule.broken

@@ -55,6 +55,10 @@ PROGRAMS: dict[str, Program] = {
 """Every driver that is another vendor's program, by name."""
 
 
+OWN_DRIVERS = ("native", "scripted")
+"""The drivers that run no other vendor's program and come with Bullpen."""
+
+
 def is_foreign(driver: str) -> bool:
     """Whether the driver is another vendor's program."""
     return driver in PROGRAMS

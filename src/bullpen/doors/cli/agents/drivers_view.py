@@ -8,6 +8,7 @@ from typing import Any
 
 from bullpen.agents.contracts.driver import Capabilities
 from bullpen.agents.drivers.survey import Surveyed
+from bullpen.app.package_parts import CheckedPart
 from bullpen.doors.cli.output.page import Page
 from bullpen.view.text import Cell
 
@@ -30,8 +31,8 @@ _ABLE = (
 )
 
 
-def drivers_json(found: Sequence[Surveyed]) -> dict[str, Any]:
-    """All drivers as a JSON object."""
+def drivers_json(found: Sequence[Surveyed], parts: Sequence[CheckedPart]) -> dict[str, Any]:
+    """All drivers, and the other parts of packages, as a JSON object."""
     return {
         "drivers": [
             {
@@ -42,16 +43,32 @@ def drivers_json(found: Sequence[Surveyed]) -> dict[str, Any]:
                 "path": each.path,
                 "observed": each.observed,
                 "missing": each.missing,
+                "package": None if each.package is None else each.package.package,
+                "version": None if each.package is None else each.package.version,
+                "broken": each.broken,
             }
             for each in found
-        ]
+        ],
+        "parts": [
+            {
+                "kind": each.part.kind,
+                "name": each.part.name,
+                "package": each.part.package,
+                "version": each.part.version,
+                "broken": each.broken,
+            }
+            for each in parts
+        ],
     }
 
 
-def show_drivers(page: Page, found: Sequence[Surveyed]) -> None:
-    """Show all drivers: what each supports, where it is, how to install it."""
+def show_drivers(page: Page, found: Sequence[Surveyed], parts: Sequence[CheckedPart]) -> None:
+    """Show all drivers: what each supports, where it is, how to install it.
+
+    `parts` are the backends, stores and tools of packages.
+    """
     if page.json:
-        page.value(drivers_json(found))
+        page.value(drivers_json(found, parts))
         return
     page.table(
         ("driver", *(heading for _, heading, _ in _ABLE), "installed", "tested"),
@@ -64,6 +81,20 @@ def show_drivers(page: Page, found: Sequence[Surveyed]) -> None:
         page.line()
         page.title("Not installed:")
         page.fields([(f"  {each.name}", each.missing or "") for each in missing])
+    if parts:
+        page.line()
+        page.title("Other parts of installed packages:")
+        page.fields([(f"  {each.part.kind} {each.part.name}", _source(each)) for each in parts])
+    broken = [(each.name, each.broken) for each in found if each.broken is not None]
+    broken += [(each.part.name, each.broken) for each in parts if each.broken is not None]
+    if broken:
+        page.line()
+        page.title("Broken:")
+        page.fields([(f"  {name}", why) for name, why in broken])
+
+
+def _source(each: CheckedPart) -> str | Cell:
+    return each.part.source if each.broken is None else Cell(f"{each.part.source}: broken", "bad")
 
 
 def _cells(can: Capabilities | None) -> list[str | Cell]:
@@ -75,6 +106,10 @@ def _cells(can: Capabilities | None) -> list[str | Cell]:
 def _there(each: Surveyed) -> str | Cell:
     if each.missing is not None:
         return Cell("no", "attention")
+    if each.broken is not None:
+        return Cell("broken", "bad")
+    if each.package is not None:
+        return each.package.source
     if each.path is not None:
         return each.path
     return "yes" if each.can is not None and not each.observed else "by --command"

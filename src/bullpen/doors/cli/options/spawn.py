@@ -9,25 +9,32 @@ from typing import Annotated, Literal
 
 import typer
 
+from bullpen.agents.backends.available import BACKENDS
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.drivers.native.provider.options import ModelOptions
+from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.work.tree_at_spawn import WorkspaceRequest, inherited
 from bullpen.doors.cli.options import limits
 from bullpen.doors.cli.options.option import PLACE, PROGRAM, flag, option
+from bullpen.doors.cli.options.part_names import part_named, part_names
 from bullpen.doors.cli.options.policy import PolicyOptions
 from bullpen.doors.cli.session import directory
 from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.team import IN_PROCESS
 
+_OUTSIDE = tuple(name for name in BACKENDS if name != IN_PROCESS)
 WorkspaceKind = Literal["shared", "worktree", "clone"]
 DirtyStart = Literal["refuse", "leave"]
 Driver = Annotated[
-    Literal[
-        "native", "scripted", "claude-code", "codex", "claude", "goose", "opencode", "gemini",
-        "qwen", "copilot", "vibe", "acp",
-    ],
-    option("Agent program to run; see `bullpen drivers`", "DRIVER", panel=PROGRAM),
-]  # fmt: skip
+    str,
+    option(
+        "Agent program to run; see `bullpen drivers`",
+        "DRIVER",
+        panel=PROGRAM,
+        complete=part_names("driver", DRIVERS),
+    ),
+]
 Model = Annotated[str | None, option("Model to use", "NAME", panel=PROGRAM)]
 ModelOption = Annotated[
     list[str] | None,
@@ -69,9 +76,15 @@ class SpawnOptions:
     """The options of `spawn` that say what is started."""
 
     driver: Driver = "native"
-    backend: Annotated[Literal["subprocess", "tmux"], option("Where it runs", panel=PLACE)] = (
-        "subprocess"
-    )
+    backend: Annotated[
+        str,
+        option(
+            "Where it runs: subprocess, tmux or a package's backend",
+            "BACKEND",
+            panel=PLACE,
+            complete=part_names("backend", _OUTSIDE),
+        ),
+    ] = "subprocess"
     model: Model = None
     model_option: ModelOption = None
     small_model: SmallModel = None
@@ -170,8 +183,8 @@ class SpawnOptions:
             raise typer.BadParameter("--respawn needs --on.")
         return SpawnRequest(
             cwd=directory(self.cwd) if self.on is None else os.path.abspath(self.cwd or "."),
-            driver=self.driver,
-            backend=self.backend,
+            driver=part_named("driver", self.driver, DRIVERS),
+            backend=part_named("backend", self.backend, _OUTSIDE),
             role=self.role,
             model=self.model,
             prompt=prompt,

@@ -8,7 +8,7 @@ from typing import Any
 from bullpen.agents.permissions.rule_language.rule import tool_of
 from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.agents.system.vendors.acp_presets import GENERIC
-from bullpen.agents.system.vendors.programs import is_foreign
+from bullpen.agents.system.vendors.programs import OWN_DRIVERS, is_foreign
 from bullpen.app.effective_rights import FOREIGN_TOOLS, Effective, EffectiveVerdict
 from bullpen.doors.cli.output.page import Page
 from bullpen.protocol.policy import Sandbox
@@ -156,7 +156,7 @@ class PolicyViews:
 def _fields(found: Effective) -> Iterator[tuple[str, str | Cell]]:
     policy, rights, stands = found.policy, found.rights, found.agent.standing
     yield "mode", Cell(f"{rights.mode} ({_MODES[rights.mode]})", "strong")
-    if is_foreign(found.driver):
+    if found.driver not in OWN_DRIVERS:
         yield "driver", f"{found.driver}: {_enforced(found)}"
     if found.mode_by is not None:
         yield "at spawn", f"{found.agent.spec.start_mode}; since then: {found.mode_by}"

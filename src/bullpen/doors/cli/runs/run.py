@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from bullpen.agents.backends.available import BACKENDS
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.drivers.native.provider.options import ModelOptions
+from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
 from bullpen.doors.cli.options.option import PLACE, argument, flag, option
+from bullpen.doors.cli.options.part_names import part_named, part_names
 from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
 from bullpen.doors.cli.options.spawn import (
     Command,
@@ -31,7 +34,15 @@ from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.runs.goal import Goal
 from bullpen.sandbox.command import weakness
 
-Backend = Literal["in-process", "subprocess", "tmux"]
+Backend = Annotated[
+    str,
+    option(
+        "Where the agents run: in-process, subprocess, tmux or a package's backend",
+        "BACKEND",
+        panel=PLACE,
+        complete=part_names("backend", BACKENDS),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +50,7 @@ class RunAgents:
     """Which agents work on the goal, and where."""
 
     driver: Driver = "native"
-    backend: Annotated[Backend, option("Where the agents run", panel=PLACE)] = "in-process"
+    backend: Backend = "in-process"
     model: Model = None
     model_option: ModelOption = None
     small_model: SmallModel = None
@@ -96,8 +107,8 @@ def run(
         )
     lead = SpawnRequest(
         cwd=directory(agents.cwd),
-        driver=agents.driver,
-        backend=agents.backend,
+        driver=part_named("driver", agents.driver, DRIVERS),
+        backend=part_named("backend", agents.backend, BACKENDS),
         model=agents.model,
         script=None if agents.script is None else os.path.abspath(agents.script),
         command=words_of(agents.program),
