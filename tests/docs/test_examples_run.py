@@ -18,6 +18,7 @@ RUN_ELSEWHERE = {
     "mixed-team": "tests/programs/teams/test_mixed_team.py",
     "night-in-ci": "tests/docs/test_night_in_ci.py",
     "two-machines": "tests/programs/teams/test_two_machines.py",
+    "own-parts": "tests/docs/test_own_parts.py",
     "telemetry": "tests/unit/doors/telemetry",
 }
 """Examples that have a test of their own."""

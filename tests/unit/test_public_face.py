@@ -36,6 +36,7 @@ SUITES = (
     "bullpen.testing.backend_contract",
     "bullpen.testing.driver_contract",
     "bullpen.testing.gates.gate_contract",
+    "bullpen.testing.gates.tool_contract",
 )
 
 

@@ -1,1 +1,1 @@
-"""Public: contract suites for stores, drivers and backends, and mock models to test them with."""
+"""Public: contract suites for stores, drivers, backends and tools, and mock models for tests."""

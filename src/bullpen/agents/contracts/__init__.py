@@ -11,7 +11,8 @@
   `Attachment` for models that can see.
 - Machines: `Hosts` starts and stops agents on other machines; `OneMachine` has none.
 
-`bullpen.testing` has the suites that drivers and backends must pass.
+`bullpen.testing` has the suites that drivers, backends and tools must pass. Bullpen finds those of
+other packages by entry points: `DriverFactory` is what one of `bullpen.drivers` names.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         EVERYTHING,
         Capabilities,
         Driver,
+        DriverFactory,
         TurnFailed,
         TurnInput,
         TurnResult,
@@ -57,6 +59,7 @@ __all__ = [
     "Colleagues",
     "Desk",
     "Driver",
+    "DriverFactory",
     "Hosts",
     "Identity",
     "Launch",
@@ -96,6 +99,7 @@ _OWNERS = {
     "bullpen.agents.contracts.driver": (
         "Capabilities",
         "Driver",
+        "DriverFactory",
         "EVERYTHING",
         "TurnFailed",
         "TurnInput",

@@ -1,1 +1,1 @@
-"""The gate of other vendors' programs: what they ask about, and what they are refused."""
+"""Suites for gates: what other vendors' programs ask about, and what tools of packages promise."""
