@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,19 @@ def bullpen(python: Path, env: dict[str, str], tmp_path: Path) -> Iterator[Bullp
         yield made
     finally:
         made.run("team", "delete", "birds", "--force", "--yes")
+        for pid in warm_parents(python):
+            os.kill(pid, signal.SIGKILL)
+
+
+def warm_parents(python: Path) -> dict[int, list[str]]:
+    """The warm parents of this environment, with the modules that each imported for its agents."""
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError, IndexError):
+            words = file.read_text(encoding="utf-8").rstrip("\0").split("\0")
+            if words[0] == str(python) and words[3].endswith("warm_parent"):
+                found[int(file.parent.name)] = words[6:]
+    return found
 
 
 def test_the_packages_are_listed_and_none_is_broken(bullpen: Bullpen) -> None:
@@ -151,10 +166,13 @@ def test_the_packages_are_listed_and_none_is_broken(bullpen: Bullpen) -> None:
 
 
 def test_agents_work_with_them_forked_from_a_warm_parent_and_on_the_own_backend(
-    bullpen: Bullpen, tmp_path: Path
+    bullpen: Bullpen, python: Path, tmp_path: Path
 ) -> None:
     common = ("--driver", "parrot", "--approver", "human")
     bullpen.run("spawn", "ann", "Hello from ann", *common)
+    if sys.platform == "linux":
+        (modules,) = warm_parents(python).values()
+        assert all(name.startswith("bullpen.") for name in modules)
     bullpen.run("spawn", "bob", "Hello from bob", *common, "--backend", "gentle")
     until = time.monotonic() + 60
     for name in ("ann", "bob"):

@@ -37,10 +37,8 @@ def modules_of(spec: AgentSpec, env: Mapping[str, str]) -> tuple[str, ...]:
         return ("bullpen.agents.drivers.claude_code.driver",)
     if programs.is_foreign(spec.driver):
         return ("bullpen.agents.drivers.acp.driver",)
-    if spec.driver == "scripted":
-        return (f"{scripted.__name__}.driver",)
-    # The driver of a package is imported in the process of its agent, never in a warm parent.
-    return ()
+    # For the driver of a package too: a warm parent has the rest of an agent, never the package.
+    return (f"{scripted.__name__}.driver",)
 
 
 def capabilities_of(driver: str) -> Capabilities:

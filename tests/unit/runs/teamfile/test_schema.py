@@ -64,7 +64,7 @@ def test_every_file_that_we_ship_is_right_by_the_schema(tmp_path: Path) -> None:
     [
         '[team]\ngoal = "b"\n',
         '[team]\nname = "a"\n[[membr]]\nname = "x"\n',
-        '[team]\nname = "a"\n[[member]]\nname = "x"\ndriver = "codx"\n',
+        '[team]\nname = "a"\n[[member]]\nname = "x"\nmode = "planning"\n',
         '[team]\nname = "a"\n[[member]]\nname = "x"\nmode = "plann"\n',
         '[team]\nname = "a"\n[[backlog]]\nmarkdown = "x"\ncommand = "y"\n',
         '[team]\nname = "a"\n[[backlog]]\nneeds = ["y"]\n',
