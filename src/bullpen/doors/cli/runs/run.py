@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -146,7 +146,10 @@ def run(
 def demo(
     session: Session,
     *,
-    backend: Annotated[Backend | None, option("Where the agents run", panel=PLACE)] = None,
+    backend: Annotated[
+        Literal["in-process", "subprocess", "tmux"] | None,
+        option("Where the agents run", panel=PLACE),
+    ] = None,
     keep: Annotated[bool, flag("Keep the team and its files", "--keep")] = False,
 ) -> None:
     """Watch a simulated team work; no API key needed.
