@@ -15,7 +15,7 @@ from bullpen.agents.contracts.installed_parts import (
 )
 from bullpen.agents.drivers.registry import DRIVERS, factory_of
 from bullpen.agents.permissions.package_tools import tool_from
-from bullpen.agents.permissions.rule_language.known_tools import NOT_FOR_PACKAGES
+from bullpen.agents.permissions.rule_language.package_names import NOT_FOR_PACKAGES
 from bullpen.app.stores import SCHEMES
 from bullpen.errors import BullpenError
 from bullpen.store.contract import Finding

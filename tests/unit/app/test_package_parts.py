@@ -17,7 +17,8 @@ from bullpen.agents.drivers.make_driver import make_driver
 from bullpen.agents.drivers.registry import capabilities_of, check_spec, modules_of
 from bullpen.agents.permissions.decide import decide
 from bullpen.agents.permissions.package_tools import package_tools
-from bullpen.agents.permissions.rule_language.known_tools import all_named, check_tools
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.package_names import all_named
 from bullpen.agents.supervisor.team_backends import TeamBackends
 from bullpen.agents.tools.toolbox import lacking
 from bullpen.app.package_parts import checked_parts, examine_parts

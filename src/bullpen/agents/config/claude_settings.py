@@ -7,7 +7,7 @@ from typing import Any
 
 from bullpen.agents.config.settings import RULE_LISTS, SettingsFile, SettingsPlace
 from bullpen.agents.config.settings_checks import check_file_rules, meant_rule, read_hooks
-from bullpen.agents.permissions.rule_language.known_tools import KNOWN_TOOLS
+from bullpen.agents.permissions.rule_language.package_names import KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
 from bullpen.agents.system.project_files import unreadable
 from bullpen.protocol import json_text

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bullpen.agents.permissions.rule_language.known_tools import (
-    KNOWN_TOOLS,
-    all_named,
-    unknown_tools,
-)
+from bullpen.agents.permissions.rule_language.known_tools import unknown_tools
+from bullpen.agents.permissions.rule_language.package_names import KNOWN_TOOLS, all_named
 from bullpen.agents.permissions.rule_language.redundant import covered_by
 from bullpen.agents.permissions.rule_language.rule import OTHER_TOOLS, rule_of
 from bullpen.agents.permissions.rule_language.tool_names import TEAM_TOOLS, TOOL_NAMES

@@ -9,7 +9,7 @@ from typing import Any
 
 from bullpen.agents.config.settings import SettingsPlace, with_source
 from bullpen.agents.hooks.hook_set import HookSet
-from bullpen.agents.permissions.rule_language.known_tools import KNOWN_TOOLS
+from bullpen.agents.permissions.rule_language.package_names import KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.redundant import rebased
 from bullpen.agents.permissions.rule_language.rule import check_rules, rule_of
 from bullpen.errors import Invalid

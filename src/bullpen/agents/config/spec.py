@@ -32,11 +32,8 @@ from bullpen.agents.drivers.native.provider.options import (
     ModelOptions,
 )
 from bullpen.agents.drivers.registry import reads_unasked
-from bullpen.agents.permissions.rule_language.known_tools import (
-    KNOWN_TOOLS,
-    all_named,
-    check_tools,
-)
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.package_names import KNOWN_TOOLS, all_named
 from bullpen.agents.permissions.rule_language.rule import check_rules
 from bullpen.agents.system import environment
 from bullpen.agents.system.secrets import Redactor

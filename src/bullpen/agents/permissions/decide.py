@@ -16,7 +16,7 @@ from bullpen.agents.permissions.reading.reading_line import (
     takes_only,
 )
 from bullpen.agents.permissions.rule_language import paths, web_address
-from bullpen.agents.permissions.rule_language.known_tools import NOT_FOR_PACKAGES
+from bullpen.agents.permissions.rule_language.package_names import NOT_FOR_PACKAGES
 from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
 from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split

@@ -10,7 +10,7 @@ from functools import lru_cache
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.installed_parts import InstalledPart
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.known_tools import package_tool
+from bullpen.agents.permissions.rule_language.package_names import package_tool
 from bullpen.protocol.agent import AgentSpec
 
 _NAME = re.compile(r"(?!mcp__)[A-Za-z][A-Za-z0-9_-]{0,63}")

@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from bullpen.agents.permissions.rule_language.known_tools import (
-    EVERYTHING,
-    KNOWN_TOOLS,
-    check_tools,
-)
+from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.package_names import EVERYTHING, KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.rule import check_rules
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.errors import Invalid

@@ -23,7 +23,7 @@ import pytest
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.tool import Tool
-from bullpen.agents.permissions.rule_language.known_tools import NOT_FOR_PACKAGES
+from bullpen.agents.permissions.rule_language.package_names import NOT_FOR_PACKAGES
 from bullpen.agents.tools.toolbox import call
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
