@@ -16,10 +16,11 @@ from bullpen.agents.drivers.native.provider.options import (
     ModelOptions,
 )
 from bullpen.agents.drivers.unsupported import unkept
-from bullpen.agents.permissions.package_tools import package_tools
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
+from bullpen.agents.permissions.rule_language.package_names import package_tool
 from bullpen.agents.system.vendors import programs
 from bullpen.agents.system.vendors.acp_presets import GENERIC, PRESETS
+from bullpen.by_name import load
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.policy import MODES, Mode
@@ -95,8 +96,9 @@ def check_spec(
     `in_money` says that there is a budget in money. The environment names the model's address.
     """
     check_tools(spec.disallowed_tools or ())
-    # Those of packages are imported now: one that is broken must not fail only in a turn.
-    list(package_tools(spec))
+    if any(map(package_tool, spec.tools or ())):
+        # Imported now: one that is broken must not fail only in a turn.
+        list(load("bullpen.agents.permissions.package_tools:package_tools")(spec))
     if spec.mode is not None and spec.mode not in MODES:
         raise Invalid(
             f"There is no mode {spec.mode!r}.",
