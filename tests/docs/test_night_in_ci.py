@@ -43,8 +43,8 @@ def test_a_night_in_ci_ends_with_merged_commits_a_report_and_the_code(tmp_path: 
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    subjects = night.git("log", "--format=%s", "night").splitlines()
-    assert len([subject for subject in subjects if subject.startswith("#")]) == 3
+    told = night.git("log", "--format=%(trailers:key=Bullpen-Task,valueonly,separator=)", "night")
+    assert sorted(told.split()) == ["1", "2", "3"]
     report = (tmp_path / "summary.md").read_text("utf-8")
     assert "- **tasks**: 3 merged" in report
     assert len(re.findall(r"^\| [0-9a-f]{12} \|", report, re.MULTILINE)) == 3

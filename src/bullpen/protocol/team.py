@@ -119,6 +119,8 @@ class MergeSettings(Wire):
     # A command that runs after the target moved, to push or to open a pull request.
     after: str | None = None
     setup: str | None = None
+    # The author of the commits that Bullpen makes, as `Name <address>`; None for git's own.
+    author: str | None = None
     # Patterns of paths that are guarded besides the list, and of those that are not after all.
     guarded: list[str] = field(default_factory=list)
     unguarded: list[str] = field(default_factory=list)

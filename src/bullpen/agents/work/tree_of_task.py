@@ -73,13 +73,20 @@ class TreeWork:
 
         Raises Refused, with the reason guarded_paths if a person must approve the work first.
         """
-        if self._tree is None or await self._team.merges.settings() is None:
+        settings = None if self._tree is None else await self._team.merges.settings()
+        if self._tree is None or settings is None:
             return None
         config = await self._team.agents.config()
         requests = list((await self._team.approvals.all()).values())
         guard = guard_of(config, requests)
         made = partial(
-            hand_in, self._tree, task, team=self._team.name, agent=self._agent, guard=guard
+            hand_in,
+            self._tree,
+            task,
+            team=self._team.name,
+            agent=self._agent,
+            author=settings.author,
+            guard=guard,
         )
         try:
             return await to_thread.run_sync(made)
@@ -128,8 +135,10 @@ def left_behind(config: TeamConfig, task: Task, *, by: str) -> Iterator[str]:
             at = at_of(Git(Path(tree.path)), config.name, member.name)
             if at is None or at.task != task.id or in_use(Path(tree.path)):
                 continue
-            why = f"{by} took over task #{task.id}"
-            saved = save(Path(tree.path), team=config.name, agent=member.name, why=why)
+            why = f"{by} took over task {task.id}"
+            saved = save(
+                Path(tree.path), team=config.name, agent=member.name, why=why, task=task.id
+            )
         except BullpenError as error:
             yield (
                 f"{member.name} had this task before. Its work is in {tree.path}, but could not be"

@@ -31,6 +31,7 @@ from bullpen.protocol.task import CHECK_SECONDS_MAX, Check, CheckKind, Effort
 from bullpen.protocol.team import AgentsMay
 from bullpen.runs.watch.quiet_hours import span_of
 from bullpen.view.notable_events import Kind
+from bullpen.workspace.git.task_commits import parse_author
 
 
 class FileTable(BaseModel):
@@ -288,6 +289,18 @@ class MergeTable(FileTable):
     retries: int = Field(default=1, ge=0, le=10)
     after: str | None = None
     setup: str | None = None
+    # The author of the commits that Bullpen makes: "Name <address>"; by default, git's own.
+    author: str | None = None
+
+    @field_validator("author")
+    @classmethod
+    def _is_an_author(cls, author: str | None) -> str | None:
+        try:
+            if author is not None:
+                parse_author(author)
+        except Invalid as error:
+            raise ValueError(f"{error.message} {error.remedy}") from None
+        return author
 
 
 class GuardedTable(FileTable):

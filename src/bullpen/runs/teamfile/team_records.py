@@ -32,6 +32,8 @@ def digest_of(file: TeamFile) -> str:
         "members": [member.model_dump(mode="json") for member in file.members],
     }
     # Teams of files without these keep their digest.
+    if tables["merge"] is not None and tables["merge"]["author"] is None:
+        del tables["merge"]["author"]
     if not file.team.agents_may:
         del tables["team"]["agents_may"]
     if file.guarded != GuardedTable():
@@ -121,6 +123,7 @@ def merge_settings(table: MergeTable, cwd: str) -> MergeSettings:
         retries=table.retries,
         after=table.after,
         setup=table.setup,
+        author=table.author,
     )
 
 

@@ -60,12 +60,12 @@ class _Piece:
 
 
 def replay(
-    git: Git, *, onto: str, base: str, commit: str, onto_tree: str | None = None
+    git: Git, *, onto: str, base: str, commit: str, onto_tree: str | None = None, closing: str = ""
 ) -> Replayed | Clash:
     """Rebase the commits between `base` and `commit` onto another commit, whose tree may be known.
 
     Commits that change nothing there are dropped. Work that contains merges becomes one commit,
-    because what was decided in a merge would otherwise be lost.
+    because what was decided in a merge would otherwise be lost; its message ends with `closing`.
 
     Raises:
         GitFailed: git fails, for example for lack of space or of an object.
@@ -82,7 +82,8 @@ def replay(
     pieces = list(found.values())
     if any(" " in piece.parent or not piece.parent for piece in pieces):
         plain = [piece for piece in pieces if piece.parent and " " not in piece.parent]
-        pieces = [_together(base, plain, found[commit])]
+        piece = _together(base, plain, found[commit])
+        pieces = [replace(piece, message=f"{piece.message.rstrip()}\n\n{closing}")]
     for piece in pieces:
         there = piece.parent == tip and bool(piece.commit)
         # The first commit branches off the target where it begins: git finds that by itself.
@@ -94,6 +95,33 @@ def replay(
             tip = piece.commit if there else _write(git, _text(piece, parent=tip, tree=tree))
             tip_tree = tree
     return Replayed(tip, tip_tree)
+
+
+def merged_by(
+    git: Git, work: Replayed, onto: Replayed, *, tree: str, people: tuple[str, str], message: str
+) -> Replayed:
+    """Return a merge commit of rebased work, as old as the work. `people` are author, committer.
+
+    The same work on the same commit gives the same merge commit.
+    """
+    when = _pieces(git, "--no-walk", work.commit)[work.commit].when
+    author, committer = people
+    text = (
+        f"tree {tree}\nparent {onto.commit}\nparent {work.commit}\nauthor {author} {when}\n"
+        f"committer {committer} {when}\n\n{message.rstrip()}\n"
+    )
+    return Replayed(_write(git, text), tree)
+
+
+def with_tree(git: Git, work: Replayed, tree: str) -> Replayed:
+    """Return the last commit of some work with another tree."""
+    piece = _pieces(git, "--no-walk", work.commit)[work.commit]
+    return Replayed(_write(git, _text(piece, parent=piece.parent, tree=tree)), tree)
+
+
+def message_of(git: Git, commit: str) -> str:
+    """Return the message of a commit."""
+    return _pieces(git, "--no-walk", commit)[commit].message
 
 
 def squashed(git: Git, *, onto: str, base: str, commit: str) -> str | Clash:

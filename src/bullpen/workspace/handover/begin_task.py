@@ -55,13 +55,16 @@ def target_of(git: Git, workspace: Workspace, branch: str) -> tuple[str, str]:
     return ref, ran.out.strip()
 
 
-def saved(git: Git, target: str, *, team: str, agent: str, why: str) -> str:
-    """Save what is in a worktree but not on the target or handed in. Returns what to say."""
+def saved(git: Git, target: str, *, team: str, agent: str, task: str | None, why: str) -> str:
+    """Save what is in a worktree but not on the target or handed in. Returns what to say.
+
+    `task` is what the agent worked on there.
+    """
     handed_in = f"--glob={REFS}/{component(team)}/+tasks/*"
     own = git("rev-list", "--max-count=1", "HEAD", "--not", target, handed_in)
     if not (is_changed(git.where) or own or unfinished(git_dir(git.where))):
         return ""
-    kept = save(git.where, team=team, agent=agent, why=why)
+    kept = save(git.where, team=team, agent=agent, why=why, task=task)
     if kept is None:
         return ""
     return (

@@ -8,14 +8,13 @@ from pathlib import Path
 from bullpen.errors import Refused
 from bullpen.protocol.agent import Workspace
 from bullpen.protocol.task import Task
-from bullpen.workspace.git.ref_names import component
 from bullpen.workspace.git.repository import git_dir, unfinished
-from bullpen.workspace.git.run_git import TREE_S, Git, GitFailed, identity
+from bullpen.workspace.git.run_git import TREE_S, Git, GitFailed
 from bullpen.workspace.git.submodules import dirty_modules, links_in
+from bullpen.workspace.git.task_commits import message, with_author
 from bullpen.workspace.handover.begin_task import MARK
 from bullpen.workspace.trees.current_task import At
 
-_SUBJECT_CHARS_MAX = 200
 _LINK = "160000"
 
 
@@ -56,7 +55,7 @@ def refuse_marks(tree: Path, names: Sequence[str]) -> None:
         )
 
 
-def commit_all(git: Git, task: Task, *, team: str, agent: str) -> list[str]:
+def commit_all(git: Git, task: Task, *, agent: str, author: str | None) -> list[str]:
     """Commit what is changed and not ignored. Returns the files. Refuses nested repositories."""
     added = git.run("add", "--all", "--sparse", seconds=TREE_S)
     if not added.ok:
@@ -72,10 +71,9 @@ def commit_all(git: Git, task: Task, *, team: str, agent: str) -> list[str]:
             raise _nested(name)
     if not found:
         return []
-    subject = " ".join(task.subject.split())[:_SUBJECT_CHARS_MAX]
     words = ("commit", "--quiet", "--no-verify", "--no-gpg-sign", "--cleanup=whitespace", "-F", "-")
-    named = _named(git, team=team, agent=agent)
-    named(*words, given=f"#{task.id} {subject}\n", seconds=TREE_S)
+    named = with_author(git, author, agent=agent)
+    named(*words, given=message(task.subject, task.id, agent), seconds=TREE_S)
     return [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for _, name in found]
 
 
@@ -91,14 +89,6 @@ def _nested(name: str) -> Refused:
         remedy="Move it away, delete its .git, or add it to .gitignore. Then complete the task "
         "again.",
     )
-
-
-def _named(git: Git, *, team: str, agent: str) -> Git:
-    """Return git with the agent as author, if nobody is configured."""
-    if git.run("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT").ok:
-        return git
-    mail = f"{component(agent)}@{component(team)}.bullpen"
-    return git.with_env(**identity(agent, mail))
 
 
 def base_of(git: Git, workspace: Workspace, at: At | None, head: str) -> str:

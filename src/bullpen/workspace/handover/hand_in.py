@@ -64,9 +64,9 @@ def begin(
                 put_at(git, team, agent, before.evolve(attempt=task.facts.attempt))
                 return "Your worktree still holds your earlier work on this task."
         target_ref, target = begin_task.target_of(git, workspace, settings.target)
-        notes = [
-            begin_task.saved(git, target, team=team, agent=agent, why=f"before task #{task.id}")
-        ]
+        last = None if before is None else before.task
+        why = f"before task {task.id}"
+        notes = [begin_task.saved(git, target, team=team, agent=agent, task=last, why=why)]
         marks: list[str] = []
         if earlier is None:
             begin_task.switch(git, workspace, target, team=team, agent=agent)
@@ -108,12 +108,19 @@ class NeedsPerson(Refused):
 
 
 def hand_in(
-    workspace: Workspace, task: Task, *, team: str, agent: str, guard: Guard | None = None
+    workspace: Workspace,
+    task: Task,
+    *,
+    team: str,
+    agent: str,
+    author: str | None = None,
+    guard: Guard | None = None,
 ) -> Handed | None:
     """Hand in what a worktree has beyond the target; None if there is nothing.
 
-    Uncommitted changes are committed here. A Bullpen ref keeps the work, also in the repository
-    that a clone came from. `guard` says which changes need approval, and which have it.
+    Uncommitted changes are committed here; without `author`, by the one that git is configured
+    with. A Bullpen ref keeps the work, also in the repository that a clone came from. `guard` says
+    which changes need approval, and which have it.
 
     Raises:
         Refused: conflict_markers, detached_or_rebase, nested_repository, submodule_changed or
@@ -131,7 +138,7 @@ def hand_in(
         commit_work.refuse_unfinished(git, workspace)
         commit_work.refuse_marks(git.where, [] if at is None else at.marks)
         commit_work.refuse_dirty_modules(git)
-        committed = commit_work.commit_all(git, task, team=team, agent=agent)
+        committed = commit_work.commit_all(git, task, agent=agent, author=author)
         head = git("rev-parse", "HEAD")
         base = commit_work.base_of(git, workspace, at, head)
         if git("rev-parse", f"{base}^{{tree}}") == git("rev-parse", f"{head}^{{tree}}"):

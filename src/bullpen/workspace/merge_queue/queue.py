@@ -145,14 +145,13 @@ class Queue:
             trouble = await self._tell()
             return Stepped(merged=landed, target=target.commit, trouble=trouble)
         first = waiting.line[: self._settings.batch]
-        inside = self._settings.inside
         stacked = await _blocking(
             stack_branches,
             self._git,
             first,
             target,
             waiting.trees,
-            inside=inside,
+            settings=self._settings,
             guard=waiting.guard,
         )
         returned = await self._give_back_unstacked(stacked, target)

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import Workspace
 from bullpen.protocol.task import Merge, Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.team.tasks.guarded_rules import Guard, GuardedChange
 from bullpen.workspace.git.replay_commits import Clash, Replayed, replay
 from bullpen.workspace.git.run_git import Git, GitFailed
+from bullpen.workspace.git.task_commits import trailers
 from bullpen.workspace.git.tree_changes import tree_changes
 from bullpen.workspace.merge_queue.attempts import QueueEntry
 from bullpen.workspace.merge_queue.fetch import have
 from bullpen.workspace.merge_queue.land import Target
+from bullpen.workspace.merge_queue.merge_commit import merge_commit
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ def stack_branches(
     target: Target,
     trees: Mapping[str, Workspace],
     *,
-    inside: str,
+    settings: MergeSettings,
     guard: Guard,
 ) -> Stacked:
     """Rebase the work of tasks on the target, each on those before it, if possible.
@@ -55,7 +58,7 @@ def stack_branches(
             continue
         tree = trees.get(record.by)
         try:
-            found = _replayed(git, record, tip, tree)
+            found = _replayed(git, task, record, tip, tree)
         except _NotFetched as error:
             stacked.problems.append(f"#{task.id}: {error}")
             continue
@@ -63,7 +66,7 @@ def stack_branches(
             stacked.missing.append((task, record))
             continue
         if isinstance(found, Clash) and tip != start:
-            found = _replayed(git, record, start, tree)
+            found = _replayed(git, task, record, start, tree)
             if not isinstance(found, Clash):
                 continue
         if isinstance(found, Clash):
@@ -74,8 +77,8 @@ def stack_branches(
         if not guard.approves(changes):
             stacked.guarded.append((task, record, changes))
             continue
-        tip = found
-        where = inside if tree is None else tree.inside
+        tip = merge_commit(git, found, tip, task=task, agent=record.by, author=settings.author)
+        where = settings.inside if tree is None else tree.inside
         stacked.entries.append(QueueEntry(task, record, tip.commit, where))
     return stacked
 
@@ -85,13 +88,18 @@ class _NotFetched(Unavailable):
 
 
 def _replayed(
-    git: Git, record: Merge, onto: Replayed, tree: Workspace | None
+    git: Git, task: Task, record: Merge, onto: Replayed, tree: Workspace | None
 ) -> Replayed | Clash | None:
     """Return the tip with one task's work; None if the work is nowhere."""
 
     def replayed() -> Replayed | Clash:
         return replay(
-            git, onto=onto.commit, onto_tree=onto.tree, base=record.base, commit=record.commit
+            git,
+            onto=onto.commit,
+            onto_tree=onto.tree,
+            base=record.base,
+            commit=record.commit,
+            closing=trailers(record.by, task.id),
         )
 
     try:

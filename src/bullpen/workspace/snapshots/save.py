@@ -12,6 +12,7 @@ from bullpen.protocol.clock import now_ms
 from bullpen.workspace.git.layout import Layout, layout_of, repository_dir
 from bullpen.workspace.git.ref_names import REFS, component, saved_refs
 from bullpen.workspace.git.run_git import TREE_S, Git, GitFailed, identity
+from bullpen.workspace.git.task_commits import address_of, trailers
 from bullpen.workspace.snapshots.build import REST, Built, build, commit
 from bullpen.workspace.snapshots.contents import Contents
 from bullpen.workspace.snapshots.unsaved import look
@@ -50,6 +51,7 @@ def save(
     team: str,
     agent: str,
     why: str,
+    task: str | None = None,
     most: int = BYTES_MAX,
     whole: bool = False,
     stood: Path | None = None,
@@ -58,16 +60,16 @@ def save(
     """Save everything that exists only in a worktree; None if there is nothing.
 
     If the newest snapshot already has it, that one is returned. Nothing is changed in the worktree,
-    its index, settings, branches and stashes. With `whole`, the whole repository of the worktree
-    counts, because it goes too. `stood` is where the worktree was before it was moved aside.
-    `allow` may refuse what was found.
+    its index, settings, branches and stashes. `task` is what the agent worked on, if that is known.
+    With `whole`, the whole repository of the worktree counts, because it goes too. `stood` is where
+    the worktree was before it was moved aside. `allow` may refuse what was found.
 
     Raises:
         Refused: there is no worktree (no_tree), or it has too much untracked content (too_big).
         Unavailable: something cannot be read or written, or keeps changing.
     """
     place = layout_of(tree, stood=stood)
-    env = identity(component(agent), f"{component(agent)}@{component(team)}.bullpen")
+    env = identity(component(agent), address_of(agent))
     for left in reversed(range(_TRIES)):
         try:
             found = look(place, team=team, agent=agent, whole=whole)
@@ -97,7 +99,7 @@ def save(
         files=built.files,
         left_out=tuple(built.left_out[:_LEFT_OUT_MAX]),
     )
-    made = commit(git, built.tree, [built.base, built.staged], _message(new))
+    made = commit(git, built.tree, [built.base, built.staged], _message(new, task))
     return name_it(git, replace(new, commit=made))
 
 
@@ -176,12 +178,12 @@ def _holds(git: Git, newest: Saved, built: Built) -> bool:
     return ran.out.strip() == built.tree and rest.out.strip() == built.rest_tree
 
 
-def _message(new: Saved) -> str:
+def _message(new: Saved, task: str | None) -> str:
     row = asdict(new)
     kept = {key: row[key] for key in row if key not in ("ref", "commit", "number")}
     subject = f"Snapshot of the tree of {new.agent} in {new.team}: {new.why}"
     first = " ".join(subject.encode("utf-8", "replace").decode("utf-8").split())
-    return f"{first[:200]}\n\n{_MARK}{json.dumps(kept)}\n"
+    return f"{first[:200]}\n\n{_MARK}{json.dumps(kept)}\n{trailers(new.agent, task)}"
 
 
 def _read(ref: str, name: str, text: str) -> Saved | None:

@@ -159,7 +159,7 @@ async def test_work_that_came_back_red_lies_in_the_tree_as_commits_on_the_newest
     assert note is not None
     assert git(tree, "status", "--porcelain") == ""
     assert git(tree, "log", "--format=%s", f"{yard.target}..").splitlines() == [
-        "#1 work",
+        "work",
         "first part",
     ]
     await yard.finish("ann", again, {"numbers.txt": "ok=1\n"})

@@ -30,7 +30,14 @@ async def test_what_is_not_committed_is_committed_with_the_task_as_its_message(y
     assert handed is not None
     assert sorted(handed.committed) == ["new/b.txt", "numbers.txt"]
     said = git(yard.project, "log", "-1", "--format=%an <%ae>%n%B", handed.work.commit)
-    assert said.splitlines() == ["Una User <una@example.org>", "#1 Count to ten"]
+    assert said.splitlines() == [
+        "Una User <una@example.org>",
+        "Count to ten",
+        "",
+        "Bullpen-Task: 1",
+        "Bullpen-Agent: ann",
+        "Co-authored-by: ann <ann@agents.bullpen.invalid>",
+    ]
     assert yard.refs()[handed.work.ref] == handed.work.commit
     assert git(yard.tree("ann"), "status", "--porcelain") == ""
 
@@ -43,7 +50,7 @@ async def test_without_an_identity_the_agent_is_the_author(
     handed = await yard.finish("ann", task, {"numbers.txt": "a=1\n"})
     assert handed is not None
     said = git(yard.project, "log", "-1", "--format=%an <%ae> %cn", handed.work.commit)
-    assert said == "ann <ann@crew.bullpen> ann"
+    assert said == "ann <ann@agents.bullpen.invalid> ann"
 
 
 async def test_own_commits_are_handed_in_as_they_are(yard: Yard) -> None:
@@ -54,8 +61,40 @@ async def test_own_commits_are_handed_in_as_they_are(yard: Yard) -> None:
     assert handed is not None
     assert (handed.work.commit, handed.committed) == (last, [])
     await yard.queue().step()
-    assert yard.log()[1:] == ["one", "two"]
-    assert yard.target == last
+    assert yard.log()[1:] == ["one", "two", "Merge task 1: work"]
+    assert git(yard.project, "rev-parse", "main^2") == last
+
+
+async def test_own_commits_keep_their_words_and_the_merge_commit_has_the_trailers(
+    yard: Yard,
+) -> None:
+    task = await yard.take("ann", "Fix  the\nparser")
+    first = commit(yard.tree("ann"), {"a.txt": "a\n"}, "one\n\nBullpen-Task: 9")
+    await yard.finish("ann", task)
+    before = yard.target
+    await yard.queue(author="Robot <robot@example.org>").step()
+    said = git(yard.project, "log", "-1", "--format=%P%n%an <%ae> %cn%n%B", "main")
+    assert said.splitlines() == [
+        f"{before} {first}",
+        "Robot <robot@example.org> Robot",
+        "Merge task 1: Fix the parser",
+        "",
+        "Bullpen-Task: 1",
+        "Bullpen-Agent: ann",
+        "Co-authored-by: ann <ann@agents.bullpen.invalid>",
+    ]
+    told = git(yard.project, "log", "-1", "--format=%(trailers:key=Bullpen-Task,valueonly)", "main")
+    assert told.strip() == "1"
+
+
+async def test_the_author_of_the_team_is_the_author_of_what_bullpen_commits(yard: Yard) -> None:
+    task = await yard.take("ann")
+    yard.edit("ann", {"a.txt": "a\n"})
+    author = "Zoë the Robot <robot+1@example.org>"
+    handed = hand_in(yard.trees["ann"], task, team=TEAM, agent="ann", author=author)
+    assert handed is not None
+    said = git(yard.project, "log", "-1", "--format=%an <%ae>|%cn <%ce>", handed.work.commit)
+    assert said == f"{author}|{author}"
 
 
 async def test_nothing_to_merge_is_nothing_handed_in(yard: Yard) -> None:
@@ -79,7 +118,7 @@ async def test_empty_commits_among_others_are_dropped_on_the_target(yard: Yard) 
     commit(yard.tree("ann"), {}, "empty")
     await yard.finish("ann", task, {"a.txt": "a\n"})
     await yard.queue().step()
-    assert yard.log()[1:] == ["#1 work"]
+    assert yard.log()[1:] == ["work"]
 
 
 async def test_who_wrote_what_and_when_stays_on_the_target(yard: Yard) -> None:
@@ -99,7 +138,7 @@ async def test_who_wrote_what_and_when_stays_on_the_target(yard: Yard) -> None:
     yard.user_commits({"u.txt": "u\n"})
     await yard.queue().step()
     form = "--format=%an <%ae> %aI %cn %cI%n%B"
-    assert git(yard.project, "log", "-1", form, "main") == (
+    assert git(yard.project, "log", "-1", form, "main^2") == (
         "Zoë <zoe@example.org> 2001-02-03T04:05:06+07:00 Una User 2001-02-03T04:05:06+07:00\n"
         "Für Zoë\n\n  indented\n# no comment\n"
     )
@@ -152,6 +191,7 @@ async def test_a_target_that_the_agent_merged_itself_is_not_handed_in_again(yard
     assert yard.at_target("numbers.txt") == "# ann and user"
     assert git(yard.project, "rev-list", "--merges", "main") == ""
     assert yard.log()[1:] == ["the user's", "later", "ann's"]
+    assert "\n\nBullpen-Task: 1\n" in git(yard.project, "log", "-1", "--format=%B", "main")
 
 
 async def test_what_the_user_took_back_from_the_target_does_not_come_again(yard: Yard) -> None:
@@ -161,7 +201,7 @@ async def test_what_the_user_took_back_from_the_target_does_not_come_again(yard:
     git(yard.project, "reset", "--quiet", "--hard", before)
     await yard.finish("ann", task, {"a.txt": "a\n"})
     await yard.queue().step()
-    assert yard.log()[1:] == ["#1 work"]
+    assert yard.log()[1:] == ["work"]
     assert not (yard.project / "mistake.txt").exists()
 
 

@@ -47,7 +47,7 @@ async def test_a_commit_in_the_last_moment_is_not_lost(
     assert done.exists()
     assert stepped is not None
     assert stepped.merged == ["1"]
-    assert yard.log()[1:] == ["mine", "#1 work"]
+    assert yard.log()[1:] == ["mine", "work"]
 
 
 async def test_a_commit_in_the_tree_in_the_last_moment_is_not_lost(
@@ -60,7 +60,7 @@ async def test_a_commit_in_the_tree_in_the_last_moment_is_not_lost(
     assert done.exists()
     assert stepped is not None
     assert stepped.merged == ["1"]
-    assert yard.log()[1:] == ["mine", "#1 work"]
+    assert yard.log()[1:] == ["mine", "work"]
 
 
 async def test_a_branch_that_is_switched_in_the_last_moment_is_told_of(
@@ -116,7 +116,7 @@ async def test_what_is_on_the_target_is_merged_though_nobody_wrote_that_down(
     with pytest.raises(Unavailable):
         await yard.queue().step()
     landed = yard.target
-    assert yard.log()[1:] == ["#1 work", "#2 work"]
+    assert yard.log()[1:] == ["work", "work"]
     assert {task.id for task in await yard.team.merges.line()} == {"1", "2"}
     # By now it looks different, and laid there again the work would contradict it.
     yard.user_commits({"numbers.txt": "# the user's\n"})

@@ -352,6 +352,7 @@ async def test_a_role_file_by_its_path_is_for_people_only(tmp_path: Path) -> Non
 
 
 TREES = '[workspace]\nkind = "worktree"\n[merge]\ntarget = "main"\n'
+DIGEST = "b6d5c231c10877495747d89deaf51526f4b6d807ebcad8e4697668a0b318cf84"
 
 
 def test_a_file_guards_more_paths_and_leaves_some_out(tmp_path: Path) -> None:
@@ -365,6 +366,19 @@ def test_a_file_guards_more_paths_and_leaves_some_out(tmp_path: Path) -> None:
     assert (made.guarded, made.unguarded) == (["deploy", "TEAM.toml"], [".github/workflows"])
     elsewhere = MergeSettings.new(repository=str(tmp_path / "repository"), target="main")
     assert team_records.with_guarded(elsewhere, bare).guarded == []
+
+
+def test_a_file_says_who_the_author_is(tmp_path: Path) -> None:
+    bare = read(tmp_path, TEAM + MEMBERS + TREES)
+    # A team that was made before there was such a setting is still of this file.
+    assert team_records.digest_of(bare) == DIGEST
+    file = read(tmp_path, TEAM + MEMBERS + TREES + 'author = "Robot <robot@example.org>"\n')
+    assert file.merge is not None
+    assert file.merge.author == "Robot <robot@example.org>"
+    assert team_records.digest_of(file) != DIGEST
+    for wrong in ("Robot", "Robot <robot>", "A <a@b> <c@d>"):
+        with pytest.raises(Invalid, match=r"TEAM.toml:\d+: merge: author: .* is not an author"):
+            read(tmp_path, TEAM + MEMBERS + TREES + f'author = "{wrong}"\n')
 
 
 @pytest.mark.parametrize("path", [".claude", ".mcp.json", ".codex/**", ".gitmodules", "TEAM.toml"])

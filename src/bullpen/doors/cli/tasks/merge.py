@@ -72,11 +72,18 @@ def set_(
     setup: Annotated[
         str | None, option("Command that prepares the test worktree; '' for none", "COMMAND")
     ] = None,
+    author: Annotated[
+        str | None, option("Author of Bullpen's commits; '' for git's own", "'NAME <ADDRESS>'")
+    ] = None,
 ) -> None:
     """Show or set the target branch and the merge gate.
 
     The default target is the branch that is checked out here. Only a person may change it.
     """
     MergeCommands(session).configure(
-        target=target, gate=gate, batch=batch, retries=retries, after=after, setup=setup
+        target=target,
+        gate=gate,
+        batch=batch,
+        retries=retries,
+        texts={"after": after, "setup": setup, "author": author},
     )

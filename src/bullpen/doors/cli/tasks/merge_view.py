@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from bullpen.runs.teamfile.team_records import merge_settings
 from bullpen.team.tasks.merge_rules import queue_order
 from bullpen.team.team import Team
 from bullpen.view.text import Cell
+from bullpen.workspace.git.task_commits import parse_author
 from bullpen.workspace.merge_queue.queue import Queue, Stepped
 
 _PAUSE_S = 2.0
@@ -28,6 +29,7 @@ _WHY = {
     "conflict": "conflicts with the target",
     "checks": "checks fail on the target",
     "missing": "commits are missing",
+    "guarded": "changes guarded paths without approval",
 }
 
 
@@ -75,6 +77,7 @@ class MergeCommands:
                 ("retries", f"{settings.retries}"),
                 ("setup", settings.setup or ""),
                 ("after", settings.after or ""),
+                ("author", settings.author or "as git is configured"),
             ]
         )
 
@@ -186,12 +189,11 @@ class MergeCommands:
         gate: list[str] | None,
         batch: int | None,
         retries: int | None,
-        after: str | None,
-        setup: str | None,
+        texts: Mapping[str, str | None],
     ) -> None:
-        """Show or change where work goes."""
-        # An empty command takes one away.
-        texts = {"after": after, "setup": setup}
+        """Show or change where work goes. An empty text takes a setting away."""
+        if author := (texts.get("author") or "").strip():
+            parse_author(author)
         changes: dict[str, Any] = {
             key: text.strip() or None for key, text in texts.items() if text is not None
         }
