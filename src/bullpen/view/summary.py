@@ -38,6 +38,15 @@ class MergeLine:
 
 
 @dataclass(frozen=True, slots=True)
+class WorktreeLine:
+    """A worktree or clone of an agent that has ended, and its branch."""
+
+    agent: str
+    path: str
+    branch: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What a team did."""
 
@@ -56,6 +65,13 @@ class Summary:
     limits: tuple[Allowance, ...]
     # What needs a person's attention, in words.
     needs: tuple[str, ...]
+    # What is left on this machine of agents that have ended.
+    worktrees: tuple[WorktreeLine, ...] = ()
+
+    @property
+    def removal(self) -> str | None:
+        """Return the command that removes the worktrees; None if there are none."""
+        return f"bullpen workspace remove --all -t {self.team}" if self.worktrees else None
 
     @property
     def counts(self) -> dict[TaskState, int]:
@@ -78,6 +94,7 @@ class Summary:
             "used": self.used.raw,
             "limits": [asdict(limit) for limit in self.limits],
             "needs": list(self.needs),
+            "worktrees": [asdict(line) for line in self.worktrees],
             "counts": self.counts,
             "seconds": self.seconds,
         }
@@ -120,13 +137,14 @@ def summed_up(
     status: str | None = None,
     cause: str | None = None,
     needs: Iterable[str] = (),
+    worktrees: Iterable[WorktreeLine] = (),
 ) -> Summary:
     """What a team did until the moment of the snapshot, with all or the last events until then.
 
     If the log begins later, working times and how often work came back are counted from there.
 
     `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
-    `needs` are further points that need a person's attention.
+    `needs` are further points that need a person's attention, `worktrees` those that still exist.
     """
     team = snapshot.team
     cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
@@ -165,6 +183,7 @@ def summed_up(
         used=cost.total,
         limits=tuple(each for each in cost.allowances if each.scope == "team"),
         needs=(*_needs(snapshot, tasks), *needs),
+        worktrees=tuple(worktrees),
     )
 
 

@@ -16,7 +16,7 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.budget import account_rules
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
-from bullpen.view.summary import Summary, summed_up
+from bullpen.view.summary import Summary, WorktreeLine, summed_up
 
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="s")
 
@@ -273,3 +273,16 @@ async def test_what_agents_write_is_no_markup_in_the_page() -> None:
     columns = row.replace(r"\|", "")
     assert columns.count("|") == 8, "it is one row of seven columns"
     assert not any(line.startswith("<") or "<script>" in line for line in page)
+
+
+async def test_worktrees_that_are_left_are_listed_with_the_command_that_removes_them() -> None:
+    story = Story(0)
+    await story.teams.create("night")
+    left = WorktreeLine("ann", "/work/shop.bullpen/night/ann", "bullpen/night/ann")
+    summary = summed_up(await story.team.snapshot(), [], worktrees=[left])
+    page = list(markdown_of(summary))
+    assert "| ann | bullpen/night/ann | /work/shop.bullpen/night/ann |" in page
+    assert page[-1].endswith("`bullpen workspace remove --all -t night`")
+    assert summary.row["worktrees"][0]["path"] == left.path
+    bare = summed_up(await story.team.snapshot(), [])
+    assert "Worktrees" not in "\n".join(markdown_of(bare))

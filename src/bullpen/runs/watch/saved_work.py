@@ -1,15 +1,35 @@
-"""Lists the snapshots of a team's worktrees: work on no branch that a person may want back."""
+"""Lists what a team leaves in its repositories: snapshots of worktrees, and the worktrees."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
 
+from bullpen.agents.work.tree_cleanup import trees_of
 from bullpen.errors import BullpenError
 from bullpen.team.team import Team
+from bullpen.view.summary import WorktreeLine
 from bullpen.workspace.snapshots.save import saved
+
+
+async def left_worktrees(team: Team) -> list[WorktreeLine]:
+    """Return the worktrees on this machine of agents that have ended."""
+    config = await team.agents.config()
+    living = {member.name for member, _ in await team.agents.living()}
+    ended = [
+        WorktreeLine(name, tree.path, tree.branch)
+        for name, tree in sorted(trees_of(config).items())
+        if name not in living
+    ]
+    return await to_thread.run_sync(_existing, ended)
+
+
+def _existing(lines: Sequence[WorktreeLine]) -> list[WorktreeLine]:
+    return [line for line in lines if os.path.lexists(line.path)]
 
 
 async def saved_work(team: Team) -> list[str]:

@@ -33,6 +33,7 @@ from bullpen.runs.watch.ending import EndVerdict, QueueState, all_done, at_a_sta
 from bullpen.runs.watch.notify import Notifier
 from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Status, Watch
 from bullpen.runs.watch.restarts import Prospect, Restarts
+from bullpen.runs.watch.saved_work import left_worktrees
 from bullpen.runs.watch.until import DONE, Until
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_queued
@@ -397,7 +398,10 @@ class TeamRun:
         snapshot = await self._patiently(self._look)
         needs = await self._patiently(self._services.needs)
         events = await self._patiently(self._team.recent_events)
-        account = summed_up(snapshot, events, status=status, cause=cause, needs=needs)
+        left = await self._patiently(lambda: left_worktrees(self._team))
+        account = summed_up(
+            snapshot, events, status=status, cause=cause, needs=needs, worktrees=left
+        )
         usage = Usage.new()
         for view in self._agents:
             usage = usage.plus(view.usage)

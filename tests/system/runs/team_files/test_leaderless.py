@@ -61,6 +61,9 @@ async def test_a_team_without_a_lead_ends_when_all_its_tasks_are_merged(night: N
     assert outcome.account.counts == {"merged": 3}
     order = [line.task for line in outcome.account.merges]
     assert order.index("1") < order.index("2"), "what waited for it was merged after it"
+    left = {line.agent: line.branch for line in outcome.account.worktrees}
+    assert left == {"ann": "bullpen/night/ann", "bob": "bullpen/night/bob"}
+    assert outcome.account.removal == "bullpen workspace remove --all -t night"
 
 
 async def test_brought_up_again_it_does_nothing_but_what_is_new(night: Night) -> None:

@@ -121,8 +121,12 @@ class Watcher:
                 ("  still running", Cell(", ".join(self.running), "attention")),
             ]
         )
-        for need in outcome.account.needs if outcome.account is not None else ():
+        account = outcome.account
+        for need in account.needs if account is not None else ():
             self._page.line(Cell(f"  needs you: {need}", "attention"))
+        for left in account.worktrees if account is not None and next_steps else ():
+            branch = "" if left.branch is None else f" (branch {left.branch})"
+            self._page.line(f"  worktree left: {left.path}{branch}")
         if next_steps:
             self._page.line("Try next:")
             for step in next_steps:
@@ -233,6 +237,8 @@ def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> li
         steps += [f"bullpen task list -t {which}", last]
     else:
         steps += [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+    if outcome.account is not None and outcome.account.removal is not None:
+        steps.append(f"{outcome.account.removal}{elsewhere}")
     return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
 
 

@@ -18,6 +18,8 @@ _MEMBERS = (
     *("working", "waiting", "restarts"),
 )
 _MERGES = ("commit", "task", "by", "time")
+_WORKTREES = ("member", "branch", "path")
+_REMOVE = "Remove these worktrees and branches, after saving what exists only there:"
 
 
 class SummaryViews:
@@ -48,6 +50,9 @@ class SummaryViews:
             page.title("Needs your attention")
             for need in summary.needs:
                 page.line(f"  {need}")
+        if summary.removal is not None:
+            page.line()
+            page.line(f"{_REMOVE} {summary.removal}")
 
 
 def markdown_of(summary: Summary) -> Iterator[str]:
@@ -71,6 +76,9 @@ def markdown_of(summary: Summary) -> Iterator[str]:
         yield ""
         for need in summary.needs:
             yield f"- {_escaped(need)}"
+    if summary.removal is not None:
+        yield ""
+        yield f"{_REMOVE} `{summary.removal}`"
 
 
 def _escaped(text: str) -> str:
@@ -107,6 +115,9 @@ def _tables(summary: Summary) -> Iterator[tuple[str, Sequence[str], list[list[st
         yield "Merged, in order", _MERGES, rows
     if summary.members:
         yield "Members", _MEMBERS, [_member(card) for card in summary.members]
+    if summary.worktrees:
+        trees = [[line.agent, line.branch or "", line.path] for line in summary.worktrees]
+        yield "Worktrees that are left", _WORKTREES, trees
 
 
 def _task(card: TaskCard) -> list[str]:
