@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from bullpen.agents.work.merge_checks import check_runner
+from bullpen.runs.teamfile.backlog.boxes import box_of
 from bullpen.store.files.store import FileStore
 from bullpen.team.team import Team
 from bullpen.workspace.merge_queue.queue import Queue
@@ -48,7 +50,8 @@ async def _drain(folder: Path) -> None:
     settings = await team.merges.settings()
     assert settings is not None
     run = check_runner(team, home=home, environ=os.environ)
-    queue = Queue(team, settings, run=run, folder=folder / "queue", owner=OWNER)
+    boxes = partial(box_of, settings.repository, settings.repository)
+    queue = Queue(team, settings, run=run, folder=folder / "queue", owner=OWNER, boxes=boxes)
     while (stepped := await queue.step()) is not None:
         if stepped.held:
             sys.exit(f"held: {stepped.held}")

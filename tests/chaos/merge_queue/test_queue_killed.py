@@ -40,6 +40,7 @@ class Outcome:
     tasks: list[tuple[str, ...]]
     told: list[str]
     user_is_clean: bool
+    backlog: str
 
 
 class Scene:
@@ -51,14 +52,18 @@ class Scene:
 
     async def make(self) -> None:
         """A line with conflicts, a red one among green ones, and a command to run after."""
-        files = {"n.txt": slots(_BRANCHES), "test.sh": TEST}
+        boxes = "".join(f"- [ ] number {number} (id: {number})\n" for number in range(_BRANCHES))
+        files = {"n.txt": slots(_BRANCHES), "test.sh": TEST, "BACKLOG.md": boxes}
         after = f'echo "$BULLPEN_TASKS" >> {self.folder}/told'
         store = FileStore(self.folder / "home")
         yard = await Yard.make(self.folder, store, files=files, batch=3, after=after, retries=0)
         names = [f"agent{number}" for number in range(_AGENTS)]
         await yard.join(*names)
         for first in range(0, _BRANCHES, _AGENTS):
-            tasks = [await yard.take(name) for name in names]
+            tasks = [
+                await yard.take(name, source=f"markdown:BACKLOG.md#{number}")
+                for number, name in enumerate(names, first)
+            ]
             for number, (name, task) in enumerate(zip(names, tasks, strict=True), first):
                 # One is red; each eighth wants the place of the one before it.
                 text = "BROKEN" if number == 2 else f"n{number}=1"
@@ -105,6 +110,7 @@ class Scene:
             rows,
             list(dict.fromkeys(" ".join(lines).split())),
             git(project, "status", "--porcelain") == "",
+            (project / "BACKLOG.md").read_text(),
         )
 
 
@@ -140,6 +146,8 @@ async def test_killed_at_any_moment_and_begun_again_it_arrives_at_the_same(known
     back = [int(row[0]) - 1 for row in expected.tasks if row[2] == "returned"]
     assert back == [n for n in range(_BRANCHES) if n == 2 or scene.slot(n) != n]
     assert {row[2] for row in expected.tasks} == {"merged", "returned"}
+    boxes = [line.startswith("- [ ]") for line in expected.backlog.splitlines()]
+    assert [number for number, is_open in enumerate(boxes) if is_open] == back
     chance = random.Random(os.environ.get("BULLPEN_MERGE_SEED", "1"))
     for moment in _sampled(range(1, known.moments + 1), chance):
         scene.restore()

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from bullpen.protocol.agent import Workspace
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check, Merge, Task
 from bullpen.protocol.team import MergeSettings
+from bullpen.runs.teamfile.backlog.boxes import box_of
 from bullpen.store.contract import Store
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.team import Team, Teams
 from bullpen.workspace.handover.hand_in import Handed, begin, hand_in
 from bullpen.workspace.merge_queue.queue import Queue, RunCheck, Stepped
@@ -80,9 +83,15 @@ class Yard:
         """The tree of a member."""
         return Path(self.trees[name].path)
 
-    async def take(self, name: str, subject: str = "work", **fields: Any) -> Task:
-        """A new task that a member has claimed, its tree brought to it."""
-        task = await self.team.tasks.add(subject, by=LEAD, **fields)
+    async def take(
+        self, name: str, subject: str = "work", *, source: str | None = None, **fields: Any
+    ) -> Task:
+        """A new task, perhaps of a backlog, that a member has claimed, its tree brought to it."""
+        if source is None:
+            task = await self.team.tasks.add(subject, by=LEAD, **fields)
+        else:
+            drafts = [Draft(subject, source=source, **fields)]
+            task = (await self.team.tasks.add_many(drafts, by=LEAD))[0]
         return (await self.retake(name, task.id))[0]
 
     async def retake(self, name: str, task_id: str) -> tuple[Task, str | None]:
@@ -124,6 +133,7 @@ class Yard:
             run=run or check_runner(self.team, home=self.home, environ=os.environ),
             folder=self.project.parent / "queue",
             owner=OWNER,
+            boxes=partial(box_of, str(self.project), str(self.project)),
         )
 
     async def drain(

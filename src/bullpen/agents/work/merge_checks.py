@@ -34,6 +34,7 @@ from bullpen.workspace.git.run_git import Git
 from bullpen.workspace.merge_queue.lock import hold
 from bullpen.workspace.merge_queue.queue import BENCH, Queue, RunCheck
 from bullpen.workspace.merge_queue.test_tree import TestTree
+from bullpen.workspace.merge_queue.tick import Boxes, no_boxes
 from bullpen.workspace.trees.slots import Slot, take_slot
 
 _GRACE_S = 1.0
@@ -49,9 +50,16 @@ class _Place:
 
 
 async def open_queue(
-    team: Team, settings: MergeSettings, *, home: Path, environ: Mapping[str, str]
+    team: Team,
+    settings: MergeSettings,
+    *,
+    home: Path,
+    environ: Mapping[str, str],
+    boxes: Boxes = no_boxes,
 ) -> Queue:
     """Open the merge queue of a team on this machine. Stops what a killed queue left running.
+
+    `boxes` are ticked with the work of their tasks.
 
     Raises Refused if nothing can be merged there (no_repository), or Unavailable if a leftover
     process cannot be stopped.
@@ -65,6 +73,7 @@ async def open_queue(
         run=check_runner(team, home=home, environ=environ, mark=_mark(folder)),
         folder=folder,
         owner=tree_owner(home, config),
+        boxes=boxes,
     )
 
 

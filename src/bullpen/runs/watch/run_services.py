@@ -14,6 +14,7 @@ from bullpen.app.app import App
 from bullpen.errors import one_error
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import MergeSettings
+from bullpen.runs.teamfile.backlog.boxes import boxes_of
 from bullpen.runs.teamfile.backlog.sources import Backlogs
 from bullpen.runs.watch.foreman import Foreman
 from bullpen.runs.watch.lead_mail import LeadMail
@@ -116,7 +117,11 @@ def _steps(app: App, team: Team) -> Callable[[MergeSettings], Awaitable[Stepped 
         if key not in queues:
             queues.clear()
             queues[key] = await open_queue(
-                team, settings, home=app.settings.home, environ=os.environ
+                team,
+                settings,
+                home=app.settings.home,
+                environ=os.environ,
+                boxes=await boxes_of(team, settings),
             )
         return await queues[key].step()
 

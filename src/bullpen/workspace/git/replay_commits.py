@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bullpen.errors import Unavailable
+from bullpen.workspace.git.checkboxes import file_in, with_text, with_ticks, without_ticks
 from bullpen.workspace.git.run_git import Git, GitFailed
 
 CLASH_CHARS_MAX = 6_000
@@ -165,8 +166,13 @@ def _write(git: Git, text: str) -> str:
     return git("hash-object", "-t", "commit", "-w", "--stdin", given=text)
 
 
-def _merged(git: Git, piece: _Piece, tip_tree: str, tip: str | None = None) -> str | Clash:
-    """Return the tree of a tip with a commit's changes. A `tip` branches off at its parent."""
+def _merged(
+    git: Git, piece: _Piece, tip_tree: str, tip: str | None = None, *, ease: bool = True
+) -> str | Clash:
+    """Return the tree of a tip with a commit's changes. A `tip` branches off at its parent.
+
+    With `ease`, boxes that were ticked on the target conflict with nothing.
+    """
     # Git merges from where two commits branch off: any other tip is presented as a child of that.
     by = f"parent {piece.parent}\nauthor {_STAND_IN}\ncommitter {_STAND_IN}\n\n"
     ours = tip or _write(git, f"tree {tip_tree}\n{by}The target.\n")
@@ -181,7 +187,34 @@ def _merged(git: Git, piece: _Piece, tip_tree: str, tip: str | None = None) -> s
     if ran.code not in {0, 1} or "\0" not in ran.out:
         raise GitFailed(words, ran.code, ran.err or ran.out, str(git.where))
     tree, _, rest = ran.out.partition("\0")
-    return tree if ran.code == 0 else _clash(git, tree, rest, ours=ours, theirs=theirs)
+    if ran.code == 0:
+        return tree
+    clash = _clash(git, tree, rest, ours=ours, theirs=theirs)
+    return (_merged_without_ticks(git, piece, tip_tree, clash) or clash) if ease else clash
+
+
+def _merged_without_ticks(git: Git, piece: _Piece, tip_tree: str, clash: Clash) -> str | None:
+    """Return the merged tree if only ticked boxes were in the way; None if there is more.
+
+    Without the ticks of the target the changes are merged, then the same boxes are ticked again.
+    """
+    plain_tree = tip_tree
+    opened: dict[str, list[str]] = {}
+    for path in clash.files:
+        earlier, now = file_in(git, piece.parent, path), file_in(git, tip_tree, path)
+        if earlier is None or now is None:
+            return None
+        text, opened[path] = without_ticks(now.text, earlier.text)
+        if not opened[path]:
+            return None
+        plain_tree = with_text(git, plain_tree, path, text)
+    merged = _merged(git, piece, plain_tree, ease=False)
+    if isinstance(merged, Clash):
+        return None
+    for path, lines in opened.items():
+        if (file := file_in(git, merged, path)) is not None:
+            merged = with_text(git, merged, path, with_ticks(file.text, lines))
+    return merged
 
 
 def _clash(git: Git, tree: str, rest: str, *, ours: str, theirs: str) -> Clash:

@@ -47,6 +47,8 @@ class InTheWay:
     """Why the target cannot move now. The queue tries again later."""
 
     words: str
+    # The changed files that are in the way, if it is files.
+    paths: tuple[str, ...] = ()
 
 
 def forward(git: Git, common: Path, old: Target, new: str, *, why: str) -> bool | InTheWay:
@@ -78,8 +80,8 @@ def forward(git: Git, common: Path, old: Target, new: str, *, why: str) -> bool 
 
 def _in_tree(git: Git, tree: Path, old: Target, new: str, *, why: str) -> bool | InTheWay:
     there = git.at(tree).with_env(GIT_REFLOG_ACTION=why)
-    words = ("--ff-only", "--quiet", "--no-autostash", "--no-overwrite-ignore", "--no-stat")
-    ran = there.run("merge", *words, "--no-verify-signatures", new, seconds=TREE_S)
+    options = ("--ff-only", "--quiet", "--no-autostash", "--no-overwrite-ignore", "--no-stat")
+    ran = there.run("merge", *options, "--no-verify-signatures", new, seconds=TREE_S)
     if not ran.ok:
         if target_of(git, old.branch).commit != old.commit:
             return False
@@ -87,7 +89,8 @@ def _in_tree(git: Git, tree: Path, old: Target, new: str, *, why: str) -> bool |
         if paths:
             more = f" and {len(paths) - _PATHS_SHOWN_MAX} more" * (len(paths) > _PATHS_SHOWN_MAX)
             shown = ", ".join(paths[:_PATHS_SHOWN_MAX])
-            return InTheWay(f"changes in {tree} are in the way: {shown}{more}")
+            words = f"changes in {tree} are in the way: {shown}{more}"
+            return InTheWay(words, tuple(paths))
         return InTheWay(f"git says in {tree}: {ran.err.strip()}")
     if _branch_in(tree) != old.ref and target_of(git, old.branch).commit != new:
         # Between two checks, somebody switched that worktree to another branch.

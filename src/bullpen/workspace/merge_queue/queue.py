@@ -31,6 +31,7 @@ from bullpen.workspace.merge_queue.land import InTheWay, Target, forward, target
 from bullpen.workspace.merge_queue.lock import hold
 from bullpen.workspace.merge_queue.stack import Stacked, stack_branches
 from bullpen.workspace.merge_queue.test_tree import TestTree
+from bullpen.workspace.merge_queue.tick import Boxes, no_boxes
 from bullpen.workspace.merge_queue.user_command import run_command
 from bullpen.workspace.trees.slots import PLAIN
 
@@ -73,17 +74,28 @@ class _Judgement:
 class Queue:
     """The merge queue of a team, in the process that has the repository.
 
-    `folder` is where its test worktree is created; `owner` names its home and team.
+    `folder` is where its test worktree is created; `owner` names its home and team. `boxes` are
+    ticked with the work of their tasks.
     """
 
     def __init__(
-        self, team: Team, settings: MergeSettings, *, run: RunCheck, folder: Path, owner: str
+        self,
+        team: Team,
+        settings: MergeSettings,
+        *,
+        run: RunCheck,
+        folder: Path,
+        owner: str,
+        boxes: Boxes = no_boxes,
     ) -> None:
         self._team = team
         self._settings = settings
         self._run = run
         self._folder = folder
         self._owner = owner
+        self._boxes = boxes
+        # Whether boxes are ticked: not after something was in the way of a tick.
+        self._ticks = True
         self._git = Git(Path(settings.repository))
         self._is_locked = False
         # Target commits on which the gate passed, and the result of the last try: while something
@@ -153,6 +165,7 @@ class Queue:
             waiting.trees,
             settings=self._settings,
             guard=waiting.guard,
+            boxes=self._boxes if self._ticks else no_boxes,
         )
         returned = await self._give_back_unstacked(stacked, target)
         held = "; ".join(stacked.problems) or None
@@ -168,6 +181,11 @@ class Queue:
         moved = await self._land(target, green) if green else True
         if moved is False:
             return None
+        if isinstance(moved, InTheWay) and stacked.ticked.intersection(moved.paths):
+            # Somebody has just changed a file with a box: no tick is worth waiting for.
+            self._ticks = False
+            return None
+        self._ticks = self._ticks or moved is True
         if isinstance(moved, InTheWay):
             return Stepped(returned=returned, held=moved.words, target=target.commit)
         if culprit is not None:

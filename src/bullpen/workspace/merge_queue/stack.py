@@ -18,6 +18,7 @@ from bullpen.workspace.merge_queue.attempts import QueueEntry
 from bullpen.workspace.merge_queue.fetch import have
 from bullpen.workspace.merge_queue.land import Target
 from bullpen.workspace.merge_queue.merge_commit import merge_commit
+from bullpen.workspace.merge_queue.tick import Boxes, Ticks, no_boxes
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Stacked:
     # Work that changes guarded paths in a way that no person approved.
     guarded: list[tuple[Task, Merge, list[GuardedChange]]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    # The files in which a box was ticked.
+    ticked: set[str] = field(default_factory=set)
 
 
 def stack_branches(
@@ -40,17 +43,20 @@ def stack_branches(
     *,
     settings: MergeSettings,
     guard: Guard,
+    boxes: Boxes = no_boxes,
 ) -> Stacked:
     """Rebase the work of tasks on the target, each on those before it, if possible.
 
     `trees` are the members' worktrees. The `guard` is asked about the commits that would be merged,
-    whatever was handed in. Work that conflicts only with the work before it is left
-    out: that is nobody's fault, and it is tried again when the others are merged.
+    whatever was handed in. The boxes of the tasks are ticked with their work. Work that conflicts
+    only with the work before it is left out: that is nobody's fault, and it is tried again when the
+    others are merged.
 
     Raises:
         GitFailed: git fails, for example for lack of space; no work is to blame.
     """
     stacked = Stacked()
+    ticks = Ticks(boxes, target.tree, stacked.ticked)
     start = tip = Replayed(target.commit, target.commit_tree)
     for task in tasks:
         record = task.facts.merge
@@ -77,7 +83,10 @@ def stack_branches(
         if not guard.approves(changes):
             stacked.guarded.append((task, record, changes))
             continue
-        tip = merge_commit(git, found, tip, task=task, agent=record.by, author=settings.author)
+        ticked = ticks.tree_with(git, found.tree, task) if found != tip else None
+        tip = merge_commit(
+            git, found, tip, task=task, agent=record.by, author=settings.author, tree=ticked
+        )
         where = settings.inside if tree is None else tree.inside
         stacked.entries.append(QueueEntry(task, record, tip.commit, where))
     return stacked

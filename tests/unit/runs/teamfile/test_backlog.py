@@ -16,7 +16,7 @@ from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol.task import Task
 from bullpen.runs.teamfile.backlog import command, entries
 from bullpen.runs.teamfile.backlog.backlog import Item, new_drafts, read_backlog
-from bullpen.runs.teamfile.backlog.markdown_list import entries_of
+from bullpen.runs.teamfile.backlog.markdown_list import entries_of, ticked
 from bullpen.runs.teamfile.tables import BacklogTable
 
 LIST = """\
@@ -298,3 +298,30 @@ def test_a_line_of_a_command_has_a_greatest_length() -> None:
     assert command._entry(longest, "line 1").subject == "Paint"
     with pytest.raises(Invalid, match="longer"):
         command._entry(longest + b" ", "line 1")
+
+
+def test_a_ticked_entry_is_closed_and_every_other_stays_as_it_is() -> None:
+    before = entries_of(LIST, "f")
+    for entry in before:
+        text = ticked(LIST, entry.key)
+        # Code, nested items, plain items and closed boxes cannot be ticked.
+        boxed = any(line.startswith(f"- [ ] {entry.subject}") for line in LIST.splitlines())
+        assert (text is not None) == boxed, entry
+        if text is not None:
+            changed = [(a, b) for a, b in zip(LIST, text, strict=True) if a != b]
+            assert changed == [(" ", "x")]
+            now = {each.key: each.state for each in entries_of(text, "f")}
+            assert now == {each.key: each.state for each in before} | {entry.key: "closed"}
+            assert ticked(text, entry.key) is None
+
+
+def test_what_is_not_there_or_not_sure_is_not_ticked() -> None:
+    twice = "- [ ] a (id: k)\n- [ ] b (id: k)\n"
+    assert ticked(twice, "k") is None
+    assert ticked("- [ ] a (id: k)\n```\nnever closed", "k") is None
+    assert ticked("- a (id: k)\n", "k") is None
+    assert ticked("text\n", "k") is None
+    same = "- [ ] same\n- [ ] same\n"
+    first, second = (entry.key for entry in entries_of(same, "f"))
+    assert ticked(same, second) == "- [ ] same\n- [x] same\n"
+    assert ticked(ticked(same, first) or "", second) == "- [x] same\n- [x] same\n"

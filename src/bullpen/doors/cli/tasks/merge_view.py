@@ -15,6 +15,7 @@ from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.clock import iso
 from bullpen.protocol.task import Check, Merge, Step, Task
 from bullpen.protocol.team import MergeSettings
+from bullpen.runs.teamfile.backlog.boxes import boxes_of
 from bullpen.runs.teamfile.tables import MergeTable
 from bullpen.runs.teamfile.team_records import merge_settings
 from bullpen.team.tasks.merge_rules import queue_order
@@ -137,7 +138,8 @@ class MergeCommands:
         async def be(team: Team) -> None:
             settings = await _settings_of(team)
             home = self._session.settings.home
-            queue = await open_queue(team, settings, home=home, environ=os.environ)
+            boxes = await boxes_of(team, settings)
+            queue = await open_queue(team, settings, home=home, environ=os.environ, boxes=boxes)
             with queue.locked():
                 if once:
                     self._tell(await queue.step(), once=True)

@@ -24,6 +24,9 @@ from bullpen.runs.teamfile.tables import BacklogTable, as_checks
 from bullpen.team.tasks.check_rules import stated
 from bullpen.team.tasks.drafts import Draft
 
+MARKDOWN = "markdown:"
+"""The prefix of the source of an item of a Markdown list; its file, `#` and its key follow."""
+
 TASK = "task:"
 """The prefix of the source of a task in the team file itself; its id follows."""
 
@@ -121,7 +124,7 @@ async def _entries(
         if text is None:
             raise Unreadable(str(path), "it is not a text file", remedy="Name a Markdown file.")
         found = entries_of(text, str(path), table.heading)
-        return f"markdown:{table.markdown}#", found
+        return f"{MARKDOWN}{table.markdown}#", found
     if table.directory is not None:
         where = folder / table.directory
         listed = await anyio.to_thread.run_sync(entries_in, where, str(where))

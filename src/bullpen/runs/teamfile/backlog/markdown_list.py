@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from textwrap import dedent
 from typing import Any
 
+from bullpen.errors import Invalid
 from bullpen.runs.teamfile.backlog.entries import (
     BacklogEntry,
     Fields,
@@ -24,6 +25,7 @@ from bullpen.runs.teamfile.backlog.entries import (
     lines_in,
     wrong,
 )
+from bullpen.workspace.git.checkboxes import ticked_line
 
 _ITEM = re.compile(r"(?P<indent> *)(?:[-*+]|\d{1,9}[.)])(?:\s+(?P<text>.*))?$")
 _BOX = re.compile(r"\[(?P<mark>[ xX~/-])\](?:\s+|$)")
@@ -46,6 +48,29 @@ def entries_of(text: str, where: str, heading: str | None = None) -> list[Backlo
     reading = _Reading(where, heading)
     reading.read(lines)
     return _entries(reading, where)
+
+
+def ticked(text: str, key: str) -> str | None:
+    """Return a file with the box of one item ticked and nothing else changed.
+
+    None if there is no item with this key, or several, or its box is not empty.
+    """
+    reading = _Reading("", None)
+    try:
+        reading.read([_INDENT.sub(_spaces, line) for line in lines_in(text)])
+    except Invalid:
+        return None
+    times: dict[str, int] = {}
+    found = [item for item in reading.items if _parts(item, times)[0] == key]
+    if len(found) != 1:
+        return None
+    lines = text.split("\n")
+    at = found[0].number - 1
+    start = "\ufeff" if lines[at].startswith("\ufeff") else ""
+    line = ticked_line(lines[at].removeprefix(start))
+    if line is None:
+        return None
+    return "\n".join([*lines[:at], start + line, *lines[at + 1 :]])
 
 
 @dataclass(slots=True)
@@ -142,15 +167,14 @@ def _entries(reading: _Reading, where: str) -> list[BacklogEntry]:
     entries = []
     for item, box in zip(reading.items, boxes, strict=True):
         place = f"{where}:{item.number}"
-        words, said = _split(item.text[box.end() :] if box else item.text)
+        key, words, said = _parts(item, times)
         state = _state(item, box, boxed)
         # Of an entry that is not open, only the name matters.
         fields = _fields(said, place) if state == "open" else Fields()
-        key = next((value for name, value in said if name == "id" and value), None)
         entries.append(
             BacklogEntry(
                 place,
-                _digest(words, times) if key is None else key,
+                key,
                 words,
                 dedent("\n".join(item.below)).strip("\n").rstrip(),
                 fields,
@@ -158,6 +182,14 @@ def _entries(reading: _Reading, where: str) -> list[BacklogEntry]:
             )
         )
     return entries
+
+
+def _parts(item: _Item, times: dict[str, int]) -> tuple[str, str, list[tuple[str, str]]]:
+    """Return the key of an item, its text, and the fields behind it. `times` counts equal texts."""
+    box = _BOX.match(item.text)
+    words, said = _split(item.text[box.end() :] if box else item.text)
+    key = next((value for name, value in said if name == "id" and value), None)
+    return _digest(words, times) if key is None else key, words, said
 
 
 def _state(item: _Item, box: re.Match[str] | None, boxed: bool) -> State:
