@@ -7,9 +7,10 @@ and starts no member and adds no task twice.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, StartFailed, one_error
 from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.team import Origin, TeamFacts
+from bullpen.protocol.team import Origin, TeamConfig, TeamFacts
+from bullpen.runs.again import archive, refuse_unfinished
 from bullpen.runs.start_members import MemberStarts
 from bullpen.runs.teamfile.backlog.sources import Backlogs
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
@@ -47,6 +49,9 @@ from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
 from bullpen.runs.watch.until import DONE, Until
 
+_FIRST = 200
+"""How many events tell whether anything was done."""
+
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
@@ -58,6 +63,8 @@ class StartRequest:
     attended: bool = True
     timeout_s: float | None = None
     until: Until = DONE
+    # Whether to run a finished team again from its beginning.
+    again: bool = False
 
 
 async def bring_up(
@@ -67,6 +74,7 @@ async def bring_up(
     attended: bool = True,
     timeout_s: float | None = None,
     until: Until = DONE,
+    again: bool = False,
     home: str | Path | None = None,
     settings: Settings | None = None,
     watch: Watch = unwatched,
@@ -75,16 +83,20 @@ async def bring_up(
 
     A team with a lead ends when its goal is reached, one without a lead when every task is done or
     given up. Agents work in `cwd`, else in the folder of the file. Cancelling stops the agents and
-    keeps the team; bring it up again to continue.
+    keeps the team; bring it up again to continue. With `again`, a finished team is archived and run
+    from its beginning.
 
     Raises:
+        Refused: the team is to run again, but has not finished.
         Conflict: there is a team with that name that was not created from this file, or it has no
             lead and another process watches it.
         Unavailable: a member could not be started; then a new team is deleted again.
     """
     read = file if isinstance(file, TeamFile) else read_team_file(Path(file))
     folder = cwd or str(read.path.parent.resolve())
-    request = StartRequest(read, folder, attended=attended, timeout_s=timeout_s, until=until)
+    request = StartRequest(
+        read, folder, attended=attended, timeout_s=timeout_s, until=until, again=again
+    )
     async with open_app(settings, home=home) as app:
         team_start = TeamStart(app, request)
         await team_start.look()
@@ -110,13 +122,22 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
         cwd=request.cwd,
         backlogs=start.backlogs if file.backlog else None,
     ) as services:
+        services.told.extend(start.told)
         seen = await start.team.last_seq()
         team_run = TeamRun(
             start.team, start.supervisor, watch, services, seen=seen, until=request.until
         )
         begin = partial(start.begin, MemberStarts(late, services.told.append))
         try:
-            return await team_run.run(begin, led=led, timeout_s=request.timeout_s)
+            outcome = await team_run.run(begin, led=led, timeout_s=request.timeout_s)
+            if await start.nothing_ran(since=seen):
+                again = f"bullpen up {shlex.quote(file.path.name)} --again"
+                note = (
+                    f"Nothing was run: team {file.team.name} had finished before. To run it again"
+                    f" from the beginning: {again}"
+                )
+                return replace(outcome, note=note)
+            return outcome
         finally:
             start.is_kept = team_run.begun
 
@@ -164,6 +185,9 @@ class TeamStart:
         self.supervisor = app.supervisor(request.file.team.name)
         # Whether a new team stays if the run fails.
         self.is_kept = False
+        # What to tell about a former team of this file, and the team that is run again.
+        self.told: list[str] = []
+        self._former: TeamConfig | None = None
         self._specs: dict[str, AgentSpec] = {}
 
     async def look(self) -> None:
@@ -184,7 +208,12 @@ class TeamStart:
         """Check whether the team exists. Raises Conflict if it is another one."""
         try:
             self.found = await self.team.origins.get()
+            config = await self.team.agents.config()
         except NotFound:
+            return
+        if self.request.again and self._is_of_this_file(self.found):
+            await refuse_unfinished(self.team, config)
+            self._former, self.found = config, None
             return
         if self.found is None or self.found.digest != digest_of(self.file):
             name = self.team.name
@@ -194,6 +223,18 @@ class TeamStart:
                 remedy=f"Run `bullpen team delete {name}`, or rename the team in the file. Tasks,"
                 " backlogs, budget and notices may change.",
             )
+
+    def _is_of_this_file(self, found: Origin | None) -> bool:
+        """Return whether a team came from this file, as it is now or as it was."""
+        own = origin_of(self.file)
+        return found is not None and (found.file == own.file or found.digest == own.digest)
+
+    async def nothing_ran(self, *, since: int) -> bool:
+        """Return whether no agent, task or merge of an existing team has changed since."""
+        if self.found is None or not self.found.complete:
+            return False
+        events = await self.team.events(after=since, limit=_FIRST)
+        return not any(event.op.startswith(("agent.", "task.", "merge.")) for event in events)
 
     @asynccontextmanager
     async def team_created(self) -> AsyncIterator[None]:
@@ -206,6 +247,8 @@ class TeamStart:
         facts = await self._facts()
         # If this were interrupted, nobody would delete the team.
         with anyio.CancelScope(shield=True):
+            if self._former is not None:
+                self.told += await archive(self.app, self.team, self._former)
             cwd = self.request.cwd
             await self.app.teams.create(name, description=words[:200], cwd=cwd, facts=facts)
         try:

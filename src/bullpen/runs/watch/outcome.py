@@ -41,6 +41,8 @@ class Outcome:
     cause: str | None = None
     # The full summary; None if the run was interrupted before there was one.
     account: Summary | None = None
+    # What to say before everything else.
+    note: str | None = None
 
 
 Watch = Callable[[Progress], None]

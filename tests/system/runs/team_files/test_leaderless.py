@@ -71,12 +71,15 @@ async def test_brought_up_again_it_does_nothing_but_what_is_new(night: Night) ->
     assert (await night.up()).status == "done"
     launches = (await night.ops()).count("agent.ready")
 
-    assert (await night.up()).status == "done"
+    second = await night.up()
+    assert second.status == "done"
+    assert (second.note or "").startswith("Nothing was run: team night had finished before.")
     assert (await night.ops()).count("agent.ready") == launches, "nobody was started for nothing"
 
     night.write(tasks("alpha", "beta"), members=["ann"])
     outcome = await night.up()
     assert (outcome.status, outcome.tasks) == ("done", {"completed": 2}), night.news
+    assert outcome.note is None
     async with night.opened() as (_, team):
         subjects = [task.subject for task in (await team.tasks.list()).tasks]
     assert subjects == ["alpha", "beta"], "a task is added once, however often its file is read"
@@ -191,6 +194,12 @@ async def test_until_a_time_it_is_stopped_in_order_and_goes_on_later(night: Nigh
 
     (night.folder / "script.toml").write_text(WORKS.format(name="ann"), "utf-8")
     assert (await night.up()).status == "done"
+
+
+async def test_until_a_time_it_ends_when_all_is_done_before(night: Night) -> None:
+    night.write(tasks("alpha"), members=["ann"])
+    outcome = await night.up(until=Until("time", now_ms() + 3_600_000, "later", 3_600.0))
+    assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
 
 
 async def test_until_idle_it_ends_though_a_task_is_somebody_elses(night: Night) -> None:

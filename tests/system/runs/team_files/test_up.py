@@ -113,8 +113,10 @@ class Written:
     def watch(self, progress: Progress) -> None:
         self.news += progress.news
 
-    async def up(self) -> Outcome:
-        return await bring_up(self.path, timeout_s=60, settings=self.settings, watch=self.watch)
+    async def up(self, *, again: bool = False) -> Outcome:
+        return await bring_up(
+            self.path, timeout_s=60, settings=self.settings, watch=self.watch, again=again
+        )
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[tuple[App, Team]]:
@@ -157,6 +159,52 @@ async def test_brought_up_again_a_team_that_is_done_is_done(folder: Path) -> Non
     first = await written.up()
     again = await written.up()
     assert (again.status, again.summary, again.tasks) == (first.status, first.summary, first.tasks)
+    assert first.note is None
+    assert again.note == (
+        "Nothing was run: team docs had finished before. To run it again from the beginning:"
+        " bullpen up TEAM.toml --again"
+    )
+
+
+async def test_a_finished_team_runs_again_from_its_beginning(folder: Path) -> None:
+    written = Written(folder, team_text(), SCRIPT)
+    await written.up()
+    async with written.opened() as (_, team):
+        before = [event.encode() for event in await team.events()]
+    (folder / "REVIEW.md").write_text("the old result")
+    # The file may have changed since: it is a new beginning.
+    written.write(team_text().replace("Check the manual", "Check the manual well"))
+    again = await written.up(again=True)
+    assert (again.status, again.summary, again.note) == ("done", "It is written.", None)
+    async with written.opened() as (_, team):
+        assert (await team.events())[0].seq == 1
+        assert [t.subject for t in (await team.tasks.list()).tasks][1] == "Check the manual well"
+        born = (await team.agents.config()).created_at
+    assert (folder / "REVIEW.md").read_text() == "the old result"
+    told = next(line for line in written.news if line.startswith("the log of the last run is in "))
+    kept = [p for p in (folder / "home" / "agents").glob("docs.*") if p.name != f"docs.{born:.0f}"]
+    assert str(kept[0] / "events.jsonl") in told
+    rows = [json.loads(line) for line in (kept[0] / "events.jsonl").read_text().splitlines()]
+    assert rows == before
+    assert list(kept[0].glob("ann/*")), "its transcripts are still there"
+
+
+async def test_only_a_finished_team_runs_again(folder: Path) -> None:
+    written = Written(folder, team_text(), HANGING)
+    with anyio.move_on_after(60) as scope:
+
+        def watch(progress: Progress) -> None:
+            if any(view.state == "working" for view in progress.agents):
+                scope.cancel()
+
+        await bring_up(written.path, settings=written.settings, watch=watch)
+    async with written.opened() as (_, team):
+        last = await team.last_seq()
+    with pytest.raises(Refused) as error:
+        await written.up(again=True)
+    assert error.value.reason == "not_finished"
+    async with written.opened() as (_, team):
+        assert await team.last_seq() == last, "nothing was changed"
 
 
 async def test_another_file_does_not_touch_the_team_of_that_name(folder: Path) -> None:

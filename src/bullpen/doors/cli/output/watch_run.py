@@ -108,6 +108,8 @@ class Watcher:
         if self._page.json:
             self._page.json_line({"kind": "outcome", **outcome_json(outcome)})
             return
+        if outcome.note is not None:
+            self._page.line(Cell(outcome.note, "attention"))
         word, style = _ENDINGS[outcome.status]
         summary = f": {outcome.summary}" if outcome.summary else "."
         self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
@@ -190,6 +192,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "usage": outcome.usage.raw,
         "tasks": dict(outcome.tasks),
         "cause": outcome.cause,
+        "note": outcome.note,
         "account": None if outcome.account is None else outcome.account.row,
     }
 

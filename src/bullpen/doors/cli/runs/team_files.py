@@ -42,12 +42,21 @@ class TeamFileCommands:
         strict_model: bool = False,
         timeout_s: float | None = None,
         until: str | None = None,
+        again: bool = False,
     ) -> Outcome:
         """Bring a team up, and follow it to its end."""
         end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
         file = self._read(path, strict_model=strict_model)
         self._warn(StartRequest(file, cwd, attended=attended))
-        run = partial(bring_up, file, cwd=cwd, attended=attended, timeout_s=timeout_s, until=end)
+        run = partial(
+            bring_up,
+            file,
+            cwd=cwd,
+            attended=attended,
+            timeout_s=timeout_s,
+            until=end,
+            again=again,
+        )
         return watched(
             self._session,
             file.team.goal or f"The tasks of {path}",

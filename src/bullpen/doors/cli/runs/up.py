@@ -32,6 +32,7 @@ FileIfAny = Annotated[str | None, argument("The team file, instead of -t NAME", 
     "bullpen up --dry-run",
     "bullpen up",
     "bullpen up TEAM.toml --until 07:00 --json > ../night.jsonl",
+    "bullpen up TEAM.toml --again",
     "bullpen up TEAM.toml --detach --cwd ~/project",
 )
 def up(
@@ -42,6 +43,7 @@ def up(
     detach: Annotated[bool, flag("Return once all agents have started", "--detach", "-d")] = False,
     timeout: Seconds = None,
     until: Until = None,
+    again: Annotated[bool, flag("Run a finished team again from its beginning", "--again")] = False,
     strict_model: StrictModel = False,
     dry_run: Annotated[
         bool, flag("Check everything, show the plan and likely cost, start nothing", "--dry-run")
@@ -52,10 +54,13 @@ def up(
     The team works until its goal is reached; without a goal, until every task is done and merged or
     given up. All members start, or none. A team that was started before continues where it stopped.
 
+    With --again, a finished team starts over: its log is copied beside its transcripts, its tasks
+    are added anew, and files that its members wrote stay until the new run overwrites them.
+
     Exit codes are those of `bullpen run`. Ctrl-C stops the agents and keeps the team and its work.
     """
-    if detach and not (timeout is None and until is None):
-        raise typer.BadParameter("--timeout and --until do not work with --detach.")
+    if detach and (again or not (timeout is None and until is None)):
+        raise typer.BadParameter("--timeout, --until and --again do not work with --detach.")
     file = file or _file_here()
     attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
     where = directory(cwd)
@@ -69,6 +74,7 @@ def up(
             strict_model=strict_model,
             timeout_s=timeout,
             until=until,
+            again=again,
         )
         raise typer.Exit(outcome.code)
     team, started = TeamFileCommands(session).start(
