@@ -19,24 +19,28 @@ from bullpen.team.team import Team
 def events(
     session: Session,
     *,
-    after: Annotated[int, option("Show only events after this one", "SEQ", min=0)] = 0,
-    limit: Annotated[int | None, option("Show at most N events, oldest first", "N", min=1)] = None,
+    after: Annotated[int | None, option("Show only events after this one", "SEQ", min=0)] = None,
+    limit: Annotated[
+        int | None, option("Show the newest N events; with --after, the next N", "N", min=1)
+    ] = None,
     last: Annotated[int | None, option("Show only the last N events", "N", min=1)] = None,
     follow: Annotated[bool, flag("Keep showing new events", "--follow")] = False,
 ) -> None:
-    """Show every change to a team: when, who, what."""
+    """Show every change to a team: when, who, what. The newest is last."""
 
-    async def before_first(team: Team) -> int:
-        return after if last is None else max(after, await team.last_seq() - last)
+    async def before_first(team: Team, newest: int | None) -> int:
+        start = after or 0
+        return start if newest is None else max(start, await team.last_seq() - newest)
 
     async def read(team: Team) -> list[Event]:
-        if last is None:
-            return await team.events(after=after, limit=limit)
-        return (await team.events(after=await before_first(team)))[-last:][:limit]
+        newest = limit if last is None and after is None else last
+        if newest is None:
+            return await team.events(after=after or 0, limit=limit)
+        return (await team.events(after=await before_first(team, newest)))[-newest:][:limit]
 
     async def wait(team: Team) -> None:
         left = limit
-        async with aclosing(team.follow_events(after=await before_first(team))) as batches:
+        async with aclosing(team.follow_events(after=await before_first(team, last))) as batches:
             async for batch in batches:
                 RecordViews(session.page).event_lines(batch[:left])
                 if left is not None:
