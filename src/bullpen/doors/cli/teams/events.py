@@ -26,7 +26,10 @@ def events(
     last: Annotated[int | None, option("Show only the last N events", "N", min=1)] = None,
     follow: Annotated[bool, flag("Keep showing new events", "--follow")] = False,
 ) -> None:
-    """Show every change to a team: when, who, what. The newest is last."""
+    """Show every change to a team: when, who, what.
+
+    The newest is last.
+    """
 
     async def before_first(team: Team, newest: int | None) -> int:
         start = after or 0
