@@ -46,9 +46,7 @@ class Spawns:
         return f"{wanted.name} is ready."
 
 
-def judged(
-    tool: str, kind: Kind, mode: Mode, given: Mapping[str, Any], **rules: tuple[str, ...]
-) -> Effect:
+def judged(tool: str, kind: Kind, mode: Mode, given: Mapping[str, Any], **rules: Any) -> Effect:
     rights = Rights(mode, "/srv/tree", "/home/me", **rules)
     return decide(Call(tool, given, kind), rights).effect
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bullpen.agents.contracts.call import Call, Rights, Ruling
+from bullpen.agents.permissions.call_case import CallCase, bases_of, is_in, roots_of
 from bullpen.agents.permissions.protected_files import names_it, protected
 from bullpen.agents.permissions.reading.reading_line import (
     ReadingRights,
@@ -16,10 +17,9 @@ from bullpen.agents.permissions.reading.reading_line import (
     takes_only,
 )
 from bullpen.agents.permissions.rule_language import paths, web_address
-from bullpen.agents.permissions.rule_language.package_names import NOT_FOR_PACKAGES
-from bullpen.agents.permissions.rule_language.rule import PATH_TOOLS, Rule, about, listed, rule_of
+from bullpen.agents.permissions.rule_language.rule import Rule, about, listed, rule_of
 from bullpen.agents.permissions.shell import match
-from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect, split
+from bullpen.agents.permissions.shell.parse import CommandLine, LinePart, Redirect
 from bullpen.agents.permissions.suggest import choices
 from bullpen.agents.permissions.touched_files import FILES_MAX, hides_below, touched_by
 from bullpen.team.requests.mode_rules import Kind, effect_of_mode
@@ -37,12 +37,12 @@ _ASKED = {
 
 def decide(call: Call, rights: Rights) -> Ruling:
     """Decide on a call: allow, ask or deny."""
-    ruling = _verdict(_Case.of(call, rights))
+    ruling = _verdict(CallCase.of(call, rights))
     if ruling.effect != "ask":
         return ruling
     if rights.mode == "dontAsk":
         return Ruling("deny", f"{ruling.why}, and the mode dontAsk never asks", ruling.rule)
-    case = _Case.of(call, rights)
+    case = CallCase.of(call, rights)
     files = _Files(rights, moved=case.line is not None and match.moves(case.line))
     offered = choices(call, rights, case.places, case.line, files=files, allows=_would_allow)
     return replace(ruling, choices=offered)
@@ -51,7 +51,7 @@ def decide(call: Call, rights: Rights) -> Ruling:
 def hidden(path: str, rights: Rights) -> bool:
     """Whether a rule denies reading this file, which a search has found."""
     found = paths.place(path, rights.cwd, rights.user_home)
-    bases = _bases(rights)
+    bases = bases_of(rights)
     for rule in map(rule_of, rights.deny):
         if rule.tool not in ("Read", "Glob", "Grep"):
             continue
@@ -62,85 +62,7 @@ def hidden(path: str, rights: Rights) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A call with everything known about it. `places` is None if it is not about files."""
-
-    call: Call
-    rights: Rights
-    kind: Kind
-    places: tuple[paths.RealPath, ...] | None = None
-    line: CommandLine | None = None
-
-    @classmethod
-    def of(cls, call: Call, rights: Rights) -> _Case:
-        kind: Kind = "run" if call.tool.startswith("mcp__") else call.kind
-        line = split(_command(call)) if call.tool == "Bash" else None
-        return cls(call, rights, kind, _places(call, kind, rights), line)
-
-    @property
-    def like(self) -> str:
-        """The tool whose rules also forbid it: a package's tool reads and writes as ours do."""
-        return _like(self.call, self.kind)
-
-    @property
-    def command(self) -> str:
-        return _command(self.call)
-
-    @property
-    def inside(self) -> bool:
-        if self.places is None:
-            return self.call.tool not in web_address.WEB_TOOLS and self.like != "Read"
-        roots = _roots(self.rights)
-        more = self.rights.readable if self.kind == "read" else ()
-        return all(paths.lies_in(each, roots) or _is_in(each, more) for each in self.places)
-
-
-def _command(call: Call) -> str:
-    command = call.input.get("command")
-    return command if isinstance(command, str) else ""
-
-
-def _like(call: Call, kind: Kind) -> str:
-    if call.tool in NOT_FOR_PACKAGES or call.tool.startswith("mcp__"):
-        return call.tool
-    return {"read": "Read", "write": "Write"}.get(kind, call.tool)
-
-
-def _places(call: Call, kind: Kind, rights: Rights) -> tuple[paths.RealPath, ...] | None:
-    named = _named(call)
-    # A tool of a package that reads and names no file may read anything.
-    reads = named is not None and _like(call, kind) == "Read"
-    if call.tool not in PATH_TOOLS and kind != "write" and not reads:
-        return None
-    if named is None:
-        return (paths.NOWHERE,)
-    found = tuple(paths.place(each, rights.cwd, rights.user_home) for each in named)
-    # Not resolved again: this path will be opened, wherever links lead by now.
-    return found if call.real is None else (*found, paths.RealPath((call.real,), (call.real,)))
-
-
-def _named(call: Call) -> Iterable[str] | None:
-    """The paths that a call names; None if they are unknown."""
-    given = call.input
-    if call.tool == "Glob":
-        pattern, path = given.get("pattern"), given.get("path")
-        if not isinstance(pattern, str) or not isinstance(path, str | None):
-            return None
-        return paths.glob_paths(pattern, path)
-    if call.tool in ("Grep", "LS"):
-        path = given.get("path") or "."
-        return [path] if isinstance(path, str) else None
-    # All of them: a program may open another one than the first.
-    named = [given[key] for key in ("file_path", "notebook_path", "path") if key in given]
-    return named if named and all(isinstance(each, str) for each in named) else None
-
-
-def _bases(rights: Rights) -> paths.Bases:
-    return paths.Bases(rights.cwd, rights.user_home, _roots(rights)[1:])
-
-
-def _verdict(case: _Case) -> Ruling:
+def _verdict(case: CallCase) -> Ruling:
     for step in (_not_given, _denied, _planning, _remembering, _asked, _allowed, _reading):
         ruling = step(case)
         if ruling is not None:
@@ -148,7 +70,7 @@ def _verdict(case: _Case) -> Ruling:
     return _by_mode(case)
 
 
-def _not_given(case: _Case) -> Ruling | None:
+def _not_given(case: CallCase) -> Ruling | None:
     """Deny tools that are not in the agent's list, or not in this form."""
     if case.rights.tools is None:
         return None
@@ -163,7 +85,7 @@ def _not_given(case: _Case) -> Ruling | None:
     return Ruling("deny", f"the agent's list of tools has only {forms}")
 
 
-def _denied(case: _Case) -> Ruling | None:
+def _denied(case: CallCase) -> Ruling | None:
     places = case.places or ()
     teams = [each for each in places if paths.may_lie_in(each, case.rights.private)]
     if case.kind == "write" and teams and not _in_memory(case):
@@ -175,9 +97,9 @@ def _denied(case: _Case) -> Ruling | None:
     return None if by is None else _deny_by(by)
 
 
-def _forbidding(case: _Case, rules: Iterable[Rule]) -> Rule | None:
+def _forbidding(case: CallCase, rules: Iterable[Rule]) -> Rule | None:
     """The first rule that matches a call that is not a command."""
-    bases = _bases(case.rights)
+    bases = bases_of(case.rights)
     for rule in rules:
         own = about(rule, case.call.tool, strict=True)
         if not own and (case.places is None and rule.specifier is not None):
@@ -202,7 +124,7 @@ def _of_another_skill(rule: Rule, call: Call) -> bool:
     return named not in ("*", str(call.input.get("skill") or "").strip())
 
 
-def _line_denied(case: _Case, line: CommandLine, rules: list[Rule]) -> Ruling | None:
+def _line_denied(case: CallCase, line: CommandLine, rules: list[Rule]) -> Ruling | None:
     found = match.forbidden(case.command, line, _of_bash(rules))
     if found is not None and found.certainty == "sure":
         return _deny_by(found.rule)
@@ -212,7 +134,7 @@ def _line_denied(case: _Case, line: CommandLine, rules: list[Rule]) -> Ruling | 
         return _deny_by(by)
     if any(each.writes and _is_private(each.target.text, case.rights) for each in opened):
         return Ruling("deny", _PRIVATE)
-    touched = touched_by(line, rules, case.rights, _bases(case.rights))
+    touched = touched_by(line, rules, case.rights, bases_of(case.rights))
     return _deny_by(touched.rule) if touched is not None and touched.certain else None
 
 
@@ -239,39 +161,30 @@ def _is_private(path: str, rights: Rights) -> bool:
     return paths.may_lie_in(found, rights.private)
 
 
-def _file_case(path: str, kind: Kind, rights: Rights) -> _Case:
+def _file_case(path: str, kind: Kind, rights: Rights) -> CallCase:
     """The file of a redirection, as if a tool opened it."""
     tool = "Write" if kind == "write" else "Read"
-    return _Case.of(Call(tool, {"file_path": path}, kind), replace(rights, tools=None))
+    return CallCase.of(Call(tool, {"file_path": path}, kind), replace(rights, tools=None))
 
 
-def _planning(case: _Case) -> Ruling | None:
+def _planning(case: CallCase) -> Ruling | None:
     if case.rights.mode != "plan" or case.kind not in ("write", "run") or _only_reads(case):
         return None
     return Ruling("deny", "plan mode allows no changes and no commands until the plan is approved")
 
 
-def _remembering(case: _Case) -> Ruling | None:
+def _remembering(case: CallCase) -> Ruling | None:
     return Ruling("allow", "the file is in the agent's own memory") if _in_memory(case) else None
 
 
-def _in_memory(case: _Case) -> bool:
+def _in_memory(case: CallCase) -> bool:
     """Whether a call is only about files in the agent's own memory."""
     if not case.places or case.kind not in ("read", "write"):
         return False
-    return all(_is_in(each, case.rights.memory) for each in case.places)
+    return all(is_in(each, case.rights.memory) for each in case.places)
 
 
-def _is_in(place: paths.RealPath, folders: tuple[str, ...]) -> bool:
-    """Whether a path is certainly in one of these folders, given by their real paths.
-
-    They are compared as they are: a link in the place of one would lead elsewhere.
-    """
-    within = (any(paths.below(path, each) for each in folders) for path in place.real)
-    return place.sure and bool(place.real) and all(within)
-
-
-def _asked(case: _Case) -> Ruling | None:
+def _asked(case: CallCase) -> Ruling | None:
     rules = [rule_of(text) for text in case.rights.ask]
     if case.line is None:
         by = _forbidding(case, rules)
@@ -287,7 +200,7 @@ def _asked(case: _Case) -> Ruling | None:
         return _ask_by(by)
     for lists in (case.rights.deny, case.rights.ask):
         of_list = [rule_of(text) for text in lists]
-        touched = touched_by(case.line, of_list, case.rights, _bases(case.rights))
+        touched = touched_by(case.line, of_list, case.rights, bases_of(case.rights))
         if touched is not None and touched.certain:
             return _ask_by(touched.rule)
         # Whoever has a worktree has a rule that asks about the user's: only denials ask in doubt.
@@ -306,16 +219,16 @@ def _ask_by(rule: Rule) -> Ruling:
     return Ruling("ask", f"the rule {rule.text} asks for approval", rule.text)
 
 
-def _allowed(case: _Case) -> Ruling | None:
+def _allowed(case: CallCase) -> Ruling | None:
     by = _covering(case, [rule_of(text) for text in case.rights.allow])
     return None if by is None else Ruling("allow", f"the rule {by.text} allows it", by.text)
 
 
-def _reading(case: _Case) -> Ruling | None:
+def _reading(case: CallCase) -> Ruling | None:
     return Ruling("allow", "it only reads in the project") if _only_reads(case) else None
 
 
-def _only_reads(case: _Case) -> bool:
+def _only_reads(case: CallCase) -> bool:
     """Whether a command shows no more than the Read tool may show unasked."""
     rights = _reading_rights(case.rights)
     if rights is None or case.line is None or not takes_only(case.call.input):
@@ -326,7 +239,7 @@ def _only_reads(case: _Case) -> bool:
 def _reading_rights(rights: Rights) -> ReadingRights | None:
     if rights.commands is None:
         return None
-    roots = _roots(rights)
+    roots = roots_of(rights)
 
     def may_read(path: str) -> bool:
         case = _file_case(path, "read", replace(rights, readable=()))
@@ -338,11 +251,11 @@ def _reading_rights(rights: Rights) -> ReadingRights | None:
         tuple(dict.fromkeys([*roots, *map(paths.real_path, roots)])),
         rights.commands,
         may_read,
-        hides=lambda: hides_below(map(rule_of, (*rights.deny, *rights.ask)), _bases(rights)),
+        hides=lambda: hides_below(map(rule_of, (*rights.deny, *rights.ask)), bases_of(rights)),
     )
 
 
-def _covering(case: _Case, rules: list[Rule]) -> Rule | None:
+def _covering(case: CallCase, rules: list[Rule]) -> Rule | None:
     """A rule that allows a call, alone or together with others."""
     tool = case.call.tool
     rules = [rule for rule in rules if rule.broken is None and about(rule, tool, strict=False)]
@@ -351,10 +264,10 @@ def _covering(case: _Case, rules: list[Rule]) -> Rule | None:
     return next((rule for rule in rules if _permits(rule, case)), None)
 
 
-def _permits(rule: Rule, case: _Case) -> bool:
+def _permits(rule: Rule, case: CallCase) -> bool:
     places = case.places or ()
     if case.kind == "write":
-        guarded = [each for each in places if protected(each, _roots(case.rights))]
+        guarded = [each for each in places if protected(each, roots_of(case.rights))]
         if guarded and not names_it(rule):
             return False
     if rule.specifier is None:
@@ -363,17 +276,11 @@ def _permits(rule: Rule, case: _Case) -> bool:
         return web_address.permits(rule.specifier, case.call.input.get("url"))
     if case.call.tool == "Skill":
         return not _of_another_skill(rule, case.call)
-    bases = _bases(case.rights)
+    bases = bases_of(case.rights)
     return bool(places) and all(paths.permits(rule.specifier, each, bases) for each in places)
 
 
-def _roots(rights: Rights) -> tuple[str, ...]:
-    """The agent's working directories, its own first."""
-    given = (rights.cwd, *rights.directories)
-    return tuple(paths.absolute(each, rights.cwd, rights.user_home) for each in given)
-
-
-def _covering_line(case: _Case, line: CommandLine, rules: list[Rule]) -> Rule | None:
+def _covering_line(case: CallCase, line: CommandLine, rules: list[Rule]) -> Rule | None:
     wanted = case.command.strip()
     # A person read exactly this line, so it need not be understood.
     whole = (rule for rule in rules if rule.blanket or (rule.words and rule.words.line == wanted))
@@ -415,13 +322,13 @@ class _Files:
         """Whether there is something at this path."""
         return self.moved or os.path.lexists(os.path.join(self.rights.cwd, text))
 
-    def _case(self, path: str, kind: Kind) -> _Case:
+    def _case(self, path: str, kind: Kind) -> CallCase:
         return _file_case(path, kind, replace(self.rights, readable=()))
 
     def _may_change(self, path: str) -> bool:
         case = self._case(path, "write")
         if not case.inside or any(
-            protected(each, _roots(self.rights)) for each in case.places or ()
+            protected(each, roots_of(self.rights)) for each in case.places or ()
         ):
             return False
         # The rules that deny were asked about every word of the line.
@@ -438,7 +345,7 @@ class _Files:
         return found if found is not None and len(found) <= FILES_MAX else ["/"]
 
 
-def _harmless_parts(case: _Case) -> list[LinePart]:
+def _harmless_parts(case: CallCase) -> list[LinePart]:
     """The parts that only change to an inner directory, open files, or read their input."""
     found: list[LinePart] = []
     moved = False
@@ -451,7 +358,7 @@ def _harmless_parts(case: _Case) -> list[LinePart]:
             found.append(part)
         elif to is not None:
             if to.startswith("/") or not moved:
-                inside = _Case.of(Call("Grep", {"path": to}, "read"), given).inside
+                inside = CallCase.of(Call("Grep", {"path": to}, "read"), given).inside
                 found += [part] if inside else []
             moved = True
     return found
@@ -470,12 +377,12 @@ def _may_open(each: Redirect, line: CommandLine, rights: Rights) -> bool:
     return ruling.effect == "allow"
 
 
-def _by_mode(case: _Case) -> Ruling:
+def _by_mode(case: CallCase) -> Ruling:
     mode, inside = case.rights.mode, case.inside
     effect = effect_of_mode(mode, case.kind, inside=inside)
     if effect == "allow":
         guarded = case.kind == "write" and mode != "bypassPermissions"
-        if guarded and any(protected(each, _roots(case.rights)) for each in case.places or ()):
+        if guarded and any(protected(each, roots_of(case.rights)) for each in case.places or ()):
             return Ruling("ask", "the file is guarded: other programs run or obey it")
         return Ruling("allow", f"the mode {mode} allows it")
     if not inside and case.places is not None:
@@ -491,7 +398,7 @@ def _by_mode(case: _Case) -> Ruling:
     return Ruling("ask", why if gap is None else f"{gap}, and {why}")
 
 
-def _gap(case: _Case) -> str | None:
+def _gap(case: CallCase) -> str | None:
     """What the allow rules for commands do not cover here, if there are such rules."""
     rules = [rule for rule in map(rule_of, case.rights.allow) if rule.tool == "Bash"]
     if case.line is None or not rules:
@@ -508,4 +415,4 @@ def _gap(case: _Case) -> str | None:
 
 
 def _would_allow(call: Call, rights: Rights) -> bool:
-    return _verdict(_Case.of(call, rights)).effect == "allow"
+    return _verdict(CallCase.of(call, rights)).effect == "allow"

@@ -29,7 +29,7 @@ _MARKUP = re.compile(
     r"|(?P<mark>[\\*_~\[\]$])",
     re.IGNORECASE,
 )
-_LINE_MARKS = re.compile(r"^(\d*)([-+=.:#])")
+_LINE_MARKS = re.compile(r"^(\d*)([-+=.:#)])")
 
 
 def markdown_page(run: Run) -> str:

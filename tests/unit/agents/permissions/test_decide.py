@@ -179,7 +179,7 @@ def rights_of(row: Row, place: Path) -> Rights:
         rule = "Bash(git push:*)" if row.tool == "Bash" else f"{row.tool}(//nowhere/**)"
         if row.tool not in (*FILE_TOOLS, "Bash"):
             rule = "mcp__tracker__delete"
-    lists: dict[str, tuple[str, ...]] = {
+    lists: dict[str, Any] = {
         name: (rule,) for name in ("allow", "ask", "deny") if name in row.rules
     }
     mode = next(mode for mode in MODES if mode == row.mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rights(top: Path, mode: Mode = "default", **lists: tuple[str, ...]) -> Rights:
+def rights(top: Path, mode: Mode = "default", **lists: Any) -> Rights:
     return Rights(mode, str(top / "project"), str(top / "home"), **lists)
 
 

@@ -453,7 +453,8 @@ def test_whatever_is_written_there_is_a_verdict(text: str, rule: str, tool: str)
     kind = next(each.kind for each in TOOLS if each.name == tool)
     wanted = {"command": text, "file_path": text, "path": text, "pattern": text}
     texts = (rule, f"{tool}({rule})", f"{tool}({rule}:*)")
-    for lists in ({"allow": texts}, {"deny": texts}, {"ask": texts}, {"tools": texts}):
+    for name in ("allow", "deny", "ask", "tools"):
+        lists: dict[str, Any] = {name: texts}
         given = Rights("default", "/tmp", "/nowhere", **lists)
         assert decide(Call(tool, wanted, kind), given).effect in ("allow", "ask", "deny")
 

@@ -59,7 +59,7 @@ def aimed(line: str, project: Path) -> str:
     return line.replace("{project}", str(project)).replace("{home}", str(project.parent / "home"))
 
 
-def effect(line: str, project: Path, mode: Mode, **lists: tuple[str, ...]) -> str:
+def effect(line: str, project: Path, mode: Mode, **lists: Any) -> str:
     rights = Rights(mode, str(project), str(project.parent / "home"), **lists)
     return decide(Call("Bash", {"command": line}, "run"), rights).effect
 

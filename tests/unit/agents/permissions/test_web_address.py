@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rights(project: Path, mode: Mode = "default", **lists: tuple[str, ...]) -> Rights:
+def rights(project: Path, mode: Mode = "default", **lists: Any) -> Rights:
     return Rights(mode, str(project), str(project), **lists)
 
 

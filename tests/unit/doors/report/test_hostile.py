@@ -43,6 +43,7 @@ CORPUS = (
     "[click](https://evil.example) ![x](https://evil.example/p.png) <https://evil.example>",
     "@everyone @octocat/team a@b.c #12 GH-7 owner/repo#3 https://evil.example www.evil.example",
     "# Heading\n- list\n1. one\n> quote\n===\n---\n\tcode",
+    "0)",
     "*bold* _it_ ~~gone~~ $x^2$ \\| \\` \\\\",
     "\x1b[2J\x07\x00 \u202e gnirts \u2028 \x9b31m",
     "\n\n\n",
