@@ -61,7 +61,8 @@ def _lines(run: Run, rows_max: int, text_max: int) -> Iterator[str]:
         yield ""
         yield "## Needs your attention"
         yield ""
-        yield from (f"- {_line(need, text_max)}" for need in summary.needs[:rows_max])
+        needs = (_line(need, text_max) for need in summary.needs[:rows_max])
+        yield from (f"- {_LINE_MARKS.sub(_stopped, need)}" for need in needs)
         yield from _more(len(summary.needs), rows_max)
     for table in _tables(run):
         yield ""
