@@ -56,7 +56,7 @@ def facts(folder: Path) -> dict[str, str]:
     """The machine and its current load."""
     values = (
         str(os.cpu_count()),
-        f"{platform.system()} {platform.release()} {platform.machine()}",
+        f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
         f"{file_system(folder)} at {folder}",
         f"{platform.python_implementation()} {sys.version.split()[0]}",
         " ".join(f"{load:.2f}" for load in os.getloadavg()),

@@ -39,7 +39,7 @@ _TURN_S, _IDLE_S = 1.0, 2.0
 _GOALS = {
     ("cold", "ready"): 3.0,
     ("warm", "ready"): 1.0,
-    ("warm", "processor time of the agent"): 0.3,
+    ("warm", "processor time in all"): 0.3,
     ("warm", "private memory when idle"): 35.0,
 }
 
@@ -61,6 +61,9 @@ class Start:
         """What was measured, in words."""
         return {
             "ready": figure_of(self.ready_s, "s"),
+            "processor time in all": figure_of(
+                list(map(sum, zip(self.agent_s, self.command_s, strict=True))), "s"
+            ),
             "processor time of the agent": figure_of(self.agent_s, "s"),
             "processor time of the command": figure_of(self.command_s, "s"),
             "private memory when idle": figure_of(self.private_mb, "MB"),

@@ -37,8 +37,9 @@ def test_fifty_agents_in_one_process_work_and_stop(tmp_path: Path) -> None:
 
 def test_a_native_agent_is_started_cold_first_and_warm(tmp_path: Path) -> None:
     found = Report(tmp_path, "native_spawn", "--rounds", "1")
-    assert len(found.rows) == 30
+    assert len(found.rows) == 36
     assert found.goals["native agent, Anthropic, warm: ready"] == "< 1 s"
     assert found.goals["native agent, Chat Completions, cold: ready"] == "< 3 s"
+    assert found.goals["native agent, Anthropic, warm: processor time in all"] == "< 0.3 s"
     agent = "native agent, Anthropic, {}: processor time of the agent"
     assert found.figure(agent.format("warm")) < found.figure(agent.format("cold"))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="they measure wi
 
 def test_growth_has_every_operation_and_the_goals_of_the_large_teams_only(tmp_path: Path) -> None:
     found = Report(tmp_path, "growth", "--only", "T100", "--repeats", "2")
-    assert len(found.rows) == 11
+    assert len(found.rows) == 12
     assert all(row["figure"] > 0 for row in found.rows)
     assert "| claim_next |" in found.done.stdout
     assert found.goals == {}

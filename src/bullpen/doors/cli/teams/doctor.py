@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import anyio
@@ -9,6 +10,7 @@ import typer
 
 from bullpen.agents.supervisor.sandbox_probes.examine import examine_sandbox
 from bullpen.app.doctor import doctor as examine
+from bullpen.app.stores import resolve_team
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import flag
 from bullpen.doors.cli.output.probe_view import show_probes
@@ -42,7 +44,8 @@ def doctor(
         return
     team = None
     if not everything:
-        team = session.with_teams(session.resolved)
+        # What is examined, and perhaps changed, is not guessed from the directory.
+        team = session.with_teams(partial(resolve_team, settings=session.settings))
     findings = anyio.run(examine, session.settings, team, fix)
     RecordViews(session.page).findings(findings, fix=fix)
     if not all(finding.fixed for finding in findings):
