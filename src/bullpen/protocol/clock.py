@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
 
 Clock = Callable[[], int]
 """Milliseconds since 1970."""
@@ -28,13 +27,8 @@ def slept_s() -> float:
 
 def iso(ms: int) -> str:
     """Return a time in milliseconds since 1970 as 2026-11-14T22:47:12.537Z."""
-    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
-
-
-@lru_cache(maxsize=16)
-def _second(seconds: int) -> str:
-    # Most times that are written in one second are of that second.
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
+    moment = datetime.fromtimestamp(ms // 1000, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat()}.{ms % 1000:03d}Z"
 
 
 def ms_of(text: str) -> int | None:

@@ -273,7 +273,9 @@ async def test_an_event_after_the_snapshot_of_another_host_follows_it(
 ) -> None:
     await put(store, PutTask(task("1")))
     await direct.read("alpha")
-    await direct._queue(direct._logs["alpha"]).shortener.shorten()
+    known = direct._logs["alpha"]
+    async with known.turn() as deadline:
+        await known.shorten(deadline)
     # It knows all events, and not that a snapshot stands in their place now.
     await put(store, PutTask(task("2")), op="after")
     assert (await fresh_events(cluster))[-1].op == "after"
@@ -295,7 +297,9 @@ async def test_whatever_part_of_a_shortening_arrives_no_event_is_lost(
         return frame if left >= 0 else None
 
     proxy.asks = die
-    await store._queue(store._logs["alpha"]).shortener.shorten()
+    known = store._logs["alpha"]
+    async with known.turn() as deadline:
+        await known.shorten(deadline)
     events = await fresh_events(cluster)
     assert [event.seq for event in events] == [1, 2, 3, 4]
 
@@ -407,7 +411,8 @@ async def test_a_mailbox_is_read_whole_though_some_of_it_is_archived_meanwhile(
         for key in ("m1", "m2", "m3"):
             await direct.append("alpha", "ann", message(key), actor=LEAD)
         known = direct._logs["alpha"]
-        await direct._queue(known).shortener.shorten()
+        async with known.turn() as deadline:
+            await known.shorten(deadline)
         await store.read("alpha")
         # The texts of the first three are in the history, that of the last is not.
         await store.append("alpha", "ann", message("m4"), actor=LEAD)

@@ -149,8 +149,6 @@ class NatsStore(Store):
         except Gone:
             pass
         await self._directory.remove(team, found.revision)
-        if log in self._queues:
-            await self._queues[log].settle()
         await self._purge(log)
         self._drop(team, log)
         return ended
@@ -395,13 +393,9 @@ class NatsStore(Store):
         return await examine.examine(await self._open(team))
 
     async def aclose(self) -> None:
-        """Close the connection, after a log that is being shortened is short."""
-        try:
-            for queue in list(self._queues.values()):
-                await queue.settle()
-        finally:
-            await self._following.aclose()
-            await self.link.aclose()
+        """Close the connection."""
+        await self._following.aclose()
+        await self.link.aclose()
 
 
 def _lost(team: str, address: Address) -> Unavailable:

@@ -13,7 +13,7 @@ from typing import Any
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
-from bullpen.team.lookup import Actor, Find
+from bullpen.team.lookup import Actor
 
 UNPROVEN = "completed without its checks"
 QUEUED = "completed, waits to be merged"
@@ -114,20 +114,7 @@ def said_status(task: Task) -> str:
 
 def is_done(task: Task) -> bool:
     """Return whether it is completed, proven if it has checks, and its work is on the target."""
-    if task.status != "completed":
-        return False
-    own = (task.metadata or {}).get("bullpen")
-    # Most tasks say nothing about either.
-    return not isinstance(own, dict) or not (is_unproven(task) or is_unmerged(task))
-
-
-def is_blocked(task: Task, find_blocker: Find) -> bool:
-    """Return whether a task has open blockers, without listing all of them."""
-    for blocker in task.blocked_by:
-        found = find_blocker(blocker)
-        if found is None or not is_done(found):
-            return True
-    return False
+    return task.status == "completed" and not is_unproven(task) and not is_unmerged(task)
 
 
 def with_results(task: Task, found: Iterable[Check]) -> Task:

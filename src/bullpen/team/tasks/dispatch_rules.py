@@ -12,8 +12,8 @@ from typing import Any
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import owner_of
-from bullpen.team.tasks.check_rules import is_blocked
 from bullpen.team.tasks.meant_for import MeantFor, lenses
+from bullpen.team.tasks.rules import open_blockers
 
 WEIGHTS = {"small": 1, "medium": 3, "large": 8}
 """The amount of work of a task, by its effort. The default is medium."""
@@ -123,7 +123,7 @@ def _claimable(tasks: Mapping[str, Task], team: str, name: str = "") -> Iterator
         for task in tasks.values()
         if task.status == "pending"
         and (not task.owner or owner_of(task, team) == name)
-        and not (task.blocked_by and is_blocked(task, tasks.get))
+        and not (task.blocked_by and open_blockers(task, tasks.get))
         and not task.is_internal
         and not isinstance(_own(task).get("givenUp"), str)
     )

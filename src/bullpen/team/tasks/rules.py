@@ -121,10 +121,10 @@ def ready(tasks: Mapping[str, Task], *, team: str, for_owner: str | None = None)
         task
         for task in tasks.values()
         if task.status == "pending"
-        and not (task.blocked_by and check_rules.is_blocked(task, tasks.get))
-        and (not task.owner or owner_of(task, team) == for_owner)
         and not task.is_internal
         and task.facts.given_up is None
+        and owner_of(task, team) in (None, for_owner)
+        and not open_blockers(task, tasks.get)
     )
 
 
@@ -373,7 +373,7 @@ def unblocked_by(view: View, completed: Task) -> tuple[str, ...]:
         if task is not None
         and task.status != "completed"
         and completed.id in task.blocked_by
-        and not check_rules.is_blocked(task, as_it_will_be)
+        and not open_blockers(task, as_it_will_be)
     )
 
 

@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint
 from bullpen.fleet.servers.server_process import Cluster, until
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.names import LEAD
-from bullpen.store.nats.log.commits import Commit
 from bullpen.store.nats.store import NatsStore
 from bullpen.testing.sample_records import config, put, task
 from support.store.nats_parts import empty, endpoint_of, servers
@@ -65,7 +64,7 @@ async def test_hosts_that_write_without_rest_all_get_through_and_keep_the_log_sh
     store = await fresh(cluster)
     written = len(hosts) * WRITERS * COMMITS_EACH
     assert [event.seq for event in await store.events("alpha")] == list(range(1, written + 2))
-    assert len(store._logs["alpha"].tail.lines) < written // 2
+    assert len(store._logs["alpha"]._tail.lines) < written // 2
     await store.aclose()
 
 
@@ -74,15 +73,13 @@ async def test_a_snapshot_that_always_comes_too_late_costs_few_parts_of_history(
 ) -> None:
     store, _ = hosts
     log = store._logs["alpha"]
-    queue = store._queue(log)
 
     async def too_late(deadline: float) -> bool:
         return False
 
-    queue.shortener.put_snapshot = too_late  # type: ignore[method-assign]
+    log._put_snapshot = too_late  # type: ignore[method-assign]
     for _ in range(2):
         await write(store)
-    await queue.settle()
     assert 1 <= len(log.kept.parts) <= 2 * COMMITS_EACH // EVENTS_KEPT
     again = await fresh(cluster)
     assert len(await again.events("alpha")) == 2 * COMMITS_EACH + 1
@@ -96,13 +93,12 @@ async def test_a_snapshot_brings_what_was_written_while_it_was_made(
     for number in range(3):
         await put(here, PutTask(task(str(number + 1))))
     log = here._logs["alpha"]
-    shortener = here._queue(log).shortener
     async with log.turn() as deadline:
-        await shortener.store_history(deadline)
+        await log._store_history(deadline)
         await put(there, PutTask(task("9")), op="meanwhile")
         # The first is too late; what came before it is read then.
-        await shortener.put_snapshot(deadline)
-        await shortener.put_snapshot(deadline)
+        await log._put_snapshot(deadline)
+        await log._put_snapshot(deadline)
     store = await fresh(cluster)
     assert [event.op for event in await store.events("alpha")][-1] == "meanwhile"
     assert [event.seq for event in await store.events("alpha")] == [1, 2, 3, 4, 5]
@@ -128,7 +124,7 @@ async def test_what_others_wrote_during_a_turn_is_known_when_it_ends(
 
 
 async def test_a_change_that_is_refused_often_waits_for_its_time_not_for_a_count(
-    hosts: list[NatsStore], monkeypatch: pytest.MonkeyPatch
+    hosts: list[NatsStore],
 ) -> None:
     here, there = hosts
     log, lost = here._logs["alpha"], 0
@@ -144,76 +140,6 @@ async def test_a_change_that_is_refused_often_waits_for_its_time_not_for_a_count
         return await original(*args, **options) if lost > 60 else False  # type: ignore[arg-type]
 
     log.append = lose  # type: ignore[method-assign]
-    monkeypatch.setattr(log, "wait_for_others", lambda times_lost: checkpoint())
+    log.stand_back = lambda times_lost: checkpoint()  # type: ignore[method-assign]
     await here.commit("alpha", plan, actor=LEAD, op="late")
     assert (await there.events("alpha"))[-1].op == "late"
-
-
-async def test_a_commit_does_not_wait_for_the_snapshot_after_it(hosts: list[NatsStore]) -> None:
-    here, _ = hosts
-    log = here._logs["alpha"]
-    shortener = here._queue(log).shortener
-    begun, may_go_on = anyio.Event(), anyio.Event()
-    original = shortener.store_history
-
-    async def slow(deadline: float) -> None:
-        begun.set()
-        await may_go_on.wait()
-        await original(deadline)
-
-    shortener.store_history = slow  # type: ignore[method-assign]
-    with anyio.fail_after(WITHIN_S):
-        for number in range(2 * EVENTS_KEPT):
-            await put(here, PutTask(task(str(number + 1))))
-        await begun.wait()
-        assert len(log.tail.lines) > EVENTS_KEPT
-        may_go_on.set()
-        await here._queue(log).settle()
-    assert len(log.tail.lines) < EVENTS_KEPT
-
-
-async def test_processes_that_write_once_and_end_keep_the_log_short(
-    hosts: list[NatsStore], cluster: Cluster
-) -> None:
-    for number in range(3 * EVENTS_KEPT):
-        store = NatsStore(endpoint_of(cluster), events_kept=EVENTS_KEPT)
-        await put(store, PutTask(task(str(number + 1))))
-        await store.aclose()
-    store = await fresh(cluster)
-    assert len(store._logs["alpha"].tail.lines) <= EVENTS_KEPT
-    assert len(await store.events("alpha")) == 3 * EVENTS_KEPT + 1
-    await store.aclose()
-
-
-async def test_who_wrote_before_a_host_came_is_not_waited_for(
-    hosts: list[NatsStore], cluster: Cluster
-) -> None:
-    for number, store in enumerate(hosts):
-        await put(store, PutTask(task(str(number + 1))))
-    store = await fresh(cluster)
-    log = store._logs["alpha"]
-    assert len(hosts[0]._logs["alpha"]._contention._writers) == 2
-    assert log.kept.seq == 3 and not log._contention._writers
-    await store.aclose()
-
-
-async def test_another_hosts_snapshot_does_not_make_a_commit_wait(
-    hosts: list[NatsStore], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here, there = hosts
-    log, other = here._logs["alpha"], there._logs["alpha"]
-    paused: list[int] = []
-
-    async def pause(tries: int, *_: object) -> None:
-        paused.append(tries)
-
-    monkeypatch.setattr(log, "_pause", pause)
-    await put(there, PutTask(task("1")))
-    await here.read("alpha")
-    async with log.turn() as deadline:
-        async with other.turn() as theirs:
-            assert await there._queue(other).shortener.put_snapshot(theirs)
-        (event,) = here._queue(log)._decide([Commit(lambda view: [PutTask(task("2"))], LEAD, "op")])
-        assert await log.append([event], deadline)
-    # The server may be wrong about a head that has just changed, so the second try may be too soon.
-    assert 1 not in paused

@@ -124,21 +124,17 @@ async def test_whoever_is_killed_at_any_step_leaves_a_whole_log(
     steps = ["the beginning", "the snapshot", "the blocks", "earlier beginnings"]
     asked: list[str] = []
     begun: list[bool] = []
-    dead: list[bool] = []
     really_ask, really_store = api_requests.request, HistoryTrim._store
 
     async def ask(nc: Client, subject: str, *args: Any, **options: Any) -> Msg:
         if not begun:
             return await really_ask(nc, subject, *args, **options)
-        if dead:
-            raise Killed
         asked.append(subject)
-        if len(asked) == steps.index(step) + 1:
-            dead.append(True)
-        if dead and not after:
+        dies = len(asked) == steps.index(step) + 1
+        if dies and not after:
             raise Killed
         answer = await really_ask(nc, subject, *args, **options)
-        if dead:
+        if dies:
             raise Killed
         return answer
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
-from bullpen.team.tasks import check_rules, rules
+from bullpen.team.tasks import rules
 
 if TYPE_CHECKING:
     from unit.team.conftest import MakeBoard, MakeTask
@@ -191,21 +191,3 @@ def test_ready_tasks_are_pending_unowned_and_unblocked(make_task: MakeTask) -> N
     assert [task.id for task in rules.ready(by_id, team="crew")] == ["2", "8"]
     mine = rules.ready(by_id, team="crew", for_owner="alice")
     assert [task.id for task in mine] == ["2", "4", "8"]
-
-
-def test_a_task_is_blocked_exactly_if_it_has_open_blockers(make_task: MakeTask) -> None:
-    unmerged = {"bullpen": {"merge": {"state": "queued"}}}
-    unproven = {"bullpen": {"checks": [{"name": "c", "kind": "command", "run": "true"}]}}
-    tasks = [
-        make_task("1", status="completed"),
-        make_task("2", status="in_progress"),
-        make_task("3", status="completed", metadata=unmerged),
-        make_task("4", status="completed", metadata=unproven),
-        make_task("5", status="completed", metadata={"bullpen": "damaged"}),
-    ]
-    find = {task.id: task for task in tasks}.get
-    for blockers in ([], ["1"], ["2"], ["3"], ["4"], ["5"], ["99"], ["1", "5"], ["1", "2", "5"]):
-        task = make_task("9", blocked_by=blockers)
-        assert check_rules.is_blocked(task, find) == bool(rules.open_blockers(task, find))
-    assert not check_rules.is_blocked(make_task("9", blocked_by=["1", "5"]), find)
-    assert check_rules.is_blocked(make_task("9", blocked_by=["1", "3"]), find)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,6 @@ from bullpen.protocol import json_text
 from bullpen.store.nats.client import mux
 
 _SEQUENCE = re.compile(r"sequence: (\d+)")
-_STORED = re.compile(rb'\{"stream":"[A-Za-z0-9_-]+", ?"seq":([1-9]\d*)[,}]')
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _BATCH = 500
 
@@ -141,7 +140,7 @@ def _checked(answer: Msg) -> dict[str, Any]:
     return raw
 
 
-def append(
+async def append(
     nc: Client,
     subject: str,
     data: bytes,
@@ -151,7 +150,7 @@ def append(
     expect_on: str | None = None,
     ttl_s: int | None = None,
     timeout_s: float,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """Store a message if the last one on its subject (or on `expect_on`) is `expect`.
 
     Returns its sequence. Raises HeadMoved if it is not, ApiError if the server refused for another
@@ -164,21 +163,18 @@ def append(
         headers += f"{_EXPECTED}-Subject: {expect_on}\r\n"
     if ttl_s is not None:
         headers += f"Nats-TTL: {ttl_s}s\r\n"
-    return _stored(nc, subject, data, headers, timeout_s)
+    return await _stored(nc, subject, data, headers, timeout_s)
 
 
-def replace(nc: Client, subject: str, data: bytes, *, timeout_s: float) -> Coroutine[Any, Any, int]:
+async def replace(nc: Client, subject: str, data: bytes, *, timeout_s: float) -> int:
     """Store a message in a stream that keeps one for each subject."""
-    return _stored(nc, subject, data, None, timeout_s)
+    return await _stored(nc, subject, data, None, timeout_s)
 
 
 async def _stored(
     nc: Client, subject: str, data: bytes, headers: str | None, timeout_s: float
 ) -> int:
     answer = await request(nc, subject, data, headers=headers, timeout_s=timeout_s)
-    # Every commit gets this answer. A refusal has other fields first.
-    if (stored := _STORED.match(answer.data)) is not None:
-        return int(stored[1])
     try:
         return int(_checked(answer)["seq"])
     except ApiError as error:

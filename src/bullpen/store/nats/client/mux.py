@@ -10,8 +10,7 @@ import asyncio
 import logging
 import re
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from nats import errors as nats_errors
@@ -89,14 +88,6 @@ async def listen(nc: Client, subject: str, take: Take) -> Subscription:
     return await nc.subscribe(subject, future=_Ear(take))
 
 
-class _Question(NamedTuple):
-    """Where a request was sent, who waits for the answer, and until when."""
-
-    subject: str
-    answer: asyncio.Future[Msg]
-    until: float
-
-
 class _Asking:
     """The requests of one connection, over one subscription."""
 
@@ -106,20 +97,23 @@ class _Asking:
         self._prefix = nc.new_inbox()
         self._count = 0
         self._listens = False
-        self._waiting: dict[str, _Question] = {}
-        # One for all, because almost none is ever needed.
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._asked: dict[str, str] = {}
+        # Until when each may wait: one timer for all, because almost none is ever needed.
+        self._until: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def _take(self, message: Msg) -> None:
-        question = self._waiting.get(message.subject)
-        if question is not None and not question.answer.done():
-            question.answer.set_result(message)
+        future = self._waiting.get(message.subject)
+        if future is not None and not future.done():
+            future.set_result(message)
 
     def deny(self, subject: str) -> None:
         """Tell those who wait for an answer from a forbidden subject."""
-        for question in self._waiting.values():
-            if question.subject == subject and not question.answer.done():
-                question.answer.set_exception(Denied(subject))
+        for reply, asked in self._asked.items():
+            future = self._waiting[reply]
+            if asked == subject and not future.done():
+                future.set_exception(Denied(subject))
 
     async def ask(self, subject: str, data: bytes, headers: str | None, timeout_s: float) -> Msg:
         """Publish and wait for the first answer."""
@@ -133,7 +127,8 @@ class _Asking:
             await listen(nc, f"{self._prefix}.*", self._take)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
-        self._waiting[reply] = _Question(subject, future, loop.time() + timeout_s)
+        self._waiting[reply], self._asked[reply] = future, subject
+        self._until[reply] = loop.time() + timeout_s
         if self._timer is None:
             self._timer = loop.call_later(_LOOK_S, self._expire, loop)
         try:
@@ -143,7 +138,7 @@ class _Asking:
                 await _publish_with(nc, headers, subject, data, reply)
             answer = await future
         finally:
-            del self._waiting[reply]
+            del self._waiting[reply], self._asked[reply], self._until[reply]
         if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
             raise nats_errors.NoRespondersError
         return answer
@@ -151,10 +146,11 @@ class _Asking:
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         """End the questions that have waited long enough, and look again later."""
         now = loop.time()
-        for question in self._waiting.values():
-            if question.until <= now and not question.answer.done():
-                question.answer.set_exception(TimeoutError())
-        self._timer = loop.call_later(_LOOK_S, self._expire, loop) if self._waiting else None
+        for reply, until in self._until.items():
+            future = self._waiting[reply]
+            if until <= now and not future.done():
+                future.set_exception(TimeoutError())
+        self._timer = loop.call_later(_LOOK_S, self._expire, loop) if self._until else None
 
 
 async def _publish_with(nc: Client, headers: str, subject: str, data: bytes, reply: str) -> None:
@@ -184,9 +180,9 @@ def complaint(nc: Client, error: Exception) -> None:
 _asking: WeakKeyDictionary[Client, _Asking] = WeakKeyDictionary()
 
 
-def ask(
+async def ask(
     nc: Client, subject: str, data: bytes, *, headers: str | None, timeout_s: float
-) -> Coroutine[Any, Any, Msg]:
+) -> Msg:
     """Ask and wait for the answer. `headers` are complete lines.
 
     Raises TimeoutError, Denied if the credentials do not allow it, and nats.errors.Error if nobody
@@ -195,4 +191,4 @@ def ask(
     asking = _asking.get(nc)
     if asking is None:
         asking = _asking[nc] = _Asking(nc)
-    return asking.ask(subject, data, headers, timeout_s)
+    return await asking.ask(subject, data, headers, timeout_s)

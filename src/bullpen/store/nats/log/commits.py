@@ -19,7 +19,6 @@ from bullpen.protocol.clock import Clock, iso
 from bullpen.store.contract import Committed
 from bullpen.store.nats.log.log import Gone, TeamLog
 from bullpen.store.nats.log.packing import is_packed
-from bullpen.store.nats.log.shorten import LogShortener
 from bullpen.store.nats.log.state import LogState
 
 Plan = Callable[[LogState], Sequence[Change]]
@@ -78,21 +77,11 @@ class CommitQueue:
         self._works = False
         self._waiting: list[Commit] = []
         self._task: asyncio.Task[None] | None = None
-        self.shortener = LogShortener(log, wait_s=wait_s)
-
-    async def settle(self) -> None:
-        """Wait for what is done here after the last commit was stored."""
-        await self.shortener.settle()
 
     async def run(self, plan: Plan, *, actor: str, op: str) -> Committed:
         """Store one commit. Raises what its plan raises, Gone and Unavailable."""
         commit = Commit(plan, actor, op)
         if self._works:
-            await self._wait(commit)
-        elif self._log.is_shared:
-            # While other hosts have their turn, more commits may come.
-            self._works = True
-            self._task = asyncio.create_task(self._work_off())
             await self._wait(commit)
         else:
             self._works = True
@@ -132,13 +121,12 @@ class CommitQueue:
         commits: list[Commit] = []
         try:
             while self._waiting:
-                commits = []
+                count = _TOGETHER_MAX if is_packed(self._log.kept.format) else 1
+                commits, self._waiting = self._waiting[:count], self._waiting[count:]
                 try:
                     async with self._log.turn() as deadline:
-                        await self._store(commits, deadline, join=True)
+                        await self._store(commits, deadline)
                 except Exception as error:
-                    if not commits:
-                        self._join(commits, 1)
                     _tell(commits, error)
                 _tell(commits, None)
         finally:
@@ -148,28 +136,12 @@ class CommitQueue:
                     commit.waiter.cancel()
             self._works, self._waiting = False, []
 
-    def _join(self, commits: list[Commit], most: int = _TOGETHER_MAX) -> None:
-        """Take as many as one message may have of these and of those that wait."""
-        count = most if is_packed(self._log.kept.format) else 1
-        self._waiting[:0] = commits
-        commits[:] = self._waiting[:count]
-        del self._waiting[:count]
-
-    async def _store(self, commits: list[Commit], deadline: float, *, join: bool = False) -> None:
-        """Decide and store commits. The caller has the turn. Raises Gone and Unavailable.
-
-        With `join`, those that wait are added before each decision.
-        """
-        log, lost, most = self._log, 0, _TOGETHER_MAX
+    async def _store(self, commits: Sequence[Commit], deadline: float) -> None:
+        """Decide and store commits. The caller has the turn. Raises Gone and Unavailable."""
+        log, lost = self._log, 0
+        await log.let_others()
         # However often others are faster: somebody always succeeds, and eventually this call does.
         while not lost or time.monotonic() < deadline:
-            if log.is_shared or log.has_heard:
-                await log.wait_for_others(lost)
-            if join:
-                self._join(commits, most)
-            if not commits:
-                return
-            asked = time.monotonic()
             try:
                 events = self._decide(commits)
             except Lacking as lacking:
@@ -189,12 +161,11 @@ class CommitQueue:
                 await self._store_apart(commits, deadline)
                 return
             if is_stored:
-                log.took(time.monotonic() - asked)
-                self.shortener.start_if_long()
+                if log.is_long:
+                    await log.shorten(deadline)
                 return
             lost += 1
-            # Fewer are decided faster.
-            most = max(1, len(commits) // 2)
+            await log.stand_back(lost)
         raise Unavailable(
             f"Team {log.address.team!r} changed {lost} times during a change to it.",
             remedy="Try again.",

@@ -1,4 +1,4 @@
-"""The log of one team: append with compare-and-set, replay, read on.
+"""The log of one team: append with compare-and-set, replay, read on, shorten.
 
 All users of a team in this process share one lock and one replay: they wait for each other, and
 only other hosts can be faster.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from bullpen.errors import Unavailable
+from bullpen.protocol import json_text
 from bullpen.protocol.changes import Event
-from bullpen.protocol.format_version import refuse_newer
+from bullpen.protocol.format_version import is_newer, refuse_newer
 from bullpen.store.contract import Problem, StoreLimits
 from bullpen.store.nats.client import api_requests
 from bullpen.store.nats.client.api_requests import ApiError, HeadMoved, NoAnswer, StoredRow
@@ -23,10 +25,11 @@ from bullpen.store.nats.client.connection import NatsConnection
 from bullpen.store.nats.client.streams import PAYLOAD_MAX
 from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.log import head as heads
-from bullpen.store.nats.log.contention import Contention, writer_of
-from bullpen.store.nats.log.history import LogHistory
+from bullpen.store.nats.log.contention import Contention
+from bullpen.store.nats.log.history import LogHistory, slices
 from bullpen.store.nats.log.packing import known_format, may_append
 from bullpen.store.nats.log.refusals import Refusals
+from bullpen.store.nats.log.retention import HistoryTrim
 from bullpen.store.nats.log.state import LogState
 from bullpen.store.nats.log.tail import EVENTS_KEPT, LogTail, TailLine, event_line
 from bullpen.store.nats.log.turns import Turns
@@ -36,6 +39,7 @@ _TRY_S = 2.0
 
 _CONFIRM_S = 3.0
 _HEAR_S = 0.02
+_SNAPSHOT_TRIES = 4
 _LOOKS_AT_REPLICAS = 6
 _UNTIL_SENT = 4  # How often other tasks run until a question has left this process.
 
@@ -71,11 +75,12 @@ class TeamLog:
         self.is_followed = False
         self._heard: list[StoredRow] = []
         self._hears = asyncio.Event()
-        self.tail = LogTail(events_kept)
+        self._tail = LogTail(events_kept)
         self._contention = Contention()
         self.history = LogHistory(link, address)
+        self._trim = HistoryTrim(link, address, self.history)
         self._refusals = Refusals(link, address)
-        self._turns = Turns(limits.lock_wait_s, busy=self.busy, ended=self.take_heard)
+        self._turns = Turns(limits.lock_wait_s, busy=self.busy, ended=self._take_heard)
 
     # Turns
 
@@ -111,7 +116,7 @@ class TeamLog:
         before = self.head
         while True:
             try:
-                await self.read_on(None, deadline)
+                await self._read_on(None, deadline)
                 self._refuse_gone()
                 return self.head != before
             except NoAnswer as error:
@@ -137,7 +142,7 @@ class TeamLog:
         if self.kept.gone:
             raise Gone
 
-    async def read_on(self, at_least: int | None, deadline: float) -> None:
+    async def _read_on(self, at_least: int | None, deadline: float) -> None:
         """Read up to a message; None is the last one. Raises NoAnswer, Gone, Unavailable."""
         asked = time.monotonic()
         if at_least is None:
@@ -154,7 +159,7 @@ class TeamLog:
         while True:
             if found is None:
                 found = await heads.ask(
-                    self.link, self.address, self.head, timeout_s=self.try_s(deadline)
+                    self.link, self.address, self.head, timeout_s=self._try_s(deadline)
                 )
             head, self._refusal = found.seq, found.refusal
             if head == 0:
@@ -174,10 +179,10 @@ class TeamLog:
         """
         rows: Sequence[StoredRow] = ()
         with suppress(Unavailable):
-            rows = await self._rows(1, self.try_s(deadline))
+            rows = await self._rows(1, self._try_s(deadline))
         if not rows:
             return None
-        wait_s = self.try_s(deadline)
+        wait_s = self._try_s(deadline)
         ask = heads.ask(self.link, self.address, rows[-1].seq, timeout_s=wait_s)
         asking = asyncio.create_task(ask)
         try:
@@ -185,7 +190,6 @@ class TeamLog:
                 await asyncio.sleep(0)
             with suppress(Unavailable):
                 self._take(rows)
-            self._contention.forget()
             return await asking
         finally:
             asking.cancel()
@@ -195,7 +199,7 @@ class TeamLog:
         await self._hear(at_least)
         while self.head < at_least:
             looks += 1
-            rows = await self._rows(looks, self.try_s(deadline))
+            rows = await self._rows(looks, self._try_s(deadline))
             try:
                 self._take(rows)
             except Unavailable:
@@ -244,7 +248,7 @@ class TeamLog:
                 remedy="A replica may have lost messages. Run `bullpen server check`.",
             ) from None
         self.head = row.seq
-        self._contention.wrote(None if last.snapshot else writer_of(str(last.raw.get("eid"))))
+        self._contention.lost()
 
     def _take_events(self, lines: Sequence[TailLine], texts: Sequence[bytes]) -> None:
         events = [Event.decode(line.raw) for line in lines]
@@ -256,7 +260,7 @@ class TeamLog:
         for event, line, text in zip(events, lines, texts, strict=True):
             self.kept.apply(event)
             self.kept.learn_format(line.raw)
-            self.tail.add(event.seq, str(line.raw.get("eid")), text)
+            self._tail.add(event.seq, str(line.raw.get("eid")), text)
 
     def _take_snapshot(self, snapshot: dict[str, Any], tail: list[bytes], size: int) -> None:
         found = LogState.of_snapshot(snapshot)
@@ -266,7 +270,7 @@ class TeamLog:
             self.kept.adopt(found)
         else:
             raise ValueError(f"a snapshot of event {found.seq} after event {self.kept.seq}")
-        self.tail.shortened(tail, found.seq, size)
+        self._tail.shortened(tail, found.seq, size)
 
     def news(self, row: StoredRow) -> bool:
         """Apply a message that the server repeated, if it is the next; False if one is missing.
@@ -282,32 +286,27 @@ class TeamLog:
         if self._turns.is_taken:
             self._hears.set()
         else:
-            self.take_heard()
+            self._take_heard()
             self._confirm(time.monotonic())
         return True
 
-    def take_heard(self) -> None:
-        """Apply what the server repeated."""
+    def _take_heard(self) -> None:
         if not self._heard:
             return
         rows, self._heard = self._heard, []
-        was_long = self.tail.is_long
         # A damaged message is noticed when it is read.
         with suppress(Unavailable):
             self._take(rows)
-        if self.tail.is_long and not was_long:
-            # The host that has just made it long is about to shorten it.
-            self.tail.put_off()
 
     async def _hear(self, at_least: int) -> None:
         """Wait a moment for what the server is about to repeat: sooner than it can be read."""
-        self.take_heard()
+        self._take_heard()
         with suppress(TimeoutError):
             async with asyncio.timeout(_HEAR_S if self.is_followed else 0):
                 while self.head < at_least:
                     self._hears.clear()
                     await self._hears.wait()
-                    self.take_heard()
+                    self._take_heard()
 
     # Appending
 
@@ -325,7 +324,7 @@ class TeamLog:
         False if another host was faster; its events have been applied. Raises Gone, Invalid if it
         is too long, and Unavailable if it could not be stored or it is unknown whether it was.
         """
-        eid, number = self._contention.new_id(), events[0].seq
+        eid, number = secrets.token_hex(8), events[0].seq
         more: dict[str, object] = {"gone": True} if last else {}
         more |= {} if moved_to is None else {"moved_to": moved_to}
         tries, maybe = 0, False
@@ -334,22 +333,21 @@ class TeamLog:
             client = self.link.open_client or await self.link.client()
             # Built for each attempt: another host's snapshot may have become the head.
             lines = self._lines(events, eid, more)
-            asked, before = time.monotonic(), self.head
+            asked = time.monotonic()
             try:
                 seq = await api_requests.append(
                     client,
                     self.address.log,
                     b"\n".join(lines),
                     expect=self.head,
-                    timeout_s=self.try_s(deadline),
+                    timeout_s=self._try_s(deadline),
                 )
             except HeadMoved as moved:
                 head = moved.head or None  # A subject without messages: the leader says more.
                 if await self._is_taken(number, eid, head, deadline, maybe=maybe):
-                    return self.tail.id_of(number) == eid
-                if self.head == before:
-                    # The server may be wrong about the head for a moment after its own message.
-                    await self._pause(tries, deadline, NoAnswer("the head is uncertain"))
+                    return self._tail.id_of(number) == eid
+                # Right after its own message, the server may be wrong about the head for a moment.
+                await self._pause(tries, deadline, NoAnswer("the head is uncertain"))
             except NoAnswer as error:
                 maybe = True
                 await self._pause(tries, deadline, error)
@@ -362,7 +360,7 @@ class TeamLog:
                 self.certain = asked
                 for event, line in zip(events, lines, strict=True):
                     self.kept.apply(event)
-                    self.tail.add(event.seq, eid, line)
+                    self._tail.add(event.seq, eid, line)
                 self._append_taken(seq, last=last)
                 return True
 
@@ -377,7 +375,7 @@ class TeamLog:
 
     def _append_taken(self, seq: int, *, last: bool) -> None:
         self.head = seq
-        self._contention.wrote(self._contention.writer)
+        self._contention.won()
         self._confirm(time.monotonic())
         self.kept.gone = last
         self._wake()
@@ -390,45 +388,35 @@ class TeamLog:
             await self._hear(self.head + 1)
         while self.kept.seq < number:
             try:
-                await self.read_on(head, deadline)
+                await self._read_on(head, deadline)
                 break
             except NoAnswer as error:
                 await self._pause(1, deadline, error)
                 head = None
         if self.kept.seq < number:
             return False
-        found = self.tail.id_of(number)
+        found = self._tail.id_of(number)
         if maybe and found is None:
             # So much has happened that there is a snapshot in between.
             (line,) = await self.history.lines(self.kept.parts, number - 1, 1)
-            found = self.tail.learned(number, line)
+            found = self._tail.learned(number, line)
         if found != eid:
             self._refuse_gone()
         return True
 
-    @property
-    def is_shared(self) -> bool:
-        """Return whether other hosts write to the team too."""
-        return self._contention.is_shared
+    async def stand_back(self, times_lost: int) -> None:
+        """Leave the log to other hosts until they pause."""
+        await self._contention.silence(times_lost, self._hears, self._heard_head)
 
-    @property
-    def has_heard(self) -> bool:
-        """Return whether the server repeated something that is not applied yet."""
-        return bool(self._heard)
+    async def let_others(self) -> None:
+        """Leave the log to other hosts for a moment, if it is time to."""
+        if self._contention.is_due:
+            await self._contention.let_others()
+        self._take_heard()
 
-    async def wait_for_others(self, times_lost: int = 0) -> None:
-        """Leave the log to other hosts while it is their turn. The caller has the turn here."""
-        await self._contention.turn(times_lost, self._hears, self.take_heard)
-
-    def took(self, seconds: float) -> None:
-        """Record how long a change took to decide and store."""
-        self._contention.took(seconds)
-
-    def shortened(self, head: int, lines: Sequence[bytes], snapshot_bytes: int) -> None:
-        """Record that the last message is a snapshot of this host, which brings these along."""
-        self.head = head
-        self.tail.shortened(lines, self.kept.seq, snapshot_bytes)
-        self._contention.wrote(None)
+    def _heard_head(self) -> int:
+        self._take_heard()
+        return self.head
 
     async def _pause(self, tries: int, deadline: float, error: NoAnswer) -> None:
         if time.monotonic() >= deadline:
@@ -441,10 +429,72 @@ class TeamLog:
             raise final from None
         await asyncio.sleep(min(0.5, 0.05 * 2**tries))
 
-    def try_s(self, deadline: float) -> float:
-        """Return how long one request may take."""
+    def _try_s(self, deadline: float) -> float:
         return max(0.05, min(_TRY_S, deadline - time.monotonic()))
+
+    # Shortening
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether it is time for a snapshot."""
+        return self._tail.is_long
+
+    async def shorten(self, deadline: float) -> None:
+        """Move the events to the history and put a snapshot in their place.
+
+        The caller has the turn. History comes first: if the process is killed in between, events
+        are in both, and a reader counts them by number. A failure does no harm: the log stays long.
+        """
+        if self.kept.gone or is_newer(self.kept.format, known_format(self.kept.format)):
+            # A snapshot of this version would leave out what only the newer one knows.
+            return
+        try:
+            await self._store_history(deadline)
+            await self._trim.cut(self.kept)
+            for _ in range(_SNAPSHOT_TRIES):
+                if await self._put_snapshot(deadline):
+                    return
+            self._tail.put_off()
+        except (Gone, NoAnswer, ApiError, Unavailable):
+            return
+
+    async def _store_history(self, deadline: float) -> None:
+        while lines := self._tail.not_in_history:
+            first = self.kept.seq - len(lines) + 1
+            part = next(slices(lines))
+            self._tail.in_history += await self.history.store(
+                self.kept, first, part, timeout_s=self._try_s(deadline)
+            )
+
+    async def _put_snapshot(self, deadline: float) -> bool:
+        """Put a snapshot at the head; False if others wrote meanwhile and it may be tried again.
+
+        It brings along what they wrote after the history was stored.
+        """
+        self._take_heard()
+        tail = self._tail.not_in_history
+        raw = {"v": 1, "snapshot": self.kept.snapshot(), "tail": [line.decode() for line in tail]}
+        data = json_text.dumps_line(raw)
+        if len(data) > PAYLOAD_MAX:
+            return True
+        client = await self.link.client()
+        try:
+            self.head = await api_requests.append(
+                client,
+                self.address.log,
+                data,
+                expect=self.head,
+                rollup=True,
+                timeout_s=self._try_s(deadline),
+            )
+        except HeadMoved as moved:
+            await self._read_on(moved.head or None, deadline)
+            # Perhaps by another host's snapshot.
+            return not self._tail.is_long
+        self._tail.shortened(tail, self.kept.seq, len(data))
+        await self._trim.free(self.kept)
+        return True
 
     async def lines(self, after: int, limit: int | None) -> list[bytes]:
         """Return the events after a number, as they are stored."""
-        return await self.history.read(self.kept, list(self.tail.lines), after, limit)
+        return await self.history.read(self.kept, list(self._tail.lines), after, limit)

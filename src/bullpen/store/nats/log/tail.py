@@ -14,6 +14,7 @@ EVENTS_KEPT = 64
 
 _BYTES_MAX = 256 * 1024
 _IDS_KEPT = 256
+_PUT_OFF = 16
 _VERSIONS = (1, 2)
 
 
@@ -79,8 +80,6 @@ class LogTail:
     def __init__(self, events_kept: int = EVENTS_KEPT) -> None:
         self.lines: list[bytes] = []
         self.in_history = 0
-        # Another number after each snapshot.
-        self.start = 0
         self._events_kept = events_kept
         self._last = 0
         self._bytes = 0
@@ -104,7 +103,6 @@ class LogTail:
     def shortened(self, lines: Sequence[bytes], number: int, snapshot_bytes: int) -> None:
         """Start again with a snapshot of everything up to an event, which brings these along."""
         self.lines, self.in_history, self._last = list(lines), 0, number
-        self.start += 1
         self._bytes, self._snapshot_bytes = sum(map(len, lines)), snapshot_bytes
 
     def id_of(self, number: int) -> str | None:
@@ -129,5 +127,5 @@ class LogTail:
         return len(self.lines) >= self._events_kept and self._bytes * 2 > self._snapshot_bytes
 
     def put_off(self) -> None:
-        """Leave the snapshot to other hosts for a while."""
-        self._not_before = self._last + self._events_kept
+        """Leave the snapshot to others for a while: they write all the time."""
+        self._not_before = self._last + _PUT_OFF

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 
 from bullpen.errors import Unavailable
@@ -19,44 +18,34 @@ class Turns:
         self._wait_s = wait_s
         self._busy = busy
         self._ended = ended
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.is_taken = False
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+
+    @property
+    def is_taken(self) -> bool:
+        """Return whether somebody has the turn."""
+        return self._lock.locked()
 
     async def __aenter__(self) -> float:
         """Take the turn; returns its deadline. Raises Unavailable if others take too long."""
         deadline = time.monotonic() + self._wait_s
-        if self.is_taken:
+        if self._lock.locked() or self._waiting:
             await self._wait()
         else:
             # Immediately, and so without a timer.
-            self.is_taken = True
+            await self._lock.acquire()
         return deadline
 
     async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
+        self._lock.release()
         self._ended()
 
-    def _pass_on(self) -> None:
-        """Give the turn to whoever has waited longest, and nobody can come in between."""
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self.is_taken = False
-
     async def _wait(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._wait_s):
-                await waiter
-        except BaseException as error:
-            if waiter.done() and not waiter.cancelled():
-                # It got the turn at the moment it gave up.
-                self._pass_on()
-            elif waiter in self._waiting:
-                self._waiting.remove(waiter)
-            if isinstance(error, TimeoutError):
-                raise self._busy() from None
-            raise
+                await self._lock.acquire()
+        except TimeoutError:
+            raise self._busy() from None
+        finally:
+            self._waiting -= 1
