@@ -84,7 +84,9 @@ def check_snapshots(night: Night) -> int:
 def landed_by_part(night: Night) -> dict[str, str]:
     """For each part the last commit on the target that was made for it, the first to land first."""
     found: dict[str, str] = {}
-    for line in night.git("log", "--reverse", "--format=%H %s", "main").splitlines()[1:]:
+    for line in night.git(
+        "log", "--reverse", "--topo-order", "--format=%H %s", "main"
+    ).splitlines()[1:]:
         commit, _, subject = line.partition(" ")
         number = subject.rpartition(" ")[2]
         found.pop(number, None)

@@ -164,7 +164,9 @@ class Yard:
 
     def log(self, *words: str) -> list[str]:
         """The subjects on the target, the oldest first."""
-        return git(self.project, "log", "--reverse", "--format=%s", *words, "main").splitlines()
+        return git(
+            self.project, "log", "--reverse", "--topo-order", "--format=%s", *words, "main"
+        ).splitlines()
 
     def at_target(self, path: str) -> str:
         """A file as it is on the target."""

@@ -145,7 +145,7 @@ async def test_the_team_builds_the_program(backend: str, tmp_path: Path, panes: 
     assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
     assert outcome.tasks == {"completed": 9}
     project = tmp_path / "project"
-    assert git(project, "log", "--reverse", "--format=%an: %s") == COMMITS
+    assert git(project, "log", "--reverse", "--topo-order", "--format=%an: %s") == COMMITS
     assert git(project, "ls-files") == FILES
     assert git(project, "status", "--porcelain") == []
     assert git(project, "tag", "--points-at", "HEAD") == ["v1.0"]
