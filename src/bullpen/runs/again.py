@@ -7,11 +7,10 @@ exists only in a worktree is saved first. Files that its members wrote are not t
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 from anyio import to_thread
 
+from bullpen.agents.drivers.conversation_file import write_whole
 from bullpen.agents.system.folders import agent_folder
 from bullpen.app.app import App
 from bullpen.errors import Refused
@@ -56,25 +55,9 @@ async def archive(app: App, team: Team, config: TeamConfig) -> list[str]:
     lines: list[str] = []
     after = 0
     while events := await team.events(after=after, limit=_SLICE):
-        lines += [json.dumps(event.encode()) for event in events]
+        lines += [f"{json.dumps(event.encode())}\n" for event in events]
         after = events[-1].seq
-    await to_thread.run_sync(_write, file, lines)
+    await to_thread.run_sync(write_whole, file, "".join(lines).encode("ascii"))
     said = [f"the log of the last run is in {file}, its transcripts are in {folder}"]
     await app.delete_team(team.name, by=LEAD, told=lambda end: said.append(str(end)))
     return said
-
-
-def _write(file: Path, lines: list[str]) -> None:
-    """Write a file that only its owner can read, completely or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = file.with_suffix(".part")
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-        out.writelines(f"{line}\n".encode("ascii") for line in lines)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
