@@ -19,7 +19,11 @@ class BullpenError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.message} {self.remedy}".rstrip()
+        if not self.remedy:
+            return self.message
+        # What others said in the message may end without a full stop.
+        end = "" if self.message.endswith((".", "!", "?", ":", "…")) else "."
+        return f"{self.message}{end} {self.remedy}"
 
 
 class NotFound(BullpenError):

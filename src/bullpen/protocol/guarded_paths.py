@@ -78,6 +78,7 @@ _PLACES: dict[tuple[str, ...], Kind] = {
     (".github", "hooks"): "program",
     (".agents", "plugins"): "program",
     (".gitlab", "ci"): "ci",
+    (".config", "bullpen"): "settings",
     (".config", "goose"): "program",
     (".config", "opencode"): "program",
     (".config", "fish"): "startup",

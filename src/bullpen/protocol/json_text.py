@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +48,13 @@ def dumps(value: Any) -> bytes:
 def dumps_line(value: Any) -> bytes:
     """Return `value` on one line, as `JSON.stringify(value)` would."""
     return _written(value, indent=None)
+
+
+def shaped(schema: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object for programs with the name of its schema first, such as `task/1`."""
+    told = {"schema": "", **value}
+    told["schema"] = f"bullpen/{schema}"
+    return told
 
 
 def too_deep(value: Any, levels: int) -> bool:

@@ -17,6 +17,9 @@ EVERYBODY = "@team"
 LEAD = "team-lead"
 """The name of every team's lead."""
 
+SHORT_LEAD = "lead"
+"""What screens and people call the lead, unless a member has that name."""
+
 COLORS = ("blue", "green", "yellow", "purple", "orange", "pink", "cyan", "red")
 """Given to teammates in join order, again and again; the lead has none."""
 

@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self, get_args
 
 from bullpen.protocol.agent import Budget
+from bullpen.protocol.forge import ForgeWork
 from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
@@ -23,9 +24,10 @@ Effort = Literal["small", "medium", "large"]
 
 MergeState = Literal["queued", "merged", "returned"]
 
-ReturnedFor = Literal["conflict", "checks", "missing", "guarded"]
-"""Why work came back: it conflicts with the target, a check fails with it, or its commit is in no
-repository that can be reached.
+ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review"]
+"""Why work came back: it conflicts with the target, a check fails with it, its commit is in no
+repository that can be reached, nobody approved its changes to guarded paths, or a review on the
+forge asks for changes.
 """
 
 Told = Literal["due", "ran", "failed"]
@@ -150,6 +152,8 @@ class Facts(Wire):
     nudged: Nudged | None = None
     # The work that was handed in with it, if any was and its record can be read.
     merge: OrAbsent[Merge | None] = None
+    # Its work on a forge, if it has any there and its record can be read.
+    forge: OrAbsent[ForgeWork | None] = None
 
     @property
     def nudges(self) -> int:

@@ -8,8 +8,10 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from bullpen.errors import Invalid
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentFacts, Spent
+from bullpen.protocol.forge import ForgeSettings
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.record import OrAbsent, OrDefault, StrictBool, Wire, default, field
+from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check
 
 STALL_S = 900.0
@@ -59,12 +61,17 @@ class LeadLease(Wire):
 
 
 class Finished(Wire):
-    """The lead's report that the goal is reached. `override` says why although tasks are open."""
+    """The report that the goal is reached: the lead's, or that of a person who ended the run.
+
+    `override` says why although tasks are open. A person needs no reason.
+    """
 
     by: str
     at_ms: int
     summary: str
     override: str | None = None
+    # `human` if a person ended the run.
+    voice: Voice | None = None
 
 
 class Origin(Wire):
@@ -132,8 +139,10 @@ class TeamFacts(Wire):
     limits: OrDefault[Limits] = default(lambda: Limits.parse({}))
     # The lead lease, if anybody ever took it.
     lead: LeadLease | None = None
-    # How the lead finished, if it did.
+    # How the lead or a person finished, if one did.
     finished: Finished | None = None
+    # Whether a person talks with the lead: it waits for words and is not reminded to finish.
+    conversation: OrAbsent[StrictBool | None] = None
     # When agents were recently spawned, for the limit on spawns per minute.
     spawned_ms: list[int] = field(default_factory=list)
     # When the time limit started, and the usage of members that have left.
@@ -141,6 +150,8 @@ class TeamFacts(Wire):
     spent: list[Spent] = field(default_factory=list)
     # How its work is merged.
     merge: OrAbsent[MergeSettings | None] = None
+    # The forge whose issues it takes, and where its work goes.
+    forge: OrAbsent[ForgeSettings | None] = None
     # The file it was created from, and what Bullpen does unattended.
     origin: Origin | None = None
     unattended: OrDefault[Unattended] = default(lambda: Unattended.parse({}))

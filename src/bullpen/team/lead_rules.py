@@ -23,10 +23,13 @@ _ONLY_THE_LEAD: Mapping[str, tuple[str, str | None]] = {
     "lead.take": ("lead it", None),
     "lead.drop": ("give back its lease", None),
     "team.unfinish": ("give it a new goal", None),
+    "team.converse": ("say whether a person talks with its lead", None),
     "team.complete": ("change where it came from", None),
     "team.unattended": ("change how it works unattended", None),
     "team.quiet": ("start or end quiet hours", None),
     "merge.configure": ("change the target branch or the merge gate", None),
+    "forge.configure": ("change how it uses a forge", None),
+    "forge.resume": ("let work on a forge go on", None),
 }
 """What each of these commits does, by its name in the log, and the act that opens it."""
 

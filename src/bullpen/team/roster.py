@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from bullpen.protocol.changes import (
     RemoveMember,
 )
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import View
@@ -28,6 +29,7 @@ from bullpen.team.lookup import listed, member_of
 from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
 from bullpen.team.tasks import rules
+from bullpen.team.tasks.guarded_rules import is_hand_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,22 @@ def farewell(
         summary=f"{name} left {_several(left)}",
     )
     return [Deliver(LEAD, message, fresh=True)]
+
+
+def requests_left(requests: Iterable[Request], name: str, *, now_ms: int) -> list[Request]:
+    """Return the open requests of an agent that ended, closed: nobody waits for their answers.
+
+    A plan stays for the agent's next launch, and a change to guarded paths for the next owner.
+    """
+    why = f"{name} has ended and does not wait for an answer."
+    return [
+        request.evolve(state="expired", answered_ms=now_ms, answer={"feedback": why})
+        for request in requests
+        if request.sender == name
+        and request.state == "pending"
+        and request.kind in ("permission", "question")
+        and not is_hand_in(request)
+    ]
 
 
 def tasks_left(tasks: Sequence[Task]) -> str:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Self, TypeAlias
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Self, TypeAlias
 
+from bullpen.by_name import load
 from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.protocol import names
 from bullpen.protocol.changes import Event
@@ -20,8 +22,8 @@ from bullpen.team.agents.operations import Agents
 from bullpen.team.commit import NewId, new_id
 from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
+from bullpen.team.moving.origin import Origins
 from bullpen.team.operation import Operation, operation, operations_of
-from bullpen.team.origin import Origins
 from bullpen.team.requests.modes import Modes
 from bullpen.team.requests.operations import Approvals
 from bullpen.team.requests.plans import Plans
@@ -29,6 +31,11 @@ from bullpen.team.roster import Roster
 from bullpen.team.snapshot import Snapshot, take
 from bullpen.team.tasks.merges import Merges
 from bullpen.team.tasks.operations import Tasks
+
+if TYPE_CHECKING:
+    from bullpen.team.forge.operations import Forge
+
+_FORGE = "bullpen.team.forge.operations:Forge"
 
 _LOOK_EVERY_S = 2.0
 """How soon an overdue heartbeat shows."""
@@ -55,6 +62,14 @@ class Team:
         self.modes = Modes(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
+        self._new_id = new_id
+
+    @cached_property
+    def forge(self) -> Forge:
+        """Its issues and pull requests. Loaded when used: most commands do not need it."""
+        _forge_operations()
+        kind: type[Forge] = load(_FORGE)
+        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
 
     async def snapshot(self) -> Snapshot:
         """Return the team as it is now."""
@@ -280,20 +295,32 @@ def _summary(name: str, state: TeamState) -> TeamSummary:
     )
 
 
-OPERATIONS: Mapping[str, Operation] = {
-    each.name: each
-    for part, kind in (
-        ("teams", Teams),
-        ("roster", Roster),
-        ("mailbox", Mailboxes),
-        ("tasks", Tasks),
-        ("approvals", Approvals),
-        ("agents", Agents),
-        ("merges", Merges),
-        ("origins", Origins),
-        ("plans", Plans),
-        ("modes", Modes),
-    )
-    for each in operations_of(part, kind)
+_PARTS: Mapping[str, type] = {
+    "teams": Teams,
+    "roster": Roster,
+    "mailbox": Mailboxes,
+    "tasks": Tasks,
+    "approvals": Approvals,
+    "agents": Agents,
+    "merges": Merges,
+    "origins": Origins,
+    "plans": Plans,
+    "modes": Modes,
 }
-"""Everything that changes a team, by name. A part is the attribute of `Team` of the same name."""
+
+# An operation that is sent to a host has its name from here.
+_OPERATIONS = [each for part, kind in _PARTS.items() for each in operations_of(part, kind)]
+
+
+@cache
+def _forge_operations() -> list[Operation]:
+    return list(operations_of("forge", load(_FORGE)))
+
+
+@cache
+def operations() -> Mapping[str, Operation]:
+    """Return everything that changes a team, by name.
+
+    A part is the attribute of `Team` of the same name.
+    """
+    return {each.name: each for each in (*_OPERATIONS, *_forge_operations())}

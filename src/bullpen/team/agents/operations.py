@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Failure, ProcessRecord
-from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask, PutTeam
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutRequest, PutTask, PutTeam
 from bullpen.protocol.clock import iso
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
@@ -25,8 +25,11 @@ from bullpen.team.lead_rules import refuse_strangers
 from bullpen.team.lookup import member_of
 from bullpen.team.mail.operations import first_message, notice
 from bullpen.team.operation import operation
-from bullpen.team.roster import farewell, leaving, new_member, tasks_left
+from bullpen.team.roster import farewell, leaving, new_member, requests_left, tasks_left
 from bullpen.team.tasks import rules
+
+_ENDED_FOR_NOW: tuple[End, ...] = ("stopped", "finished", "failed")
+"""Ends after which nothing goes on by itself. A suspended or lost agent can still use an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ class Agents(Turns):
             else:
                 row = new_member(team, name, spec, now_ms=now)
             row = row.evolve(bullpen=agent.raw, cwd=spec.cwd, worktree_path=spec.worktree_path)
-            facts = agent_rules.spawned(team.facts, now)
+            facts = agent_rules.spawned(team, now)
             changes: list[Change] = [PutMember(row), PutTeam({"bullpen": facts.raw})]
             return Registration(row, agent, fresh=True), changes
 
@@ -126,7 +129,11 @@ class Agents(Turns):
                 view.team, member, by=by, nonce=nonce, expect=expect, now_ms=now
             )
             row = agent_rules.in_roster(member, agent, is_active=False)
-            return Registration(row, agent, fresh=True), [PutMember(row)]
+            changes: list[Change] = [PutMember(row)]
+            began = budget_rules.began_ms(view.team, now)
+            if began != view.team.facts.began_ms:
+                changes.append(PutTeam({"bullpen": view.team.facts.evolve(began_ms=began).raw}))
+            return Registration(row, agent, fresh=True), changes
 
         return await self._settle(decide, by=by, op="agent.resume")
 
@@ -249,6 +256,9 @@ class Agents(Turns):
             left = leaving(view.team, row) if guest and not keeps else None
             changes: list[Change] = left or [PutMember(row)]
             changes += (PutTask(task) for task in tasks)
+            if how in _ENDED_FOR_NOW:
+                asked = requests_left(view.requests().values(), name, now_ms=now)
+                changes += map(PutRequest, asked)
             # If it was never ready, the caller of spawn gets the error instead.
             if (agent.phase == "running" or guest) and not member.is_lead:
                 failed = how in ("failed", "lost") or news
@@ -376,18 +386,22 @@ class Agents(Turns):
         return (await self._store.config(self._team)).facts.lead
 
     @operation
-    async def finish(self, *, by: str, summary: str, override: str | None = None) -> Finished:
-        """Record that the goal is reached.
+    async def finish(
+        self, *, by: str, summary: str, override: str | None = None, voice: Voice = "agent"
+    ) -> Finished:
+        """Record that the goal is reached. A person may end the run so whatever is open.
 
         Raises:
             Refused: not_lead; or open_tasks while tasks are not completed, unless `override` gives
                 a reason to leave them open.
         """
         now = self._clock()
-        result = agent_rules.finished(by, summary, override, now)
+        result = agent_rules.finished(by, summary, override, now, voice=voice)
 
         def change(facts: TeamFacts, view: View) -> TeamFacts:
-            agent_rules.check_finish(view.team, view.tasks().values(), by=by, override=override)
+            agent_rules.check_finish(
+                view.team, view.tasks().values(), by=by, override=override, voice=voice
+            )
             return facts.evolve(finished=result.raw)
 
         await self._change_facts(change, by=by, op="team.finish")
@@ -401,8 +415,17 @@ class Agents(Turns):
             lambda facts, _: facts.evolve(finished=None, began_ms=now), by=by, op="team.unfinish"
         )
 
+    @operation
+    async def converse(self, conversation: bool, *, by: str) -> None:
+        """Record whether a person talks with the lead, which then waits for words."""
+        await self._change_facts(
+            lambda facts, _: facts.evolve(conversation=conversation or None),
+            by=by,
+            op="team.converse",
+        )
+
     async def result(self) -> Finished | None:
-        """Return how the lead finished, if it did."""
+        """Return how the lead or a person finished, if one did."""
         return (await self.config()).facts.finished
 
 

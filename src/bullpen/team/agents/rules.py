@@ -117,10 +117,10 @@ def _check_alive(team: TeamConfig, *, but: str | None = None) -> None:
         )
 
 
-def spawned(facts: TeamFacts, now_ms: int) -> TeamFacts:
+def spawned(team: TeamConfig, now_ms: int) -> TeamFacts:
     """Return the team's facts with one more spawn."""
-    began = now_ms if facts.began_ms is None else facts.began_ms
-    return facts.evolve(spawned_ms=[*_recent(facts, now_ms), now_ms], began_ms=began)
+    began, recent = budget_rules.began_ms(team, now_ms), _recent(team.facts, now_ms)
+    return team.facts.evolve(spawned_ms=[*recent, now_ms], began_ms=began)
 
 
 def _recent(facts: TeamFacts, now_ms: int) -> list[int]:
@@ -315,12 +315,21 @@ def _pane(agent: AgentFacts) -> str:
     return IN_PROCESS if process.backend == IN_PROCESS else process.pane or ""
 
 
-def check_finish(team: TeamConfig, tasks: Iterable[Task], *, by: str, override: str | None) -> None:
-    """Refuse to finish while tasks are open, unless a reason is given.
+def check_finish(
+    team: TeamConfig,
+    tasks: Iterable[Task],
+    *,
+    by: str,
+    override: str | None,
+    voice: Voice = "agent",
+) -> None:
+    """Refuse to finish while tasks are open, unless a reason is given. A person may always finish.
 
     Raises:
         Refused: not_lead or open_tasks.
     """
+    if voice == "human":
+        return
     if not leads(team, by):
         raise Refused(
             f"{by!r} is not the lead of team {team.name!r}.",
@@ -342,9 +351,20 @@ def _owned(task: Task, team: str) -> str:
     return f"({task.status}, {owner})" if owner else f"({task.status})"
 
 
-def finished(by: str, summary: str, override: str | None, now_ms: int) -> Finished:
+def finished(
+    by: str, summary: str, override: str | None, now_ms: int, *, voice: Voice = "agent"
+) -> Finished:
     """Return the record of a finished goal."""
-    return Finished.new(by=by, at_ms=now_ms, summary=summary, override=override or None)
+    human = voice if voice == "human" else None
+    return Finished.new(
+        by=by, at_ms=now_ms, summary=summary, override=override or None, voice=human
+    )
+
+
+def ended_by_person(facts: TeamFacts) -> Finished | None:
+    """Return how a person ended the run, if one did."""
+    result = facts.finished
+    return result if result is not None and result.voice == "human" else None
 
 
 def take_lead(

@@ -12,7 +12,7 @@ from typing import Literal
 from bullpen.protocol.agent import COORDINATION, OLDER, Budget, Spent, Usage
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
-from bullpen.team.budget.rules import Limit, Scope, account, together, tree_of
+from bullpen.team.budget.rules import Limit, Scope, account, running_s, together, tree_of
 from bullpen.team.lookup import member_of
 
 UNKNOWN_MODEL = "-"
@@ -170,7 +170,7 @@ def _allowances(
         cap = Budget.new(
             turns=bounds.turns or None, tokens=bounds.tokens, usd=bounds.usd, wall_s=bounds.wall_s
         )
-        yield from _of("team", team.name, cap, together(rows), _passed(facts.began_ms, now_ms))
+        yield from _of("team", team.name, cap, together(rows), running_s(team, now_ms))
     for member in team.roster:
         facts_of = member.agent
         if facts_of is None or agent not in (None, member.name):

@@ -161,11 +161,29 @@ def in_money(team: TeamConfig, cap: Budget) -> bool:
 
 def of_team(team: TeamConfig, now_ms: int, *, turns: bool) -> Reached | None:
     """Return the limit of the whole team that is reached, if any."""
-    limits, began = team.facts.limits, team.facts.began_ms
-    passed_s = 0.0 if began is None else (now_ms - began) / 1000
+    limits, passed_s = team.facts.limits, running_s(team, now_ms)
     if limits.wall_s is not None and passed_s >= limits.wall_s:
         return Reached(team.name, "team", team.name, "wall_s", passed_s, limits.wall_s)
     return _over(team.name, limits, total(team), "team", team.name, turns=turns)
+
+
+def running_s(team: TeamConfig, now_ms: int) -> float:
+    """Return for how long a team has run, without the time in which all its agents had ended."""
+    began = team.facts.began_ms
+    return 0.0 if began is None else max(0, _counted_until(team, now_ms) - began) / 1000
+
+
+def began_ms(team: TeamConfig, now_ms: int) -> int:
+    """Return when the time of a team began, as it is recorded when an agent of it starts now."""
+    began = team.facts.began_ms
+    return now_ms if began is None else began + now_ms - _counted_until(team, now_ms)
+
+
+def _counted_until(team: TeamConfig, now_ms: int) -> int:
+    agents = [member.agent for member in team.roster if member.agent is not None]
+    if not agents or any(agent.phase != "ended" for agent in agents):
+        return now_ms
+    return min(now_ms, max(agent.since_ms for agent in agents))
 
 
 def _of_agent(

@@ -1,1 +1,1 @@
-"""Moves a team from one store to another."""
+"""Where a team came from, and moving it to another store."""

@@ -12,11 +12,30 @@ HANDLE_LEAST = 4
 _TELLING = re.compile(r"(?:perm|question)-\d+-(?P<suffix>\w+)|[a-z_]+-(?P<ms>\d+)@.*")
 """The part of an id that differs between requests of the same kind and member."""
 
+_IDS = re.compile(r"\b(?:(?:perm|question)-\d{6,}-\w+|(?:plan_approval|shutdown)-\d{6,}@[\w@-]+)")
+_IN_BRACKETS = re.compile(rf"\s*\({_IDS.pattern}\)")
+_MARK = re.compile(r"-\d{6}")
+
 
 def handles(requests: Iterable[Request]) -> dict[str, str]:
     """Return the shortest unique handle of each request, by id."""
     ids = [request.id for request in requests]
     return {each: _shortest(each, [other for other in ids if other != each]) for each in ids}
+
+
+def short_id(request_id: str) -> str:
+    """Return the handle of a request in a history, where another one may end like it."""
+    return _shortest(request_id, [])
+
+
+def with_short_ids(text: str) -> str:
+    """Return a line for people with the handles of the requests whose ids it has."""
+    return _IDS.sub(lambda found: short_id(found[0]), text) if _MARK.search(text) else text
+
+
+def without_ids(text: str) -> str:
+    """Return a line for people without the ids in brackets, where another place has the handle."""
+    return _IN_BRACKETS.sub("", text) if _MARK.search(text) else text
 
 
 def named(requests: Iterable[Request], wanted: str) -> list[Request]:

@@ -11,6 +11,7 @@ from typing import get_args
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.changes import Change, PutRequest
+from bullpen.protocol.message import Message
 from bullpen.protocol.policy import DEFAULT_MODE, MODES, Mode
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
@@ -24,6 +25,7 @@ from bullpen.team.requests.mode_rules import (
 )
 
 PLAN_ENDED = "Its mode was changed."
+_STORED = "stored"
 
 
 def known_mode(text: str) -> Mode:
@@ -49,7 +51,7 @@ def check_mode(
         raise Refused(
             "You cannot change your own mode.",
             reason="not_a_person",
-            remedy="Ask a person to run `bullpen policy mode`. To plan first, call EnterPlanMode.",
+            remedy="Ask a person to run `bullpen mode`. To plan first, call EnterPlanMode.",
         )
     if not wider_mode(mode, agent.mode):
         return
@@ -64,7 +66,7 @@ def check_mode(
         raise Refused(
             f"{by!r} cannot give {name!r} the mode {mode}: at most {widest}.",
             reason="wider_than_lead",
-            remedy="Ask a person to run `bullpen policy mode`.",
+            remedy="Ask a person to run `bullpen mode`.",
         )
 
 
@@ -84,6 +86,19 @@ def changed(agent: AgentFacts, mode: Mode, *, leads: bool, by: str) -> AgentFact
     given = mode_to_give(agent, leads=True) if only_leads else None
     after = agent.standing.evolve(mode=mode, mode_by=by, plan=None, teammates=given)
     return agent.evolve(standing=after.raw)
+
+
+def marked_stored(message: Message) -> Message:
+    """Return the message about a mode that is in the store already."""
+    return message.evolve(bullpen={**(message.bullpen or {}), _STORED: True})
+
+
+def is_stored(message: Message) -> bool:
+    """Return whether the mode in a message was put in the store with it.
+
+    A later message may have changed the mode since, which this one must not undo.
+    """
+    return (message.bullpen or {}).get(_STORED) is True
 
 
 def ended_plan(view: View, agent: AgentFacts, *, now_ms: int) -> list[Change]:

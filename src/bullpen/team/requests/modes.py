@@ -46,7 +46,7 @@ class Modes(TeamPart):
             if agent.phase != "ended" and not agent.spec.is_guest:
                 payload = ModeSetRequest.new(mode=asked, sender=by, timestamp=iso(now))
                 message = notice(payload, team=team, sender=by, message_id=message_id, now_ms=now)
-                changes.append(Deliver(name, message, fresh=True))
+                changes.append(Deliver(name, mode_change.marked_stored(message), fresh=True))
             return after, changes
 
         return await self._settle(decide, by=by, op="agent.mode")

@@ -183,6 +183,7 @@ class Approvals(TeamPart):
                     digest=digest,
                     approver=approver,
                 )
+            request_rules.check_waits(request, view.team)
             changes: list[Change] = [PutRequest(request)]
             # A person sees questions in the list of requests.
             if kind != "question" and request_rules.reaches_inbox(request, view.team):

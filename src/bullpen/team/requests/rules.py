@@ -30,6 +30,7 @@ from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads, member_of
 from bullpen.team.requests import always_rules
 from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_mode
+from bullpen.team.tasks.guarded_rules import is_hand_in
 
 YES_HOLDS_MS = 3_600_000
 """How long an unused approval is valid. The asker may have to be restarted first."""
@@ -52,6 +53,21 @@ def check_ask(team: TeamConfig, *, by: str, to: str) -> None:
             f"{by!r} cannot answer its own request.",
             reason="not_approver",
             remedy=f"Ask another member, for example {LEAD!r}.",
+        )
+
+
+def check_waits(request: Request, team: TeamConfig) -> None:
+    """Refuse a call or question of an agent that has ended: nobody waits for the answer.
+
+    Its turn may go on for a moment, such as to the next of several calls.
+    """
+    agent = member_of(team, request.sender).agent
+    ended = agent is not None and agent.phase == "ended"
+    if ended and request.kind in ("permission", "question") and not is_hand_in(request):
+        raise Refused(
+            f"{request.sender!r} has ended and cannot ask.",
+            reason="member_ended",
+            remedy="Do nothing: this process exits.",
         )
 
 

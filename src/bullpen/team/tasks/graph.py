@@ -137,6 +137,10 @@ def one_line(text: str) -> str:
     return words if len(words) <= _SUBJECT_MAX else words[: _SUBJECT_MAX - 1] + "…"
 
 
+LONGEST = " *"
+"""How the line of a task ends that is on the longest chain of unfinished tasks."""
+
+
 def lines(tasks: Iterable[Task]) -> list[str]:
     """Return the graph for a terminal: one line per task, below one of its dependencies.
 
@@ -216,5 +220,5 @@ class _Drawing:
         others = [one_line(id_) for id_ in self.waits[task_id] if id_ != self.above.get(task_id)]
         circle = ", in a cycle" if task_id in self.stuck else ""
         also = f" ← {', '.join(others)}{circle}" if others else ""
-        mark = " *" if task_id in self.critical else ""
+        mark = LONGEST if task_id in self.critical else ""
         return f"{one_line(task_id)} [{state}] {one_line(task.subject)}{owner}{also}{mark}"

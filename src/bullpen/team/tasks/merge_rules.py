@@ -161,16 +161,25 @@ def returned(
         state="returned", candidate=None, why=why, detail=detail, files=list(files)
     )
     back = task.evolve(status="pending", owner=owner)
-    return _kept(
-        back.with_facts(released=f"came back from the merge queue: {_WORDS[why]}"), record, steps
-    )
+    said = _WORDS[why] if why != "checks" else f"{_WORDS[why]}: {output_end(detail)}"
+    return _kept(back.with_facts(released=f"came back from the merge queue: {said}"), record, steps)
 
+
+def output_end(detail: str) -> str:
+    """Return the end of what a failing check printed, in one line; its first line names it."""
+    name, *printed = detail.splitlines() or [""]
+    words = "; ".join(line.strip() for line in printed if line.strip()) or name
+    return words if len(words) <= _END_CHARS else f"...{words[-_END_CHARS:]}"
+
+
+_END_CHARS = 100
 
 _WORDS: dict[ReturnedFor, str] = {
     "conflict": "it conflicts with the target",
     "checks": "its checks fail on the target",
     "missing": "its commit cannot be fetched",
     "guarded": "no person approved its changes to guarded paths",
+    "review": "its review on the forge asks for changes",
 }
 
 

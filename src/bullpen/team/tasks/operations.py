@@ -317,10 +317,13 @@ class Tasks(TeamPart):
 
     @operation
     async def retry(self, task_id: str, *, by: str) -> Task:
-        """Offer a task that was given up to everybody again, as the lead."""
-        return await self._put(
-            lambda view: stall_changes.retry(view, task_id), by=by, op="task.retry"
-        )
+        """Offer a task that was given up to everybody again, and those that wait for it."""
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            again = stall_changes.retry(view, task_id)
+            return again[0], [change for task in again for change in _changed(view, task)]
+
+        return await self._settle(decide, by=by, op="task.retry")
 
     @operation
     async def assign(self, task_id: str, to: str, *, by: str) -> Task:
@@ -329,7 +332,8 @@ class Tasks(TeamPart):
 
         def decide(view: View) -> tuple[Task, list[Change]]:
             task = rules.assign(view, task_id, to, by=by)
-            changes = _changed(view, task)
+            again = stall_changes.waiting_again(view, task_id)
+            changes = [change for each in (task, *again) for change in _changed(view, each)]
             if changes and to != by:
                 message = assignment(
                     task, team=view.team, sender=by, message_id=message_id, now_ms=now

@@ -6,6 +6,7 @@ from bullpen.errors import Refused
 from bullpen.protocol.task import Nudged, Task
 from bullpen.store.contract import View
 from bullpen.team.lookup import Actor, forgiving, owner_of, task_of
+from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.rules import (
     not_claimed,
     open_blockers,
@@ -14,7 +15,7 @@ from bullpen.team.tasks.rules import (
     released,
     unresolved,
 )
-from bullpen.team.tasks.stall_rules import NOT_READY
+from bullpen.team.tasks.stall_rules import NOT_READY, blocked_for_good
 
 
 def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_ms: int) -> Task:
@@ -73,6 +74,29 @@ def give_up(view: View, task_id: str, *, by: str, reason: str) -> Task:
     return released(task, reason).with_facts(given_up=reason)
 
 
-def retry(view: View, task_id: str) -> Task:
-    """Return the task as if it had never been taken away from anybody."""
-    return unresolved(view, task_id).with_facts(given_up=None, tried=None, gave_back=None)
+def retry(view: View, task_id: str) -> list[Task]:
+    """Return the task as if it had never been taken away from anybody.
+
+    The tasks that were given up because they depend on it come after it: they are retried, too.
+    """
+    return [_anew(unresolved(view, task_id)), *waiting_again(view, task_id)]
+
+
+def waiting_again(view: View, task_id: str) -> list[Task]:
+    """Return the tasks that were given up only because this one was, to be done after all."""
+    found: dict[str, Task] = {}
+    blockers = [task_id]
+    for blocker in blockers:
+        task = view.task(blocker)
+        for name in () if task is None else task.blocks:
+            waiting = view.task(name)
+            if name in found or waiting is None or is_done(waiting):
+                continue
+            if waiting.facts.given_up == blocked_for_good(blocker):
+                found[name] = _anew(waiting)
+                blockers.append(name)
+    return list(found.values())
+
+
+def _anew(task: Task) -> Task:
+    return task.with_facts(given_up=None, tried=None, gave_back=None)

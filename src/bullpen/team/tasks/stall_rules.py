@@ -268,8 +268,13 @@ def _dead_blocker(task: Task, tasks: Mapping[str, Task]) -> str | None:
         if found is None:
             return f"it depends on #{blocker}, which does not exist"
         if found.facts.given_up is not None and not is_done(found):
-            return f"it depends on #{blocker}, which was given up"
+            return blocked_for_good(blocker)
     return None
+
+
+def blocked_for_good(blocker: str) -> str:
+    """Return why a task is given up whose blocker was given up."""
+    return f"it depends on #{blocker}, which was given up"
 
 
 def able_to(
