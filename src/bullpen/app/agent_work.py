@@ -12,6 +12,7 @@ import anyio
 
 from bullpen.agents.contracts.backend import NONCE, Launch
 from bullpen.agents.drivers.make_driver import make_driver
+from bullpen.agents.drivers.registry import loading_words
 from bullpen.agents.runner.control import Ended
 from bullpen.agents.runner.desk import RunnerDesk
 from bullpen.agents.runner.loop import Runner
@@ -21,7 +22,7 @@ from bullpen.agents.system.transcript import Transcript
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
-from bullpen.errors import Invalid, Unavailable
+from bullpen.errors import BullpenError, Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.sandbox.command import forbid_core_dumps
@@ -93,6 +94,10 @@ async def _runner(
         files=app.files,
         members=agent_rules.may_spawn(config, name),
     )
+    # Drivers are slow to import; meanwhile whoever waits sees what takes so long.
+    begins = processes.starting_beat(name, agent, loading_words(spec.driver), now_ms())
+    with suppress(BullpenError):
+        await team.agents.beat(begins)
     driver = make_driver(spec, env, limits=_limits(app.settings.home, spec))
     desk = RunnerDesk(
         team,

@@ -29,6 +29,7 @@ from bullpen.team.requests.mode_rules import (
     effect_of_mode,
     plan_approver_of,
 )
+from bullpen.view.news import answered_by
 
 _MAIN_FIELDS = {
     "Bash": "command",
@@ -188,7 +189,7 @@ class Effective:
         for request in reversed(self.answered):
             always = (request.answer or {}).get("always")
             if always and any(what in given for given in always_rules.granted(request)):
-                return f"{request.answered_by}, for good ({request.id})"
+                return f"{answered_by(request)}, for good ({request.id})"
         return "granted since its spawn"
 
     @property

@@ -7,6 +7,7 @@ the same directory. Settings that Bullpen does not use are reported.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -158,21 +159,29 @@ def read_settings(cwd: Path, *, user_home: Path, home: Path, project: bool = Tru
 
     Raises Unreadable, or Invalid for a broken rule or an unknown field in our own file.
     """
-    root = up_to_git_root(cwd)[-1]
+    above = up_to_git_root(cwd)
     users = {
+        **{users_file_of(home, each).resolve(): _OWN for each in above},
         (home / OWN_HOME_FILE).resolve(): _OWN,
         (user_home / CLAUDE_FILES[1]).resolve(): _CLAUDES,
     }
     found: list[SettingsFile] = []
-    for folder in up_to_git_root(cwd) if project else []:
+    for folder in above if project else []:
         for name in (OWN_FILE, *CLAUDE_FILES):
             path = folder / name
             if path.resolve() not in users:
                 read = _OWN if name == OWN_FILE else _CLAUDES
                 found += _read(path, read, SettingsPlace(cwd.resolve(), user_home, folder, folder))
     for path, read in users.items():
-        found += _read(path, read, SettingsPlace(cwd.resolve(), user_home, root, None))
+        found += _read(path, read, SettingsPlace(cwd.resolve(), user_home, above[-1], None))
     return FileSettings(tuple(found))
+
+
+def users_file_of(home: Path, project: Path) -> Path:
+    """The user's own settings for one directory. They are not in it, so nobody else has them."""
+    real = str(project.resolve())
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+    return home / "projects" / f"{digest}.toml"
 
 
 def joined_hooks(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ NONCE = "BULLPEN_NONCE"
 PERSON_KEY = "BULLPEN_PERSON_KEY"
 """The variable that can hold the key of a home's person. No agent gets it."""
 
+FORGE_TOKEN = "BULLPEN_FORGE_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable that can hold the token of a forge. No agent gets it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:

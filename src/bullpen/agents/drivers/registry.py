@@ -55,6 +55,13 @@ def capabilities_of(driver: str) -> Capabilities:
     return factory_of(part_of(driver)).capabilities
 
 
+def loading_words(driver: str) -> str:
+    """What an agent of a driver does before it is ready, in a few words."""
+    if driver == "native":
+        return "loading model client"
+    return f"{'starting' if programs.is_foreign(driver) else 'loading driver'} {driver}"
+
+
 def check_driver(name: str) -> None:
     """Check that there is a driver of this name, without importing it. Raises Invalid."""
     if name not in DRIVERS:
@@ -129,8 +136,13 @@ def check_spec(
 
 def check_new_mode(agent: AgentFacts, mode: Mode) -> None:
     """Refuse a mode that an agent's driver cannot enforce, or not while its program runs."""
+    _refuse_unkept(agent.spec.evolve(mode=mode), capabilities_of(agent.spec.driver))
+    refuse_fixed_mode(agent, mode)
+
+
+def refuse_fixed_mode(agent: AgentFacts, mode: str) -> None:
+    """Refuse a mode that the program of an agent takes only when it starts. Raises Refused."""
     driver = agent.spec.driver
-    _refuse_unkept(agent.spec.evolve(mode=mode), capabilities_of(driver))
     fixed = [each for each in ("bypassPermissions", "plan") if each in (mode, agent.mode)]
     if agent.phase == "ended" or mode == agent.mode or not fixed:
         return

@@ -25,6 +25,12 @@ _SUBJECT_MAX = 100
 # How many ids the line about the reader itself names.
 _IDS_MAX = 8
 
+_TALKS = (
+    "Your user is here and reads what you say. To report or to ask, end your turn: they write to"
+    " you. Call Finish only when they say that they are done."
+)
+_LEFT_ALONE = "Your user no longer talks with you. When the goal is reached, call Finish."
+
 BEGIN, END = "<team-digest>", "</team-digest>"
 
 
@@ -41,6 +47,8 @@ class Briefing:
 
     agent: str
     is_lead: bool
+    # Whether a person talks with it, as the lead.
+    talks: bool
     team: str
     time_ms: int
     members: Mapping[str, _Member]
@@ -57,6 +65,7 @@ class Briefing:
         """The briefing of a member about its team at this moment."""
         team = snapshot.team.name
         mine = next((view for view in snapshot.members if view.member.name == agent), None)
+        is_lead = mine is not None and mine.member.is_lead
         tasks = {
             task.id: task
             for task in snapshot.tasks
@@ -64,7 +73,8 @@ class Briefing:
         }
         return cls(
             agent=agent,
-            is_lead=mine is not None and mine.member.is_lead,
+            is_lead=is_lead,
+            talks=is_lead and bool(snapshot.team.facts.conversation),
             team=team,
             time_ms=snapshot.taken_ms,
             members={view.member.name: _member(view) for view in snapshot.members},
@@ -89,6 +99,7 @@ class Briefing:
         members = [_member_line(self, name) for name in _first(self.members, _MEMBERS_MAX)]
         lines = [
             *_head(self),
+            *([_TALKS] if self.talks else []),
             "Members:",
             *_counted(members, len(self.members), "members"),
         ]
@@ -147,6 +158,7 @@ def changes_since(told: Briefing, now: Briefing) -> str | None:
     return "\n".join(
         [
             *_head(now),
+            *([_TALKS if now.talks else _LEFT_ALONE] if now.talks != told.talks else []),
             f"{since}:" if lines else f"{since} nothing changed.",
             *lines,
             _standing(now, told),

@@ -21,6 +21,7 @@ from bullpen.agents.tools.outside_text.harmless import (
     unambiguous,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import (
     IdleNotification,
     Payload,
@@ -82,23 +83,33 @@ def mail_text(
     messages: Sequence[Message],
     roster: Iterable[Member],
     *,
-    reader: str,
-    leads: bool,
     proved: Collection[Message] = (),
 ) -> str:
     """Messages as the reader's model gets them: the user's own words, then framed mail.
 
-    A person speaks in the name of the lead. So these are the messages from the lead to itself that
-    are recorded as a person's; everything else is framed.
+    A person speaks in the name of the lead. So these are the words of the lead that are recorded
+    as a person's; everything else is framed.
     """
+    users, others = _users_and_others(messages)
+    framed = frames(others, roster, proved=proved)
+    own = [f"Your user says:\n{harmless(message.text)}" for message in users]
+    return "\n\n".join([*own, framed] if framed else own)
+
+
+def voices(messages: Sequence[Message]) -> list[str | None]:
+    """Whose voice each message of `mail_text` has, in its order: `human`, or None."""
+    users, others = _users_and_others(messages)
+    return ["human" if each.is_of_a_person else None for each in (*users, *others)]
+
+
+def _users_and_others(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    # What is no plain text is an order or an answer of the team: those are framed in words.
     users = [
         message
         for message in messages
-        if leads and message.sender == reader and message.is_of_a_person
+        if message.sender == LEAD and message.is_of_a_person and payload_of(message.text) is None
     ]
-    framed = frames([each for each in messages if each not in users], roster, proved=proved)
-    own = [f"Your user says:\n{harmless(message.text)}" for message in users]
-    return "\n\n".join([*own, framed] if framed else own)
+    return users, [each for each in messages if each not in users]
 
 
 def said(message: Message) -> str:

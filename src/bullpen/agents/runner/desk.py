@@ -13,7 +13,7 @@ import anyio
 from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Colleagues, Mail
 from bullpen.agents.hooks.lifecycle import AgentHooks
-from bullpen.agents.mail.message_frame import mail_text
+from bullpen.agents.mail.message_frame import mail_text, voices
 from bullpen.agents.mail.sorting import triage, without_repeats
 from bullpen.agents.mail.told import ToldBriefings
 from bullpen.agents.permissions.decide import hidden
@@ -277,8 +277,6 @@ class RunnerDesk:
         text = mail_text(
             messages,
             config.roster,
-            reader=self.agent,
-            leads=self.is_lead,
             proved=await self._last_words(messages, config),
         )
         await self.team.mailbox.mark(self.agent, ids, "injected")
@@ -286,7 +284,8 @@ class RunnerDesk:
         self.spending.told("mail", text)
         now = self._now()
         waited = [now - sent for each in messages if (sent := ms_of(each.timestamp)) is not None]
-        self.record("mail", ids=list(ids), text=text, waited_ms=waited)
+        by = voices(messages)
+        self.record("mail", ids=list(ids), text=text, waited_ms=waited, voices=by)
         return Mail(text, ids)
 
     async def _last_words(self, messages: Sequence[Message], config: TeamConfig) -> list[Message]:

@@ -80,7 +80,7 @@ class Duties:
         self._progress: object = None
         self._rest_since: float | None = None
         self._look_at: float | None = None
-        self.stalled = False
+        self.stalled = ""
 
     async def adopt(self) -> None:
         """Resume the tasks that this agent had in progress before a restart."""
@@ -122,11 +122,9 @@ class Duties:
         if desk.spec.claims:
             return await self._claim(tasks)
         unblocked = self._unblocked(tasks, own)
-        if unblocked:
+        if unblocked or not self.until_done:
             return unblocked
-        if self.until_done:
-            return await self._lead_on()
-        return []
+        return await self._lead_on()
 
     def _ask_report(self) -> list[str]:
         """Ask once what came of tasks that the agent completed without a word."""
@@ -267,6 +265,8 @@ class Duties:
         if not ids <= self._reminded_of:
             # It has not been reminded of all of them yet.
             self._reminded, self._reminded_of = 0, ids
+        if await self._waits_for_words():
+            return []
         left = await self._completed_by_word(working)
         if self._silent:
             return self._ask_report()
@@ -353,9 +353,17 @@ class Duties:
         told, self._asides = self._asides, []
         return told
 
+    async def _waits_for_words(self) -> bool:
+        """Whether a person talks with this lead: between its turns it waits for words."""
+        if not (self.until_done and (await self._desk.team.agents.config()).facts.conversation):
+            return False
+        self._rest_since = self._look_at = None
+        self._remind_at = anyio.current_time() + _KEPT_LOOK_S
+        return True
+
     async def _lead_on(self) -> list[str]:
         """Remind a lead that everyone is idle and the goal is not reached, but not forever."""
-        if self._requests_at is not None:
+        if self._requests_at is not None or await self._waits_for_words():
             # Somebody may wait for its answer; it is reminded of that first.
             return []
         snapshot = await self._desk.team.snapshot()
@@ -371,17 +379,18 @@ class Duties:
         self._look_at = self._rest_since + self._pace.rest_s * (10 if waits else 1)
         if now < self._look_at:
             return []
-        moved = _progress(snapshot)
+        moved = tuple((task.id, task.status, task.owner) for task in snapshot.tasks)
         if self._progress != moved:
             self._progress, self._reminded = moved, 0
+        left = [task for task in snapshot.tasks if task.status != "completed"]
+        named = reminders.numbers(task.id for task in left[:20])
         if self._reminded >= _LEAD_REMINDERS_MAX:
-            self.stalled = True
+            idle = "everyone was idle, with open tasks: "
+            self.stalled = f"{idle}{named}" if left else "nobody had anything left to do"
             return []
         self._reminded += 1
         self._rest_since = self._look_at = None
-        left = [task for task in snapshot.tasks if task.status != "completed"]
         if left:
-            named = reminders.numbers(task.id for task in left[:20])
             what_to_do = "Assign, do or delete them. Then finish."
             return [f"Everyone is idle, but these tasks are open: {named}. {what_to_do}"]
         return ["Everyone is idle and no task is open. If the goal is reached, finish."]
@@ -472,11 +481,6 @@ class Duties:
     def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name
         return [task for task in tasks if owner_of(task, team) == self._desk.agent]
-
-
-def _progress(snapshot: Snapshot) -> object:
-    """A value that changes whenever a task does."""
-    return tuple((task.id, task.status, task.owner) for task in snapshot.tasks)
 
 
 def _idle(config: TeamConfig, tasks: list[Task]) -> list[str]:

@@ -140,7 +140,7 @@ class Gate:
         no = request_rules.denied_before(requests, digest=call.digest, by=self._agent)
         if no is None:
             return ruling
-        why = f"{no.answered_by} denied exactly this to {no.sender} before"
+        why = f"{_whose(no)} denied exactly this to {no.sender} before"
         return Ruling("deny" if rights.mode == "dontAsk" else "ask", why)
 
     async def _asked(self, call: Call, ruling: Ruling, agent: AgentFacts, rights: Rights) -> Call:
@@ -163,7 +163,9 @@ class Gate:
         if request.state != "approved":
             raise self._refused(call, request)
         used = await self._team.approvals.redeem(request.id, by=self._agent, digest=call.digest)
-        self._desk.record("permitted", tool=call.tool, request=used.id, by=used.answered_by)
+        self._desk.record(
+            "permitted", tool=call.tool, request=used.id, by=used.answered_by, voice=used.voice
+        )
         return await self._edited(call, used, agent)
 
     async def _edited(self, call: Call, used: Request, agent: AgentFacts) -> Call:
@@ -237,8 +239,16 @@ class Gate:
         if request.state == "expired":
             why = f"{words.rstrip('.')}; no answer means no"
             return self._denied(call, why, reason="not_answered")
-        whose = "the policy" if request.voice == "policy" else request.answered_by
-        return self._denied(call, f"{whose} denied it: {words}".rstrip("."))
+        return self._denied(call, f"{_whose(request)} denied it: {words}".rstrip("."))
+
+
+def _whose(request: Request) -> str:
+    """Whose answer it is, as the agent is told. A person answers in the name of the lead."""
+    if request.voice == "policy":
+        return "the policy"
+    if request.voice == "human" and request.answered_by == LEAD:
+        return "your user"
+    return request.answered_by or "nobody"
 
 
 def _with_hooks(ruling: Ruling, hooked: HookVerdict) -> Ruling:

@@ -58,6 +58,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """Send one heartbeat. If the store cannot take it, nothing else stops."""
         activity, place = self._desk.activity, self._place
+        used = self._desk.spending.total
         presence = Presence.new(
             agent=self._desk.agent,
             state=activity.state,
@@ -71,7 +72,7 @@ class Heartbeat:
             nonce=self._desk.nonce,
             tool=activity.tool,
             actions=activity.actions or None,
-            usage=self._desk.spending.total.raw,
+            usage=None if used is None else used.raw,
             context=activity.context,
             model=activity.model,
         )

@@ -16,6 +16,7 @@ from typing import TypeVar
 import anyio
 
 from bullpen.agents.contracts.driver import Driver, TurnFailed, TurnInput
+from bullpen.agents.drivers.registry import loading_words
 from bullpen.agents.mail.sorting import SortedMail
 from bullpen.agents.mail.todo_list import todo_text
 from bullpen.agents.permissions.rule_language.known_tools import missing_tools
@@ -35,6 +36,7 @@ from bullpen.agents.runner.turn_end import (
     last_turn,
     written_to_peers,
 )
+from bullpen.agents.system.footprint import load_factor
 from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
@@ -89,6 +91,7 @@ class Runner:
         self._failures = 0
         self._failure: Failure | None = None
         self._not_before = -math.inf
+        self._start_s = pace.start_s * load_factor()
         self._entry = RosterEntry(desk, look_s=pace.place_look_s)
 
     async def run(self) -> Ended:
@@ -96,7 +99,10 @@ class Runner:
         try:
             await self._begin()
         except (BullpenError, TimeoutError) as error:
-            cause = str(error) or f"It was not ready after {self._pace.start_s:.0f} s."
+            cause = str(error) or (
+                f"It was not ready in time: after {self._start_s:.0f} s it was still"
+                f" {self._desk.activity.detail}."
+            )
             return await self._conclude(self._control.ended or Ended("failed", cause))
         try:
             async with anyio.create_task_group() as group:
@@ -118,11 +124,12 @@ class Runner:
 
     async def _begin(self) -> None:
         """Get ready, then record it: `spawn` waits for this handshake."""
+        self._desk.enter("starting", loading_words(self._desk.spec.driver))
         await self._patiently(self._heartbeat.beat)
         # A program is started in the mode of its agent.
         _, asked = await self._patiently(lambda: self._team.agents.get(self._name))
         self._desk.planning.adopt(asked)
-        with anyio.fail_after(self._pace.start_s):
+        with anyio.fail_after(self._start_s):
             await self._driver.start(self._desk)
         # Proves that mail can be received: raises if it cannot be read.
         await self._patiently(self._desk.unread)
@@ -152,7 +159,7 @@ class Runner:
         look_s = self._pace.place_look_s
         step = partial(unless_gone, self._desk, act, again_s=look_s)
         try:
-            return await until_stored(step, tell=self._desk.trouble, within_s=self._pace.start_s)
+            return await until_stored(step, tell=self._desk.trouble, within_s=self._start_s)
         except Unavailable as error:
             # The agent is not the cause, so it may be started again.
             self._control.end(Ended("lost", str(error)))
@@ -218,7 +225,7 @@ class Runner:
                 # A report that came in meanwhile belongs to this turn.
                 return (await self._orders.sorted_mail()).mail
             if self._duties.stalled:
-                self._control.end(Ended("finished", "nobody had anything left to do"))
+                self._control.end(Ended("finished", self._duties.stalled))
         if self._control.ended is None:
             self._desk.still_idle(self._duties.owes())
             await self._control.pause(self._wait_s(mail))
@@ -479,5 +486,6 @@ class Runner:
         """Store what must be stored before the end of this agent is."""
         if self._pending is not None:
             await self._carry_out(self._pending)
+        await self._desk.spending.before_the_end()
         await self._desk.seen_for_sure(())
         await self._lead_hold.leave()

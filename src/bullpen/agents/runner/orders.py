@@ -40,7 +40,10 @@ class Orders:
             # Nothing waits here: an order may cancel the turn in which it is obeyed.
             for entry, payload in mail.orders:
                 if isinstance(payload, Control):
-                    self._desk.record("order", action=payload.action, sender=entry.message.sender)
+                    voice = "human" if entry.message.is_of_a_person else None
+                    sender, why = entry.message.sender, payload.reason
+                    about = {"sender": sender, "voice": voice, "reason": why}
+                    self._desk.record("order", action=payload.action, **about)
                     self._follow(payload)
             await self._desk.seen([entry.id for entry, _ in mail.orders])
             return mail

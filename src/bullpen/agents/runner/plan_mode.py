@@ -9,6 +9,7 @@ from typing import Any
 from anyio import to_thread
 
 from bullpen.agents.contracts.desk import Desk
+from bullpen.agents.drivers.registry import refuse_fixed_mode
 from bullpen.agents.runner.plan_command import PlanVerdict, ask_rule
 from bullpen.agents.system.environment import for_commands
 from bullpen.errors import Conflict, Invalid, NotFound, Refused, Unavailable
@@ -20,6 +21,7 @@ from bullpen.protocol.request import Answerer, Request
 from bullpen.store.contract import Entry
 from bullpen.store.private_folder import make_private
 from bullpen.team.requests.deadlines import RequestDeadlines
+from bullpen.team.requests.mode_change import is_stored
 from bullpen.team.requests.mode_rules import plan_approver_of
 from bullpen.team.requests.plan_rules import PlanStatus
 
@@ -63,12 +65,14 @@ class PlanMode:
     async def told_mode(self, entry: Entry, order: ModeSetRequest) -> None:
         """Take the mode from the store, where Bullpen's own doors put it before the message.
 
-        The lead of another program only writes the message, so a guest stores the mode itself.
+        Other programs only write the message, so this agent stores the mode for them. A message
+        proves no person: the mode is never wider than what its sender may give as an agent.
         """
         _, agent = await self._team.agents.get(self._agent)
         sender = entry.message.sender
-        if agent.spec.is_guest and order.mode != agent.mode:
+        if not is_stored(entry.message) and order.mode != agent.mode:
             try:
+                refuse_fixed_mode(agent, order.mode)
                 agent = await self._team.modes.change(
                     self._agent, order.mode, by=sender, voice="agent"
                 )

@@ -19,6 +19,7 @@ from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.agents.system.transcript import own_rows
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
+from bullpen.errors import Conflict
 from bullpen.protocol.agent import COORDINATION, AgentFacts, Spent, Usage
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.team.agents.turns import AgentTurn, Booked
@@ -42,6 +43,7 @@ class Spending:
         self._nonce = nonce
         self._cut_turn = cut_turn
         self._booked = Usage.new()
+        self._is_adopted = False
         self._reports: dict[int, Spent] = {}
         self._number = 0
         # The number of the last turn that began.
@@ -52,9 +54,9 @@ class Spending:
         self.over: OverBudget | None = None
 
     @property
-    def total(self) -> Usage:
-        """Everything that the agent has used so far."""
-        return together([self._booked, *self._reports.values()])
+    def total(self) -> Usage | None:
+        """Everything that the agent has used so far; None until what it used before is known."""
+        return together([self._booked, *self._reports.values()]) if self._is_adopted else None
 
     async def adopt(self, facts: AgentFacts, folder: Path) -> None:
         """Continue after an earlier launch, with the reports that it could not record."""
@@ -66,6 +68,7 @@ class Spending:
             self._reports |= found
             self._number = max(self._number, *found, 0)
             await self._book()
+        self._is_adopted = True
 
     async def begin_turn(self) -> AgentTurn:
         """Start a turn; asking again for the same one is fine.
@@ -125,6 +128,12 @@ class Spending:
             self._agent, nonce=self._nonce, reports=dict(self._reports), idle=idle, number=number
         )
         self._settled(facts)
+
+    async def before_the_end(self) -> None:
+        """Record what was used since, if this launch may still: no turn's end does it."""
+        if self._reports:
+            with suppress(Conflict):
+                await self._book()
 
     async def _book(self) -> Booked:
         booked = await self._agents.spend(

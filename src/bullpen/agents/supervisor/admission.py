@@ -62,10 +62,14 @@ class WaitsForRoom:
 
 @dataclass(frozen=True, slots=True)
 class RoomWait:
-    """How long an agent may wait for room, and what to call when the reason changes."""
+    """How long an agent may wait for room, and what to call while it waits and starts.
+
+    `told` gets why it waits when that changes; `step` its name and what it is doing.
+    """
 
     seconds: float = ROOM_S
     told: Callable[[WaitsForRoom], None] = lambda waits: None
+    step: Callable[[str, str], None] = lambda name, what: None
 
 
 class Admission:

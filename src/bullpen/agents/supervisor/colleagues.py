@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bullpen.agents.config.definitions import MODELS
+from bullpen.agents.config.inherit import under
 from bullpen.agents.config.spec import NO_PROJECT_SETTINGS, SpawnFiles, SpawnRequest, resolve
 from bullpen.agents.contracts.desk import Wanted
 from bullpen.agents.contracts.machines import RESPAWN
@@ -26,6 +29,8 @@ from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.names import LEAD
+from bullpen.team.requests.mode_rules import mode_after_plan
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
@@ -135,6 +140,37 @@ async def teammate(
     keys = (*_INHERITED, *(NAMES if spec.model == above.model else ())) if same_driver else ()
     options = {key: above.options[key] for key in keys if key in above.options}
     return spec.evolve(options={**options, **spec.options})
+
+
+async def like_agent(
+    wanted: Wanted,
+    files: SpawnFiles,
+    model: tuple[str, AgentFacts],
+    bounds: Sequence[tuple[str, AgentFacts]],
+    *,
+    team: str,
+) -> AgentSpec:
+    """The spec of an agent like another one, within the rights of that one and of all `bounds`.
+
+    Like an agent that plans, it starts in plan mode. Raises as `resolve`, and Refused:
+    wider_than_parent.
+    """
+    name, facts = model
+    if facts.mode == "plan":
+        wanted = replace(wanted, mode="plan")
+    spec = await teammate(wanted, files, (name, _beyond_plan(facts)), team=team)
+    for above, its in bounds:
+        if above != name:
+            spec = under(spec, _beyond_plan(its), of=above, parent_leads=above == LEAD)
+    return spec
+
+
+def _beyond_plan(agent: AgentFacts) -> AgentFacts:
+    """The agent with the rights that it gets when its plan is approved, if it plans."""
+    if agent.mode != "plan":
+        return agent
+    after = agent.standing.evolve(mode=mode_after_plan(agent))
+    return agent.evolve(standing=after.raw)
 
 
 def _refuse_own_limits(spec: AgentSpec, above: AgentSpec) -> None:

@@ -30,6 +30,9 @@ from bullpen.team.team import Team
 _STARTING_S = 15.0
 """How long after its registration an agent that has not started is not dead."""
 
+STARTING = "starting its process"
+"""What an agent does before it says so itself."""
+
 _WAITING_S = 600.0
 """The same for an agent that waits for a machine with certain labels."""
 
@@ -110,6 +113,11 @@ class RosterView:
         except Unavailable as error:
             return {}, str(error)
 
+    async def step_of(self, name: str, nonce: str) -> str | None:
+        """What a launch that is starting says that it is doing; None if it says nothing."""
+        beat = (await self.beats())[0].get(name)
+        return beat.detail if beat is not None and beat.nonce == nonce else None
+
     def views(
         self,
         members: Iterable[MemberView],
@@ -165,7 +173,7 @@ class RosterView:
         if dead:
             return "lost", agent.since_ms if beat is None else beat.beat_ms, dead
         if beat is None:
-            return "starting", agent.since_ms, None
+            return "starting", agent.since_ms, None if agent.process is None else STARTING
         if dead is None and not self._looks_alive(beat) and beat.state != "failed":
             return "lost", beat.beat_ms, "no heartbeat"
         return beat.state, beat.since_ms, beat.detail

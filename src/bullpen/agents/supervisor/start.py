@@ -19,7 +19,8 @@ from bullpen.agents.contracts.machines import ON, Hosts
 from bullpen.agents.drivers.registry import modules_of
 from bullpen.agents.permissions.rule_language.known_tools import missing_tools
 from bullpen.agents.supervisor.admission import Admission, RoomWait
-from bullpen.agents.supervisor.roster_view import RosterView
+from bullpen.agents.supervisor.roster_view import STARTING, RosterView
+from bullpen.agents.supervisor.start_wait import StartDeadline, Step, with_beats
 from bullpen.agents.supervisor.team_backends import SCREEN_S, TeamBackends
 from bullpen.agents.system.environment import environment
 from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
@@ -40,6 +41,7 @@ from bullpen.workspace.trees.tree import Prepared
 _POLL_S = 0.05
 _ABANDONED_S = 3.0
 """How long the process that started an agent may take to notice that it died."""
+_STEP_S = 0.3
 _SCREEN_LINES = 20
 _SPAWN_AGAIN = "Fix the cause and spawn the agent again; nothing was left running."
 
@@ -105,9 +107,9 @@ class Starter:
         name is taken.
         """
         seconds = READY_S if ready_s is None else ready_s
-        deadline = anyio.current_time() + seconds
+        deadline, longest = StartDeadline(ready_s), StartDeadline(ready_s)
         # Another call may have to create its worktree first, and to wait for room.
-        longest = deadline + seconds_for(spec) + room.seconds
+        longest.put_off(seconds_for(spec) + room.seconds)
         if ON not in spec.options:
             # Otherwise the machine that takes it checks this itself.
             await self.check(spec, seconds)
@@ -141,14 +143,14 @@ class Starter:
             raise
 
     async def _joined(
-        self, name: str, *, by: str, deadline: float, room: RoomWait
+        self, name: str, *, by: str, deadline: StartDeadline, room: RoomWait
     ) -> Spawned | None:
         """Wait for an agent that another call with the same key starts.
 
         None if that call gave up and the agent is gone: then this call has to start it.
         """
         dead_since = math.inf
-        while anyio.current_time() < deadline:
+        while not deadline.has_passed:
             try:
                 _, agent = await self._agents.get(name)
             except NotFound:
@@ -170,7 +172,7 @@ class Starter:
         )
 
     async def start_again(
-        self, name: str, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
+        self, name: str, agent: AgentFacts, *, by: str, deadline: StartDeadline, room: RoomWait
     ) -> Spawned:
         """Start another launch of an agent. Raises Conflict if someone else was faster."""
         nonce = self.new_nonce()
@@ -184,16 +186,14 @@ class Starter:
         """Start an agent here that waits for a machine. Raises Conflict or StartFailed."""
         waiting = await self._agents.waiting(name, nonce=nonce)
         member, agent = waiting.member, waiting.agent
-        seconds = READY_S
         try:
             await self._check_parent(name, agent)
-            await self.check(agent.spec, seconds)
+            await self.check(agent.spec, READY_S)
         except BullpenError as error:
             await self._agents.end(name, "failed", by=by, nonce=nonce, cause=error.message)
             raise
-        deadline = anyio.current_time() + seconds
         place = await self._launch(
-            member, agent, by=by, deadline=deadline, room=RoomWait(), for_other=True
+            member, agent, by=by, deadline=StartDeadline(), room=RoomWait(), for_other=True
         )
         return _spawned(name, agent, place, fresh=True)
 
@@ -213,7 +213,7 @@ class Starter:
         check_taken(agent.spec, (parent, above), name=name)
 
     async def _bring_up(
-        self, member: Member, agent: AgentFacts, *, by: str, deadline: float, room: RoomWait
+        self, member: Member, agent: AgentFacts, *, by: str, deadline: StartDeadline, room: RoomWait
     ) -> ProcessRecord | None:
         """Start a registered launch, here or on a machine with the labels it asks for."""
         if ON not in agent.spec.options:
@@ -222,7 +222,7 @@ class Starter:
         try:
             await self.ask_for_a_machine(name, agent, by=by)
             longer_s = seconds_for(agent.spec) + room.seconds
-            return await self._handshake(name, nonce, None, deadline, longer_s)
+            return await self._handshake(name, nonce, None, deadline, longer_s, step=room.step)
         except BaseException as error:
             cause = _cause_of(error)
             with anyio.CancelScope(shield=True), suppress(NotFound):
@@ -246,7 +246,7 @@ class Starter:
         agent: AgentFacts,
         *,
         by: str,
-        deadline: float,
+        deadline: StartDeadline,
         room: RoomWait,
         for_other: bool = False,
     ) -> ProcessRecord | None:
@@ -258,15 +258,21 @@ class Starter:
         backend = self._backends.named(agent.spec.backend)
         place: ProcessRecord | None = None
         try:
+            if agent.spec.workspace is not None:
+                room.step(name, "preparing its worktree")
             begun = anyio.current_time()
             tree = await self._tree(name, agent)
-            deadline += anyio.current_time() - begun
-            deadline += await self._admission.admit(name, agent, room)
-            with anyio.fail_after(max(0.0, deadline - anyio.current_time())):
-                place = await backend.start(await self._launch_of(name, agent, tree))
+            deadline.put_off(anyio.current_time() - begun)
+            deadline.put_off(await self._admission.admit(name, agent, room))
+            room.step(name, STARTING)
+            launch = await self._launch_of(name, agent, tree)
+            with anyio.fail_after(deadline.left_s):
+                place = await with_beats(
+                    self._team, name, agent, lambda: backend.start(launch), clock=self._clock
+                )
             started = place
             await stored(lambda: self._agents.placed(name, nonce=nonce, place=started))
-            return await self._handshake(name, nonce, (place, backend), deadline)
+            return await self._handshake(name, nonce, (place, backend), deadline, step=room.step)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 broken_off = not isinstance(error, Exception)
@@ -327,17 +333,19 @@ class Starter:
         name: str,
         nonce: str,
         started: tuple[ProcessRecord, Backend] | None,
-        deadline: float,
+        deadline: StartDeadline,
         longer_s: float = 0.0,
+        *,
+        step: Step,
     ) -> ProcessRecord | None:
         """Wait until the agent itself reports that it is ready, wherever it was started.
 
         It gets `longer_s` more once another machine has taken it.
         """
-        taken = False
+        taken, doing, looked = False, STARTING, -math.inf
         while True:
             # Once more after the deadline: this process may have slept until then.
-            last = anyio.current_time() >= deadline
+            last = deadline.has_passed
             try:
                 _, agent = await stored(lambda: self._agents.get(name))
             except Unavailable:
@@ -362,16 +370,26 @@ class Starter:
                 raise Unavailable("The agent ended before it was ready.", remedy=_SPAWN_AGAIN)
             if started is None and not taken and await self._is_taken(name, agent):
                 taken = True
-                deadline += longer_s
+                deadline.put_off(longer_s)
             elif last:
                 break
+            if anyio.current_time() - looked >= _STEP_S:
+                looked = anyio.current_time()
+                told = await self._roster.step_of(name, nonce) or doing
+                if told != doing:
+                    doing = told
+                    step(name, doing)
             await anyio.sleep(_POLL_S)
         if started is None and not taken:
             raise Unavailable(
                 f"No machine took it in time. Known hosts: {await self._hosts.who()}.",
                 remedy="Ask for labels that `bullpen hosts` shows, or start a host that has them.",
             )
-        raise Unavailable("The agent was not ready in time.", remedy=_SPAWN_AGAIN)
+        raise Unavailable(
+            f"The agent was not ready in time: after {deadline.given_s:.0f} s it was still"
+            f" {doing}.",
+            remedy=_SPAWN_AGAIN,
+        )
 
     async def _is_taken(self, name: str, agent: AgentFacts) -> bool:
         """Whether a machine is starting an agent: it sends heartbeats until the agent runs."""
@@ -445,7 +463,7 @@ def _last_lines(screen: str) -> str:
 
 
 def _start_failed(name: str, error: BaseException, screen: str) -> Unavailable:
-    why, remedy = "The agent was not started in time.", ""
+    why, remedy = "Its process was not started in time.", ""
     if isinstance(error, BullpenError):
         why, remedy = error.message, error.remedy
     message = f"{name!r} could not be started: {why}"

@@ -21,6 +21,7 @@ from bullpen.agents.contracts.machines import ON, RESPAWN, Hosts, OneMachine
 from bullpen.agents.supervisor.admission import RoomWait
 from bullpen.agents.supervisor.roster_view import AgentView, RosterView
 from bullpen.agents.supervisor.start import Spawned, Starter
+from bullpen.agents.supervisor.start_wait import StartDeadline
 from bullpen.agents.supervisor.team_backends import TeamBackends
 from bullpen.agents.system import processes
 from bullpen.agents.system.folders import agent_folder
@@ -33,6 +34,7 @@ from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.request import Voice
 from bullpen.protocol.team import Member
 from bullpen.team.agents.rules import agent_of
 from bullpen.team.lead_rules import refuse_others, refuse_strangers
@@ -44,6 +46,7 @@ _RESUMED = ("suspended", "lost", "failed")
 _ANNOUNCE_S = 0.5
 _ROUNDS_MAX = 5
 _LAUNCHES_MAX = 6
+_NOT_RUNNING = {"starting": "is still starting", "ended": "has ended"}
 
 AGENT_PROGRAM = (sys.executable, "-P", "-m", "bullpen", "agent", "run")
 """The command that a backend starts. `-P` ignores a `bullpen.py` in the agent's directory."""
@@ -300,10 +303,36 @@ class Supervisor:
             if not processes.is_elsewhere(agent.process) and not _is_inside(agent.process):
                 await self._backends.end(member.name, agent.process, agent.nonce, grace_s=1.0)
 
-    async def order(self, name: str, action: str, *, by: str, reason: str | None = None) -> None:
+    async def order(
+        self,
+        name: str,
+        action: str,
+        *,
+        by: str,
+        voice: Voice = "agent",
+        reason: str | None = None,
+    ) -> None:
         """Send an order that the agent's runner obeys at once: stop, pause, resume, cancel."""
         order = Control.new(action=action, sender=by, reason=reason, timestamp=iso(self._clock()))
-        await self._team.mailbox.send(name, order.text(), sender=by)
+        await self._team.mailbox.send(name, order.text(), sender=by, voice=voice)
+
+    async def interrupt(
+        self, name: str, *, by: str, voice: Voice = "agent", reason: str | None = None
+    ) -> None:
+        """Interrupt the turn of an agent, which keeps running and takes its next turn as usual.
+
+        Raises NotFound, Refused (not_lead) for everybody who may not stop it, or Conflict if it
+        does not run.
+        """
+        team = await stored(self._agents.config)
+        _, agent = agent_of(team, name)
+        refuse_strangers(team, name, by, "interrupt", act="member.stop")
+        if agent.phase != "running":
+            raise Conflict(
+                f"{name!r} has no turn to interrupt: it {_NOT_RUNNING[agent.phase]}.",
+                remedy="List the agents: bullpen ps",
+            )
+        await self.order(name, "cancel", by=by, voice=voice, reason=reason)
 
     async def agents(self) -> list[AgentView]:
         """All members as they are now."""
@@ -343,7 +372,7 @@ class Supervisor:
             # its nonce is no longer the newest, so it cannot act.
             with suppress(*([Unavailable] if processes.is_elsewhere(agent.process) else [])):
                 await self._backends.end(member.name, agent.process, agent.nonce, grace_s=1.0)
-            deadline = anyio.current_time() + within
+            deadline = StartDeadline(ready_s)
             spawned.append(
                 await self.starter.start_again(
                     member.name, agent, by=by, deadline=deadline, room=room

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bullpen.agents.contracts.backend import NONCE, PERSON_KEY
+from bullpen.agents.contracts.backend import FORGE_TOKEN, NONCE, PERSON_KEY
 from bullpen.agents.contracts.call import CommandEnvironment
 from bullpen.agents.system.vendors.model_providers import PROVIDERS, provider_of
 from bullpen.agents.system.vendors.programs import PROGRAMS
@@ -99,6 +99,11 @@ def check_names(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
             f"An agent cannot have {PERSON_KEY}: it proves that somebody is a person.",
             remedy="Remove it from the list.",
         )
+    if FORGE_TOKEN in wanted:
+        raise Invalid(
+            f"An agent cannot have {FORGE_TOKEN}: only the forge worker pushes and writes there.",
+            remedy="Remove it from the list.",
+        )
     missing = [name for name in wanted if name not in environ]
     if missing:
         raise Invalid(
@@ -172,8 +177,8 @@ def with_variables(text: str, env: Mapping[str, str]) -> str:
 
 
 def without_person_key(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment without the key of a person: what it is for may run the work of agents."""
-    return {name: value for name, value in env.items() if name != PERSON_KEY}
+    """An environment without what only people have: what it is for may run the work of agents."""
+    return {name: value for name, value in env.items() if name not in (PERSON_KEY, FORGE_TOKEN)}
 
 
 def beyond_ours(env: Mapping[str, str]) -> list[str]:

@@ -16,6 +16,7 @@ from bullpen.agents.system.process_table import Process
 from bullpen.team.budget.machine_rules import Footprint
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_FACTOR_MAX = 5.0
 
 
 def footprints(mark: str) -> dict[str, Footprint]:
@@ -54,6 +55,18 @@ def _add_descendants(rows: Iterable[Process], whose: dict[int, str]) -> None:
         }
         whose.update(new)
         found = bool(new)
+
+
+def load_factor() -> float:
+    """How many times longer things take because more wants to run than there are processors.
+
+    From 1 to 5: a machine that is busier still has to fail at some time.
+    """
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return 1.0
+    return min(max(1.0, load / (os.cpu_count() or 1)), _FACTOR_MAX)
 
 
 def memory() -> tuple[int, int] | None:

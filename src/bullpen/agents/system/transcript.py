@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -24,6 +25,12 @@ _KEPT_BYTES_MAX = 8 * 1024 * 1024
 
 _BLOCK_BYTES = 256 * 1024
 """How much of a transcript is read at a time, from its end."""
+
+RESULT_CHARS_MAX = 4_000
+"""How much of the result of a call is recorded."""
+
+_RESULT_END_CHARS = 1_500
+_LEFT_OUT = re.compile(r"^\[\.\.\. \d+ characters, (\d+) lines left out \.\.\.\]$", re.MULTILINE)
 
 
 class Transcript:
@@ -89,6 +96,27 @@ class Transcript:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+def recorded_result(text: str) -> str:
+    """A result as it is recorded. Of a long one, the end stays too: test programs sum up there.
+
+    It is cut between lines if possible: half a secret could not be redacted any more.
+    """
+    if len(text) <= RESULT_CHARS_MAX:
+        return text
+    head, end = text[: RESULT_CHARS_MAX - _RESULT_END_CHARS], text[-_RESULT_END_CHARS:]
+    head = head[: head.rfind("\n") + 1] or head
+    end = end[end.find("\n") + 1 :] or end
+    between = text[len(head) : len(text) - len(end)]
+    said = f"[... {len(between)} characters, {between.count(chr(10))} lines left out ...]"
+    return f"{head.removesuffix(chr(10))}\n{said}\n{end}"
+
+
+def left_out_lines(text: str) -> int:
+    """How many more lines a result had than were recorded of it."""
+    found = _LEFT_OUT.search(text)
+    return int(found[1]) - 1 if found else 0
 
 
 def _refuse_newer(path: Path) -> None:

@@ -24,6 +24,7 @@ from bullpen.agents.permissions.rule_language.rule import (
     tool_of,
 )
 from bullpen.agents.system.secrets import with_texts
+from bullpen.agents.system.transcript import recorded_result
 from bullpen.agents.tools.files.edit_forms import EDIT_TOOLS
 from bullpen.agents.tools.files.file_tools import FILE_TOOLS
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
@@ -65,7 +66,6 @@ _OF_THE_LEAD = {"Finish", "SetMode", "TeamCreate", "TeamDelete"}
 _NEEDS_COLLEAGUES = {"SetMode", "SpawnTeammate", "StopTeammate", "Task"}
 _NOT_WHILE_PLANNING = {"EnterPlanMode", "SetMode", "SpawnTeammate", "Task"}
 _MAY_NOT_SPAWN = "it may not spawn teammates"
-_RESULT_CHARS_MAX = 4_000
 
 P = TypeVar("P", bound=Permissions)
 
@@ -213,7 +213,7 @@ async def call(
     finally:
         if place is None or place.last:
             desk.doing(None)
-    desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
+    desk.record("result", name=name, text=recorded_result(text), error=failed)
     return text, failed
 
 

@@ -30,7 +30,7 @@ from bullpen.team.budget.rules import OverBudget
 from bullpen.team.call_codec import call_codec
 from bullpen.team.operation import answer_raw, over_budget_raw
 from bullpen.team.requests.mode_rules import approver_of, plan_approver_of
-from bullpen.team.team import OPERATIONS, Team
+from bullpen.team.team import Team, operations
 
 Args = dict[str, Any]
 
@@ -70,7 +70,7 @@ class AgentOperations:
     async def _run(
         self, who: TokenIdentity, call: OperationCall, store: Any, at_ms: int
     ) -> dict[str, Any]:
-        caller, operation = who.agent, OPERATIONS.get(call.name)
+        caller, operation = who.agent, operations().get(call.name)
         if caller is None:
             raise Invalid(
                 "The operator of the machine sends changes, not operations.",

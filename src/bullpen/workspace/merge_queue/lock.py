@@ -1,10 +1,10 @@
-"""The lock that makes a process the only merge queue of a target. It names its holder."""
+"""Locks that make a process the only one to do something. They name their holder."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,15 +15,32 @@ from bullpen.workspace.git.ref_names import component
 
 @contextmanager
 def hold(common: Path, target: str) -> Iterator[None]:
-    """Hold the lock of a target. It is released when the process ends, however that happens.
+    """Be the only merge queue of a target, as long as the process lives.
 
     Raises:
-        Conflict: another process holds it.
+        Conflict: another process is it.
         Unavailable: the lock cannot be created.
     """
     path = common / "bullpen" / f"+merge-{component(target)}.lock"
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+    with only_holder(
+        path, lambda holder: f"{holder} is already the merge queue of {target!r} in {common}."
+    ):
+        yield
+
+
+@contextmanager
+def only_holder(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
+    """Hold the lock of a file. It is released when the process ends, however that happens.
+
+    `refusal` says what the process that holds it already does.
+
+    Raises:
+        Conflict: another process holds it.
+        Unavailable: the lock cannot be created.
+    """
+    with write_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
@@ -31,8 +48,7 @@ def hold(common: Path, target: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise Conflict(
-                f"Process {holder} is already the merge queue of {target!r} in {common}.",
-                remedy="Let it work, or stop it first.",
+                refusal(f"Process {holder}"), remedy="Let it work, or stop it first."
             ) from None
         # The holder's name is only information; on a full disk the lock alone counts.
         with suppress(OSError):

@@ -21,6 +21,7 @@ from bullpen.protocol.agent import SETUP_S
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.task import STEP_CHARS_MAX, Check, ReturnedFor, Step, Task
 from bullpen.protocol.team import MergeSettings
+from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.guarded_rules import named
 from bullpen.team.team import Team
 from bullpen.workspace.git.repository import common_dir
@@ -31,7 +32,7 @@ from bullpen.workspace.merge_queue.land import InTheWay, Target, forward, target
 from bullpen.workspace.merge_queue.lock import hold
 from bullpen.workspace.merge_queue.stack import Stacked, stack_branches
 from bullpen.workspace.merge_queue.test_tree import TestTree
-from bullpen.workspace.merge_queue.tick import Boxes, no_boxes
+from bullpen.workspace.merge_queue.tick import Boxes, late_ticks, no_boxes
 from bullpen.workspace.merge_queue.user_command import run_command
 from bullpen.workspace.trees.slots import PLAIN
 
@@ -146,6 +147,24 @@ class Queue:
             target = await _blocking(target_of, self._git, self._settings.target)
             held = f"{target.branch} or the merge queue kept changing during the tests"
             return Stepped(held=held, target=target.commit)
+
+    async def tick(self) -> None:
+        """Tick the boxes of finished tasks that are still open, in a commit of their own.
+
+        Their file had uncommitted changes when they were merged, or they changed nothing. If
+        something is in the way, they stay open for the next time. Raises as `step`.
+        """
+        done = [task for task in (await self._team.tasks.list()).tasks if is_done(task)]
+        if not done:
+            return
+        with self.locked():
+            target = await _blocking(target_of, self._git, self._settings.target)
+            author = self._settings.author
+            made = await _blocking(late_ticks, self._git, target, done, self._boxes, author=author)
+            if made is not None:
+                why = "bullpen: tick finished tasks"
+                with CancelScope(shield=True):
+                    await _blocking(forward, self._git, self._common, target, made, why=why)
 
     async def _round(self) -> Stepped | None:
         """Try one step; None if the target or the queue changed meanwhile."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bullpen.protocol.task import Task
 from bullpen.workspace.git.checkboxes import file_in, with_text
 from bullpen.workspace.git.run_git import Git
+from bullpen.workspace.git.task_commits import with_author
+from bullpen.workspace.merge_queue.land import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,21 @@ class Ticks:
             ran = Git(self.checkout).with_env(GIT_OPTIONAL_LOCKS="0").run(*words)
             self._changed[path] = not ran.ok or bool(ran.out)
         return self._changed[path]
+
+
+def late_ticks(
+    git: Git, target: Target, tasks: Iterable[Task], boxes: Boxes, *, author: str | None
+) -> str | None:
+    """Return a commit on the target that ticks what is open of these tasks; None if nothing is.
+
+    Raises:
+        GitFailed: git fails.
+        Invalid: the configured author is not `Name <address>`.
+    """
+    ticks, tree = Ticks(boxes, target.tree, set()), target.commit_tree
+    for task in tasks:
+        tree = ticks.tree_with(git, tree, task) or tree
+    if tree == target.commit_tree:
+        return None
+    words = ("-p", target.commit, "-m", "Tick the boxes of finished tasks")
+    return with_author(git, author, agent="bullpen")("commit-tree", tree, *words)

@@ -14,6 +14,9 @@ from bullpen.workspace.snapshots.save import Saved, saved
 from bullpen.workspace.trees.occupants import User, in_use
 from bullpen.workspace.trees.set_aside import aside_of, done_with
 
+# What a rebase keeps of a commit, after the side that it is on.
+_FORM = "%m%an <%ae> %at %s"
+
 
 @dataclass(frozen=True, slots=True)
 class TreeReport:
@@ -29,7 +32,8 @@ class TreeReport:
     # The branch that is checked out, which may differ from the one it was created with.
     branch: str | None = None
     head: str | None = None
-    # How many commits it is ahead of and behind its base.
+    # How many commits it is ahead of and behind its base. Merged work was rebased: the same commit
+    # has another id on the base, and is not counted as ahead.
     ahead: int | None = None
     behind: int | None = None
     changed: list[str] | None = None
@@ -79,8 +83,11 @@ def _apart(git: Git, base: str | None) -> tuple[int | None, int | None]:
     if base is None:
         return None, None
     for name in (f"refs/heads/{base}", f"refs/remotes/origin/{base}", base):
-        ran = git.run("rev-list", "--left-right", "--count", f"HEAD...{name}", "--")
+        words = ("--no-commit-header", f"--format={_FORM}", "--left-right")
+        ran = git.run("rev-list", *words, f"HEAD...{name}", "--")
         if ran.ok:
-            ahead, behind = ran.out.split()
-            return int(ahead), int(behind)
+            rows = ran.out.split("\n")
+            there = {row[1:] for row in rows if row.startswith(">")}
+            own = [row for row in rows if row.startswith("<") and row[1:] not in there]
+            return len(own), sum(row.startswith(">") for row in rows)
     return None, None

@@ -19,9 +19,9 @@ from bullpen.agents.drivers.acp.program_session import AcpSession
 from bullpen.agents.drivers.acp.silence import SilenceLimits, watch_silence
 from bullpen.agents.drivers.acp.turn_text import Spoken, Tally
 from bullpen.agents.drivers.tool_server.mcp_server import SERVER_NAME
+from bullpen.agents.system.transcript import recorded_result
 from bullpen.errors import BullpenError, one_error
 
-_RESULT_CHARS_MAX = 4_000
 # How much of each result is kept until the turn ends.
 _OUTPUT_CHARS_MAX = 200_000
 # How much text a turn may have. Whoever says more says it without an end.
@@ -374,7 +374,7 @@ class AcpTurn:
     async def _over(self, use: events.ToolUse, name: str) -> None:
         text = use.output or "\n".join(use.texts)
         failed = use.status == "failed"
-        self._desk.record("result", name=name, text=text[:_RESULT_CHARS_MAX], error=failed)
+        self._desk.record("result", name=name, text=recorded_result(text), error=failed)
         self._desk.doing(None)
         call = self._permitted.pop(use.id, None)
         if call is not None:

@@ -16,12 +16,12 @@ from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.drivers.claude_code import calls
 from bullpen.agents.drivers.claude_code.team_copy import Mirror
+from bullpen.agents.system.transcript import recorded_result
 from bullpen.agents.tools.toolbox import call as call_tool
 from bullpen.agents.tools.toolbox import toolbox
 from bullpen.errors import BullpenError
 
 _CREATED = re.compile(r"Task #(\S+) created")
-_RECORDED_CHARS_MAX = 4_000
 # How long a program takes to be stopped, at most.
 _STOPPED_S = 60.0
 
@@ -162,7 +162,7 @@ class HookGate:
         """Record the result of a call; returns what hooks add for the model."""
         desk = self._desk
         desk.doing(None)
-        desk.record("result", name=call.tool, text=text[:_RECORDED_CHARS_MAX], error=failed)
+        desk.record("result", name=call.tool, text=recorded_result(text), error=failed)
         answer = await desk.called(call, text, failed=failed)
         return [answer.removeprefix(text).strip()] if answer != text else []
 

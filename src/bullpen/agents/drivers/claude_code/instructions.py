@@ -14,7 +14,7 @@ have them, use those of the MCP server `{server}`: they work on the same list.
 Mark it completed when it is done and checked. If you cannot finish it, say why and give it back \
 (status pending).
 - Each of your turns starts with one message that holds the state of the team and your mail. Trust \
-that state over your memory.
+that state over your memory. Words of your user follow "Your user says:", outside any frame.
 - Write to other members with SendMessage. The lead gets the last text of each of your turns: end \
 each turn with a few plain sentences on what you did, what you found and what is still open.
 - When you have nothing to do, end your turn. Mail or a task wakes you.

@@ -43,7 +43,8 @@ def check_installed(spec: AgentSpec | None = None) -> None:
     missing = next((name for name in _EXTRA if find_spec(name) is None), None)
     if missing is not None:
         raise Unavailable(
-            f"The driver 'native' needs the package {missing}, which is not installed.",
+            "The driver 'native' needs the extra 'native', which is not installed completely"
+            f" ({missing} is missing).",
             remedy="Run: pip install 'bullpen[native]'",
         )
     for model in () if spec is None else (spec.model, spec.options.get(SMALL_MODEL)):

@@ -161,9 +161,7 @@ class Limiter:
                 if self._clock() + pause_s > deadline:
                     raise self._out_of_patience(failed, pause_s) from failed
                 broken += 1
-                # Not the API's words: what an agent waits for is shown as it is.
-                network = failed.kind == "network"
-                with waiting(f"the connection to {self._api}" if network else self._api):
+                with waiting(self._awaited(failed.kind)):
                     await self._sleep(pause_s)
             else:
                 await self._succeeded(ticket)
@@ -174,7 +172,8 @@ class Limiter:
         wait_s, state = await self._ask()
         if wait_s <= 0:
             return state.epoch
-        with waiting(WAITING_OVERLOAD if state.overloaded else WAITING):
+        limit = WAITING_OVERLOAD if state.overloaded else WAITING
+        with waiting(limit if last is None else self._awaited(last.kind)):
             while wait_s > 0:
                 if self._clock() + wait_s > deadline:
                     why: Failure = "overload" if state.overloaded else "rate_limit"
@@ -231,6 +230,14 @@ class Limiter:
 
     def _jittered(self, seconds: float) -> float:
         return seconds * (1 + 0.25 * self._chance())
+
+    def _awaited(self, kind: Failure) -> str:
+        """What an agent waits for after a failure. The API's words are not in it."""
+        if kind == "rate_limit":
+            return WAITING
+        if kind == "overload":
+            return WAITING_OVERLOAD
+        return f"the connection to {self._api}" if kind == "network" else self._api
 
     def _out_of_patience(self, last: RequestFailed, wait_s: float) -> TurnFailed:
         return TurnFailed(

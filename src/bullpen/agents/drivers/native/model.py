@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, cast
 
+import anyio
 from pydantic_ai import exceptions as errors
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
@@ -29,6 +31,7 @@ from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.drivers.native.attachments import sent_size
 from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model_choice import ModelChoice, same_model
+from bullpen.agents.drivers.native.provider.connection_cause import connection_cause
 from bullpen.agents.drivers.native.provider.http_watch import WatchedConnection
 from bullpen.agents.drivers.native.provider.libraries import open_model
 from bullpen.agents.drivers.native.provider.options import ModelOptions
@@ -44,6 +47,10 @@ CONTEXT_WINDOW = 32_768
 ANSWER_CHARS_MAX = 1_000_000
 """The longest answer that is kept, in characters. No model's own limit is that high."""
 
+SILENT_S = 20.0
+"""After so long without the beginning of an answer, an agent is shown as waiting for it."""
+
+_LOOK_EVERY_S = 1.0
 _WORDS_MAX = 1_000
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_PART = 20
@@ -142,6 +149,11 @@ class ModelConnection:
         """Whether the model is known to think as much as it is told."""
         profile = self._model.profile
         return bool(profile.get("supports_thinking") or profile.get("thinking_always_enabled"))
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the API has begun to answer the request under way."""
+        return bool(self._http.status)
 
     def sees(self, media_type: str) -> bool:
         """Whether the model can see files of this type, as far as that is known."""
@@ -292,7 +304,8 @@ async def booked(
     async def attempt() -> ModelResponse:
         # What a broken attempt cost counts for the next one.
         await desk.may_spend()
-        return await connection.request(messages, ask, used=used or desk.used)
+        asking = partial(connection.request, messages, ask, used=used or desk.used)
+        return await _while_told(asking, connection, desk)
 
     response = await limiter.run(attempt, waiting=desk.waiting)
     desk.record(
@@ -305,6 +318,32 @@ async def booked(
         seconds=round(time.monotonic() - begun, 3),
     )
     return response
+
+
+async def _while_told(
+    asking: Callable[[], Awaitable[ModelResponse]], connection: ModelConnection, desk: Desk
+) -> ModelResponse:
+    """Send a request. If the API stays silent, the agent is shown as waiting for it."""
+    said: ModelResponse | Exception
+
+    async def tell() -> None:
+        await anyio.sleep(SILENT_S)
+        with desk.waiting(f"an answer of the API at {connection.choice.host}"):
+            # Amazon's library says in a thread that the answer has begun.
+            while not connection.is_answered:  # noqa: ASYNC110
+                await anyio.sleep(_LOOK_EVERY_S)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tell)
+        try:
+            said = await asking()
+        except Exception as error:
+            # Raised below, because a task group would put it into a group of errors.
+            said = error
+        group.cancel_scope.cancel()
+    if isinstance(said, Exception):
+        raise said
+    return said
 
 
 async def _read(stream: StreamedResponse) -> None:
@@ -434,5 +473,7 @@ def _words(error: errors.AgentRunError) -> str:
     told = body.get("error") or body.get("Error") or body if isinstance(body, dict) else None
     message = (told.get("message") or told.get("Message")) if isinstance(told, dict) else None
     words = message if isinstance(message, str) and message else str(error)
+    if isinstance(error, errors.ModelConnectionError):
+        words = connection_cause(error) or words
     status = f" (HTTP {error.status_code})" if isinstance(error, errors.ModelHTTPError) else ""
     return f"{words[:_WORDS_MAX]}{status}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from bullpen.agents.drivers.scripted.script import (
     texts,
 )
 from bullpen.agents.mail.message_frame import said
+from bullpen.agents.tools.files.file_content import find, known
+from bullpen.agents.tools.files.safe_open import real_path
 from bullpen.agents.tools.toolbox import call, toolbox
-from bullpen.errors import Unavailable, Unreadable
+from bullpen.errors import BullpenError, Unavailable, Unreadable
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.message import Message
 from bullpen.protocol.task import Task
@@ -261,9 +264,18 @@ class _Played:
     async def _use(self, step: ScriptStep, tool: str) -> None:
         self._desk.used(Usage.new(requests=1), calls=[tool])
         raw = await self._filled(step.input or {})
+        if tool == "Write":
+            await anyio.to_thread.run_sync(self._know, raw.get("file_path"))
         text, is_error = await call(toolbox(self._desk), tool, raw, self._desk)
         if is_error and not step.may_fail:
             raise self._failed(f"{tool} failed: {text}")
+
+    def _know(self, path: object) -> None:
+        """Count a file as read: the author of a script has decided to replace what is there."""
+        with suppress(BullpenError, ValueError):
+            found = find(real_path(str(path), self._desk.spec.cwd))
+            if found is not None:
+                known(self._desk)[found.path] = found.digest
 
     async def _say(self, text: str) -> None:
         self._desk.used(Usage.new(requests=1))
@@ -291,7 +303,7 @@ class _Played:
     async def _filled(self, value: Any) -> Any:
         """The value with every placeholder in its texts replaced."""
         found = {match["name"] for text in texts(value) for match in PLACEHOLDER.finditer(text)}
-        tasks = (await self._desk.team.tasks.list()).tasks if "task" in found else []
+        tasks = (await self._desk.team.tasks.list()).tasks if found & {"task", "subject"} else []
         if "request" in found:
             pending = await self._desk.team.approvals.pending()
             self._asked = [each.id for each in pending if each.to == self._desk.agent]
@@ -314,10 +326,11 @@ class _Played:
         if name == "task" and of is not None:
             ids = [task.id for task in tasks if of in task.subject]
             return self._first(ids, f"There is no task whose subject contains {of!r}.")
-        if name == "task":
+        if name in ("task", "subject"):
             owned = [task for task in tasks if task.owner == desk.agent]
-            ids = [task.id for task in owned if task.status == "in_progress"]
-            return self._first(ids, f"{desk.agent!r} has no task in progress.")
+            mine = [task for task in owned if task.status == "in_progress"]
+            found = [task.id if name == "task" else task.subject for task in mine]
+            return self._first(found, f"{desk.agent!r} has no task in progress.")
         if name == "mail":
             mail = [] if self._mail is None else [said(self._mail)]
             return self._first(mail, "No message was answered in this turn.")

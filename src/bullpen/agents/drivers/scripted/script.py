@@ -25,7 +25,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bullpen.errors import Unreadable
 
-PLACEHOLDERS = ("agent", "team", "task", "task:Part of a subject", "mail", "request", "cwd")
+PLACEHOLDERS = (
+    "agent",
+    "team",
+    "task",
+    "task:Part of a subject",
+    "subject",
+    "mail",
+    "request",
+    "cwd",
+)
 """The names that texts may contain in braces."""
 
 PLACEHOLDER = re.compile(r"\{(\{)?(?P<name>task(?=:)|[a-z_]+(?!:))(?::(?P<of>[^{}]*))?\}(?(1)\})")

@@ -15,6 +15,7 @@ _NO_KEY = "no-key"
 """Sent to servers that need no key; the library wants one."""
 
 _CONNECT_S = 10
+_PROVIDERS = "https://bullpen-dev.github.io/bullpen/latest/reference/models.html"
 
 
 def open_model(choice: ModelChoice, watch: WatchedConnection) -> Model[Any]:
@@ -25,7 +26,7 @@ def open_model(choice: ModelChoice, watch: WatchedConnection) -> Model[Any]:
     except UserError as error:
         raise Invalid(
             f"The model {choice} cannot be used: {error}",
-            remedy="Check its name, and the variables of its provider: docs/reference/models.md.",
+            remedy=f"Check its name, and the variables of its provider: {_PROVIDERS}",
         ) from error
 
 

@@ -1,0 +1,1 @@
+"""Defaults for commands: the keys of `config.toml`, and the files and variables that set them."""
