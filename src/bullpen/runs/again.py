@@ -7,6 +7,8 @@ exists only in a worktree is saved first. Files that its members wrote are not t
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 from anyio import to_thread
 
@@ -22,8 +24,8 @@ from bullpen.team.team import Team
 _SLICE = 5_000
 
 
-async def refuse_unfinished(team: Team, config: TeamConfig) -> None:
-    """Refuse to run a team again that is still at work, or has something left to do.
+async def refuse_unfinished(team: Team, config: TeamConfig, *, file: Path) -> None:
+    """Refuse to run the team of a file again that is at work, or has something left to do.
 
     Raises:
         Refused: members_alive or not_finished.
@@ -40,11 +42,12 @@ async def refuse_unfinished(team: Team, config: TeamConfig) -> None:
     is_led = lead is not None and lead.agent is not None
     done = config.facts.finished is not None if is_led else all_done(tasks) is not None
     if not done:
+        path = shlex.quote(str(file))
         raise Refused(
             f"Team {team.name!r} has not finished.",
             reason="not_finished",
-            remedy="Omit --again to continue it. To start over and drop what is left: bullpen team"
-            f" delete {team.name}",
+            remedy=f"To continue it: bullpen up {path}. To start over and drop what is left:"
+            f" bullpen team delete {team.name}, then bullpen up {path}",
         )
 
 

@@ -17,6 +17,7 @@ from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
 from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
 from bullpen.runs.watch.until import DONE, Until
+from bullpen.view.text import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Goal:
     timeout_s: float | None = None
     keep: bool = False
     until: Until | None = None
+    # Whether a person talks with the lead: then it waits for words until the person or it finishes.
+    conversation: bool = False
 
 
 async def run_goal(
@@ -82,7 +85,14 @@ async def run_goal(
             app, name, led=True, unattended=goal.until is not None
         ) as services:
             team_run = TeamRun(
-                team, supervisor, watch, services, seen=seen, keep=goal.keep, until=until
+                team,
+                supervisor,
+                watch,
+                services,
+                seen=seen,
+                keep=goal.keep,
+                until=until,
+                conversation=goal.conversation,
             )
             try:
                 return await team_run.run(
@@ -104,8 +114,11 @@ async def resume_goal(
     *,
     until: Until | None = None,
     timeout_s: float | None = None,
+    conversation: bool = False,
 ) -> Outcome:
     """Resume a stopped or killed team, and wait until its goal is reached or its tasks are done.
+
+    With `conversation`, its lead waits for a person's words, as in `run_goal`.
 
     Raises:
         NotFound: there is no such team.
@@ -120,7 +133,15 @@ async def resume_goal(
         async with open_services(
             app, team_name, led=led, unattended=alone, members=members
         ) as services:
-            team_run = TeamRun(team, supervisor, watch, services, seen=seen, until=until or DONE)
+            team_run = TeamRun(
+                team,
+                supervisor,
+                watch,
+                services,
+                seen=seen,
+                until=until or DONE,
+                conversation=conversation and led,
+            )
             return await team_run.run(
                 lambda: supervisor.resume(by=LEAD), led=led, timeout_s=timeout_s
             )
@@ -151,7 +172,7 @@ async def _team_for(app: App, goal: Goal) -> tuple[str, bool]:
     try:
         await app.teams.open(name).agents.config()
     except NotFound:
-        words = " ".join(goal.text.split())
-        await app.teams.create(name, description=words[:200], cwd=goal.lead.cwd)
+        about = shortened(goal.text)
+        await app.teams.create(name, description=about, cwd=goal.lead.cwd)
         return name, True
     return name, False

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -29,12 +30,16 @@ from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Origin, TeamConfig, TeamFacts
 from bullpen.runs.again import archive, refuse_unfinished
+from bullpen.runs.forge.worker import ForgeWorker
+from bullpen.runs.reach.for_team import check_targets
 from bullpen.runs.start_members import MemberStarts
 from bullpen.runs.teamfile.backlog.sources import Backlogs
+from bullpen.runs.teamfile.notify_table import commands_of, targets_of
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
 from bullpen.runs.teamfile.tables import MemberTable
 from bullpen.runs.teamfile.team_records import (
     digest_of,
+    forge_settings,
     habits_of,
     limits_of,
     merge_settings,
@@ -43,11 +48,11 @@ from bullpen.runs.teamfile.team_records import (
     with_guarded,
 )
 from bullpen.runs.watch.ending import all_done
-from bullpen.runs.watch.notify import Notified
 from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
 from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
-from bullpen.runs.watch.until import DONE, Until
+from bullpen.runs.watch.until import DONE, Until, read_until
+from bullpen.view.text import shortened
 
 _FIRST = 200
 """How many events tell whether anything was done."""
@@ -65,6 +70,8 @@ class StartRequest:
     until: Until = DONE
     # Whether to run a finished team again from its beginning.
     again: bool = False
+    # Whether a person talks with the lead: then it waits for words until the person or it finishes.
+    conversation: bool = False
 
 
 async def bring_up(
@@ -73,8 +80,9 @@ async def bring_up(
     cwd: str | None = None,
     attended: bool = True,
     timeout_s: float | None = None,
-    until: Until = DONE,
+    until: Until | str = DONE,
     again: bool = False,
+    conversation: bool = False,
     home: str | Path | None = None,
     settings: Settings | None = None,
     watch: Watch = unwatched,
@@ -84,18 +92,27 @@ async def bring_up(
     A team with a lead ends when its goal is reached, one without a lead when every task is done or
     given up. Agents work in `cwd`, else in the folder of the file. Cancelling stops the agents and
     keeps the team; bring it up again to continue. With `again`, a finished team is archived and run
-    from its beginning.
+    from its beginning. `until` is a value of `--until`, such as `"idle"`, `"07:00"` or `"8h"`.
 
     Raises:
+        Invalid: `until` is none of these, or a time in the past.
         Refused: the team is to run again, but has not finished.
         Conflict: there is a team with that name that was not created from this file, or it has no
             lead and another process watches it.
         Unavailable: a member could not be started; then a new team is deleted again.
     """
+    if isinstance(until, str):
+        until = read_until(until, now=datetime.now().astimezone())
     read = file if isinstance(file, TeamFile) else read_team_file(Path(file))
     folder = cwd or str(read.path.parent.resolve())
     request = StartRequest(
-        read, folder, attended=attended, timeout_s=timeout_s, until=until, again=again
+        read,
+        folder,
+        attended=attended,
+        timeout_s=timeout_s,
+        until=until,
+        again=again,
+        conversation=conversation,
     )
     async with open_app(settings, home=home) as app:
         team_start = TeamStart(app, request)
@@ -111,6 +128,8 @@ async def bring_up(
 async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> Outcome:
     """Start a team and watch it until its end; it is kept once it is at work."""
     file, request, led = start.file, start.request, start.file.lead is not None
+    if start.found is not None and (forge := forge_settings(file)) is not None:
+        await start.team.forge.configure(forge, by=LEAD, voice="human")
     async with open_services(
         start.app,
         file.team.name,
@@ -118,14 +137,22 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
         unattended=True,
         # Agents that may move to another host are restarted by the hosts.
         members=[member.name for member in file.teammates if not member.respawn],
-        notify=[Notified(each.run, tuple(each.on), each.timeout_s) for each in file.notify],
+        notify=commands_of(file.notify),
+        reach=targets_of(file.notify),
         cwd=request.cwd,
         backlogs=start.backlogs if file.backlog else None,
     ) as services:
+        start.forge = services.forge
         services.told.extend(start.told)
         seen = await start.team.last_seq()
         team_run = TeamRun(
-            start.team, start.supervisor, watch, services, seen=seen, until=request.until
+            start.team,
+            start.supervisor,
+            watch,
+            services,
+            seen=seen,
+            until=request.until,
+            conversation=request.conversation and led,
         )
         begin = partial(start.begin, MemberStarts(late, services.told.append))
         try:
@@ -137,6 +164,10 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
                     f" from the beginning: {again}"
                 )
                 return replace(outcome, note=note)
+            if not led and not outcome.tasks:
+                sources = [each.markdown or each.directory or each.command for each in file.backlog]
+                named = " or ".join(str(each) for each in sources) or file.path.name
+                return replace(outcome, note=f"There was nothing to do: no open task in {named}.")
             return outcome
         finally:
             start.is_kept = team_run.begun
@@ -166,6 +197,10 @@ async def start(settings: Settings, request: StartRequest) -> list[Spawned]:
         await team_start.look()
         async with team_start.team_created():
             await team_start.supervisor.tend(by=LEAD)
+            agents = team_start.team.agents
+            if (await agents.config()).facts.conversation:
+                # A person talked with the lead in a run before; here it has to go on by itself.
+                await agents.converse(False, by=LEAD)
             spawned = await team_start.begin(MemberStarts())
             team_start.is_kept = True
             return spawned
@@ -187,6 +222,8 @@ class TeamStart:
         self.is_kept = False
         # What to tell about a former team of this file, and the team that is run again.
         self.told: list[str] = []
+        # What looks at the forge of the team, while it is watched.
+        self.forge: ForgeWorker | None = None
         self._former: TeamConfig | None = None
         self._specs: dict[str, AgentSpec] = {}
 
@@ -203,6 +240,7 @@ class TeamStart:
                 self._specs[member.name] = await self.spec(member)
             # An unreadable backlog is an error now; later it is only reported.
             await self.backlogs.read_all()
+        await check_targets(targets_of(self.file.notify))
 
     async def find(self) -> None:
         """Check whether the team exists. Raises Conflict if it is another one."""
@@ -212,7 +250,7 @@ class TeamStart:
         except NotFound:
             return
         if self.request.again and self._is_of_this_file(self.found):
-            await refuse_unfinished(self.team, config)
+            await refuse_unfinished(self.team, config, file=self.file.path)
             self._former, self.found = config, None
             return
         if self.found is None or self.found.digest != digest_of(self.file):
@@ -230,11 +268,13 @@ class TeamStart:
         return found is not None and (found.file == own.file or found.digest == own.digest)
 
     async def nothing_ran(self, *, since: int) -> bool:
-        """Return whether no agent, task or merge of an existing team has changed since."""
+        """Return whether no agent, task, merge or forge of an existing team has changed since."""
         if self.found is None or not self.found.complete:
             return False
         events = await self.team.events(after=since, limit=_FIRST)
-        return not any(event.op.startswith(("agent.", "task.", "merge.")) for event in events)
+        return not any(
+            event.op.startswith(("agent.", "task.", "merge.", "forge.")) for event in events
+        )
 
     @asynccontextmanager
     async def team_created(self) -> AsyncIterator[None]:
@@ -243,14 +283,14 @@ class TeamStart:
             yield
             return
         name, goal = self.file.team.name, self.file.team.goal
-        words = " ".join((goal or f"The tasks of {self.file.path.name}").split())
+        about = shortened(goal or f"The tasks of {self.file.path.name}")
         facts = await self._facts()
         # If this were interrupted, nobody would delete the team.
         with anyio.CancelScope(shield=True):
             if self._former is not None:
                 self.told += await archive(self.app, self.team, self._former)
             cwd = self.request.cwd
-            await self.app.teams.create(name, description=words[:200], cwd=cwd, facts=facts)
+            await self.app.teams.create(name, description=about, cwd=cwd, facts=facts)
         try:
             yield
         except BaseException as error:
@@ -273,13 +313,14 @@ class TeamStart:
         if table is not None:
             merge = await anyio.to_thread.run_sync(merge_settings, table, self.request.cwd)
             merge = with_guarded(merge, self.file)
-        retention = retention_of(self.file)
+        retention, forge = retention_of(self.file), forge_settings(self.file)
         return TeamFacts.new(
             limits=limits_of(self.file).raw or None,
             origin=origin_of(self.file).raw,
             unattended=habits_of(self.file).raw,
             retention=None if retention is None else retention.raw,
             merge=None if merge is None else merge.raw,
+            forge=None if forge is None else forge.raw,
             agents_may=self.file.team.agents_may or None,
         )
 
@@ -300,6 +341,7 @@ class TeamStart:
         if not self.found.complete:
             return [*await self._make(starts), *await self._resume_ended(starts)]
         await self.backlogs.add(forgiving=True)
+        await self._take_issues(forgiving=True)
         tasks = (await team.tasks.list()).tasks
         if self.file.lead is None and all_done(tasks) is not None:
             # There is nothing to do.
@@ -310,10 +352,22 @@ class TeamStart:
         """Start the teammates, add the tasks, then start the lead, which needs both."""
         started = await self._spawn(self.file.teammates, starts)
         await self.backlogs.add()
+        await self._take_issues()
         leads = [] if self.file.lead is None else [self.file.lead]
         spawned = [*await self._spawn(leads, starts), *started]
         await self.team.origins.complete(by=LEAD)
         return spawned
+
+    async def _take_issues(self, *, forgiving: bool = False) -> None:
+        """Make tasks of the issues of a forge. With `forgiving`, one that is away is for later."""
+        if self.forge is None:
+            return
+        try:
+            await self.forge.first_look()
+        except BullpenError as error:
+            if not forgiving:
+                raise
+            self.told.append(f"forge: {error}")
 
     async def _resume_ended(self, starts: MemberStarts) -> list[Spawned]:
         """Restart agents that do not run. Teammates that cannot be started are left for later.

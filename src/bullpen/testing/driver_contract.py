@@ -23,8 +23,8 @@ from bullpen.agents.contracts.driver import TurnFailed, TurnInput, TurnResult
 from bullpen.errors import BullpenError, Refused
 from bullpen.team.team import Team
 from bullpen.testing.desks import RecordingDesk
-from bullpen.testing.driver_idle import IdleContract
-from bullpen.testing.driver_mail import MailContract
+from bullpen.testing.driver_parts.idle import IdleContract
+from bullpen.testing.driver_parts.mail import MailContract
 from bullpen.testing.driver_stage import (
     CANCEL_COUNTS,
     BrokenDesk,

@@ -9,6 +9,7 @@ from bullpen.agents.system import processes
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
+from bullpen.team.requests.handles import with_short_ids
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.view.news import THE_RUN_IS_OVER
 from bullpen.view.task_state import shown_subject
@@ -82,6 +83,10 @@ def task_of(view: AgentView, subjects: Mapping[str, str]) -> str:
 
 def activity(view: AgentView, state: str) -> str:
     """The tool that an agent uses, what it waits for, why it ended, or what it did last."""
+    return with_short_ids(_activity(view, state))
+
+
+def _activity(view: AgentView, state: str) -> str:
     if state == DONE:
         return ""
     if view.state in ENDED:

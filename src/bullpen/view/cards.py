@@ -11,6 +11,7 @@ from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.team.lookup import owner_of
+from bullpen.team.requests.handles import without_ids
 from bullpen.team.snapshot import MemberState
 from bullpen.team.tasks import check_rules
 from bullpen.view.story import Story
@@ -158,7 +159,7 @@ def member_card(
         color=member.color,
         state=state,
         since_ms=since_ms,
-        detail=detail,
+        detail=None if detail is None else without_ids(detail),
         tasks=tasks,
         actions=() if seen is None else seen.actions,
         driver=None if agent is None else agent.spec.driver,

@@ -18,6 +18,7 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.team.requests import question_rules
 from bullpen.team.tasks.check_rules import is_queued
+from bullpen.team.tasks.merge_rules import output_end
 
 THE_RUN_IS_OVER = "the run is over"
 """Why the remaining teammates are stopped when the goal is reached."""
@@ -28,14 +29,16 @@ _RANGE_LEAST = 3
 _WHY_BACK = {
     "checks": "its checks fail on the target",
     "guarded": "no person approved its changes to guarded paths",
+    "review": "its review on the forge asks for changes",
 }
-_ENDS = {
+ENDS = {
     "stopped": "was stopped",
     "suspended": "was stopped with the team",
     "finished": "has finished",
     "failed": "failed",
     "lost": "was lost",
 }
+"""How an agent ended, after its name."""
 
 _VERDICTS = {
     "permission": ("allowed", "denied"),
@@ -104,9 +107,18 @@ def _told(event: Event, change: changes.Change) -> Iterator[str]:
             yield from _member(event, member)
         case changes.PutRequest(request) if request.state != "pending":
             yield from _answer(event, request)
+        case changes.PutTeam({"bullpen": {"finished": {"voice": "human"}}}) if (
+            event.op == "team.finish"
+        ):
+            yield f"{YOU} ended the run"
         case changes.PutTeam() if event.op == "team.finish":
             yield f"{event.actor} has finished"
-        case changes.Deliver() if event.op in ("agent.end", "merge.return"):
+        case changes.Deliver() if event.op in (
+            "agent.end",
+            "merge.return",
+            "forge.return",
+            "forge.settle",
+        ):
             # The change of the agent or the task says the same.
             return
         case changes.Deliver(to, message) if to != sender_of(message):
@@ -173,6 +185,8 @@ def _task(event: Event, task: Task) -> Iterator[str]:
             yield f"{named} is given up: {task.facts.given_up}"
         case "merge.land" | "merge.return":
             yield from _merged(task)
+        case _ if event.op.startswith("forge."):
+            yield from _on_forge(event, task)
         case _ if event.op.startswith("agent."):
             yield f"{named} is free again"
 
@@ -188,7 +202,30 @@ def _merged(task: Task) -> Iterator[str]:
         to = f" to {task.owner}" if task.owner else ""
         where = f" in {', '.join(merge.files)}" if merge.files else ""
         why = _WHY_BACK.get(merge.why or "", f"conflict{where}")
+        why += f": {output_end(merge.detail)}" if merge.why == "checks" and merge.detail else ""
         yield f"#{task.id} came back{to}: {why}"
+
+
+def _on_forge(event: Event, task: Task) -> Iterator[str]:
+    """What became of the work of a task on a forge. Its writes are no news."""
+    work = task.facts.forge
+    if work is None:
+        return
+    named = f"task #{task.id} {task.subject}"
+    match event.op:
+        case "forge.take":
+            yield f"issue #{work.issue} became {named}"
+        case "forge.return" | "forge.ask" if work.person is not None:
+            yield f"{named} needs you on the forge: {work.person}"
+        case "forge.return":
+            yield from _merged(task)
+        case "forge.settle" if work.outcome == "merged":
+            pull = f" with pull request #{work.pull}" if work.pull else ""
+            yield f"{named} is merged on the forge{pull}"
+        case "forge.settle":
+            yield f"{named} ended on the forge: {task.facts.given_up or work.outcome}"
+        case "forge.resume" | "forge.reopen":
+            yield f"{named} goes on"
 
 
 def _was_there(event: Event, task: Task) -> bool:
@@ -214,7 +251,7 @@ def _member(event: Event, member: Member) -> Iterator[str]:
             return
         case _ if agent.phase == "ended":
             why = f": {agent.cause}" if agent.cause else ""
-            yield f"{member.name} {_ENDS.get(agent.end or '', 'has ended')}{why}"
+            yield f"{member.name} {ENDS.get(agent.end or '', 'has ended')}{why}"
 
 
 def _mail(sender: str, to: str, text: str, summary: str | None) -> Iterator[str]:

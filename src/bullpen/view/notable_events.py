@@ -10,6 +10,7 @@ from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.agent import REFUSALS
 from bullpen.protocol.changes import Change, Event, PutMember, PutRequest, PutTask
 from bullpen.protocol.task import Task
+from bullpen.team.tasks.merge_rules import output_end
 from bullpen.view.news import asked_for
 from bullpen.view.sentences import is_for_people
 
@@ -45,6 +46,8 @@ class Happening:
     # How it ended: done, failed, unfinished or interrupted.
     status: str | None = None
     commit: str | None = None
+    # The request that somebody asks.
+    request: str | None = None
 
     @property
     def row(self) -> dict[str, Any]:
@@ -78,7 +81,8 @@ def _found(team: str, event: Event, change: Change) -> Iterator[Happening]:
                 yield new("failed", f"{member.name} failed: {agent.cause}", member.name)
         case PutRequest(request) if request.state == "pending" and request.used_ms is None:
             if request.kind != "shutdown" and is_for_people(request):
-                yield new("asked", f"{request.sender} asks: {asked_for(request)}", request.sender)
+                text = f"{request.sender} asks: {asked_for(request)}"
+                yield new("asked", text, request.sender, request=request.id)
 
 
 def _of_task(event: Event, task: Task, new: Callable[..., Happening]) -> Iterator[Happening]:
@@ -91,8 +95,20 @@ def _of_task(event: Event, task: Task, new: Callable[..., Happening]) -> Iterato
             yield new("merged", text, merge.by, commit=landed, **about)
         case "merge.return" if merge is not None:
             files = f" in {', '.join(merge.files)}" if merge.files else ""
-            text = f"{named} came back to {merge.by}: {merge.why}{files}"
+            end = f": {output_end(merge.detail)}" if merge.why == "checks" and merge.detail else ""
+            text = f"{named} came back to {merge.by}: {merge.why}{files}{end}"
             yield new("returned", text, merge.by, commit=merge.commit, **about)
+        case "forge.return" | "forge.ask" if facts.forge is not None and facts.forge.person:
+            text = f"{named} needs you on the forge: {facts.forge.person}"
+            yield new("asked", text, task.owner, **about)
+        case "forge.return" if merge is not None:
+            text = f"{named} came back to {merge.by} from the forge: {merge.why}"
+            yield new("returned", text, merge.by, commit=merge.commit, **about)
+        case "forge.settle" if facts.forge is not None and facts.forge.outcome == "merged":
+            at = None if merge is None else merge.landed
+            yield new("merged", f"{named} is merged on the forge", None, commit=at, **about)
+        case "forge.settle" if facts.given_up is not None:
+            yield new("given_up", f"{named} is given up: {facts.given_up}", None, **about)
         case "task.nudge" if facts.nudged is not None:
             text = f"{task.owner} is stalled on {named}: {facts.nudged.why}"
             yield new("stalled", text, task.owner, **about)

@@ -13,7 +13,8 @@ from bullpen.protocol.team import Limits
 from bullpen.team.requests.always_rules import choice_lines, granted
 from bullpen.team.requests.handles import handles
 from bullpen.team.requests.operations import open_requests
-from bullpen.view import request_content, sentences
+from bullpen.view import sentences
+from bullpen.view.calls import request_content
 from bullpen.view.cards import MemberCard, TaskCard, TaskCards, member_card
 from bullpen.view.news import asked_for
 from bullpen.view.story import Story

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from bullpen.protocol import changes, payloads
 from bullpen.protocol.changes import Event
-from bullpen.protocol.message import Message
+from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
-from bullpen.view.news import asked_for, sender_of
+from bullpen.protocol.team import Member
+from bullpen.team.requests.handles import short_id
+from bullpen.view.news import ENDS, actor_of, asked_for, sender_of
+
+_MEMBER = {
+    "team.create": "leads the team",
+    "member.join": "joined",
+    "agent.spawn": "is being started",
+    "agent.resume": "is being started again",
+    "agent.placed": "has a process",
+    "agent.ready": "is ready",
+    "agent.turn": "began a turn",
+    "agent.idle": "ended its turn",
+    "agent.spend": "used its model",
+    "agent.ending": "is being stopped",
+    "agent.end": "ended",
+    "agent.withdraw": "was not started",
+    "agent.budget": "has another budget",
+    "plan.enter": "plans first",
+    "plan.settle": "has the answer to its plan",
+}
+_TEAM = {
+    "lead.take": "the lead took its place",
+    "lead.drop": "the lead left its place",
+    "merge.configure": "merge settings changed",
+    "forge.configure": "forge settings changed",
+    "team.finish": "the team has finished",
+    "team.unfinish": "the team has a new goal",
+    "team.quiet": "quiet hours began or ended",
+}
+"""What became of a member, or of a team, by the name of the change in the log."""
+
+_MAIL: Mapping[DeliveryState, str] = {
+    "stored": "has",
+    "injected": "is given",
+    "seen": "has seen",
+    "consumed": "took",
+    "archived": "archived",
+}
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -107,31 +147,77 @@ def _answerer(request: Request) -> str:
 
 
 def happened(event: Event) -> str:
-    said = "; ".join(_change(change) for change in event.changes)
+    """What an event did, in words."""
+    lines = [said for change in event.changes if (said := _change(change, event))]
+    said = "; ".join(lines) or _TEAM.get(event.op) or event.op.replace(".", " ")
     return f"{said} (done by another program)" if event.observed else said
 
 
-def _change(change: changes.Change) -> str:
+def _change(change: changes.Change, event: Event) -> str:
+    """A change in words; none for what another change of its event says."""
     match change:
         case changes.PutTask(task):
             owner = f", {task.owner}" if task.owner else ""
-            return f"task {task.id} is {task.status}{owner}: {task.subject}"
+            return f"task {task.id} is {task.status.replace('_', ' ')}{owner}: {task.subject}"
         case changes.DeleteTask(task_id):
             return f"task {task_id} deleted"
         case changes.PutMember(member):
-            return f"member {member.name}"
+            return _member(member, event)
         case changes.RemoveMember(name):
             return f"member {name} removed"
         case changes.PutTeam(fields):
-            return f"team: {', '.join(fields)}"
+            return _team(fields, event)
         case changes.Deliver(to, message):
-            about = f": {message.summary}" if message.summary else ""
-            return f"message from {sender_of(message)} to {to}{about}"
+            return _message(to, message, event)
         case changes.PutRequest(request):
-            return f"{request.kind} request {request.id} is {request.state}"
+            return _request(request)
         case changes.RemoveRequest(request_id):
-            return f"request {request_id} removed, answered long ago"
+            return f"request {short_id(request_id)} removed, answered long ago"
         case changes.MarkMail(agent, ids, state):
-            return f"{len(ids)} of {agent}'s messages {state}"
+            many = "1 message" if len(ids) == 1 else f"{len(ids)} messages"
+            return f"{agent} {_MAIL[state]} {many}"
         case changes.UnknownChange(raw):
             return f"a change that this version does not know: {raw.get('put')}"
+
+
+def _member(member: Member, event: Event) -> str:
+    name, agent = member.name, member.agent
+    if agent is not None and agent.phase == "ended" and event.op == "agent.end":
+        why = f": {agent.cause}" if agent.cause else ""
+        return f"{name} {ENDS.get(agent.end or '', 'ended')}{why}"
+    if event.op == "agent.mode":
+        return f"{name} is in mode {member.mode}"
+    if event.op.startswith(("request.", "task.", "merge.")):
+        # The request or the task says it.
+        return ""
+    return f"{name} {_MEMBER.get(event.op, 'changed')}"
+
+
+def _team(fields: Mapping[str, Any], event: Event) -> str:
+    if event.op == "team.create":
+        return "team created"
+    if event.op in ("team.limits", "agent.budget"):
+        return "limits changed"
+    # What Bullpen keeps there for itself is about something else that changed.
+    return f"team: {', '.join(fields)}" if set(fields) - {"bullpen"} else ""
+
+
+def _message(to: str, message: Message, event: Event) -> str:
+    if payloads.payload_of(message.text) is not None and len(event.changes) > 1:
+        # A notice of what else was changed.
+        return ""
+    about = f": {message.summary}" if message.summary else ""
+    # An answer has no voice of its own: whoever answered sent it.
+    answers = event.op == "request.answer" and message.sender == event.actor
+    sender = actor_of(event) if answers else sender_of(message)
+    return f"message from {sender} to {to}{about}"
+
+
+def _request(request: Request) -> str:
+    handle = short_id(request.id)
+    if request.state == "pending":
+        return f"{waits(request)} ({handle})"
+    if request.used_ms is not None and request.state == "approved":
+        return f"{request.sender} used the answer to request {handle}"
+    word = "rejected" if (request.kind, request.state) == ("plan", "denied") else request.state
+    return f"{request.kind} request {handle} of {request.sender} {word}"

@@ -6,7 +6,7 @@ Usage is the same as in `bullpen cost`; times are those between events.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,9 +21,11 @@ from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.rules import open_blockers
+from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
 from bullpen.view.task_state import FINISHED, TaskState
 
+_WORK = ("agent.", "task.", "merge.", "team.finish")
 _LEAVES = ("agent.end", "agent.withdraw")
 
 
@@ -124,8 +126,8 @@ def _member_row(card: MemberCard) -> dict[str, Any]:
         "cause": card.cause,
         "tasks": list(card.completed),
         "used": card.usage.raw,
-        "working_s": card.working_s,
-        "waiting_s": card.waiting_s,
+        "workingS": card.working_s,
+        "waitingS": card.waiting_s,
         "restarts": card.restarts,
     }
 
@@ -151,7 +153,12 @@ def summed_up(
     used_for = {line.name: line.used for line in cost.tasks}
     is_short = OLDER in used_for
     used_by = {line.name: line.used for line in cost.agents}
-    came_back = Counter(task.id for event in events for task in _tasks_of(event, "merge.return"))
+    came_back = Counter(
+        task.id
+        for event in events
+        for task in _tasks_of(event, "merge.return", "forge.return")
+        if task.status == "pending"
+    )
     by_id = {task.id: task for task in snapshot.tasks}
     tasks = [
         task_card(
@@ -173,10 +180,10 @@ def summed_up(
         team=team.name,
         goal=team.description or None,
         file=None if origin is None else origin.file,
-        status=status or _status(tasks, at_work=at_work),
+        status=status or _status(tasks, snapshot, at_work=at_work),
         cause=cause if cause or result is None else result.summary,
         began=_began(snapshot, events),
-        until=iso(snapshot.taken_ms) if at_work or not events else events[-1].time,
+        until=iso(snapshot.taken_ms) if at_work or not events else _last_work(events),
         tasks=tuple(sorted(tasks, key=lambda line: task_order(line.id))),
         members=_members(snapshot, events, used_by),
         merges=_merges(events, snapshot.tasks),
@@ -187,9 +194,13 @@ def summed_up(
     )
 
 
-def _status(tasks: Sequence[TaskCard], *, at_work: bool) -> str:
+def _status(tasks: Sequence[TaskCard], snapshot: Snapshot, *, at_work: bool) -> str:
     if at_work:
         return "running"
+    agents = [view.member.agent for view in snapshot.members]
+    if not tasks and any(agent is not None and agent.end == "suspended" for agent in agents):
+        # Without tasks, only the end of its agents says that the team was interrupted.
+        return "unfinished"
     return "done" if all(line.state in FINISHED for line in tasks) else "unfinished"
 
 
@@ -262,13 +273,24 @@ def _began(snapshot: Snapshot, events: Sequence[Event]) -> str | None:
     return events[0].time if events else None
 
 
+def _last_work(events: Sequence[Event]) -> str:
+    """When something last happened to an agent, a task or a merge: looking again is no work."""
+    worked = (event.time for event in reversed(events) if event.op.startswith(_WORK))
+    return next(worked, events[-1].time)
+
+
 def _merges(events: Sequence[Event], tasks: Iterable[Task]) -> tuple[MergeLine, ...]:
-    told = [
-        MergeLine(task.id, merge.by, merge.landed or merge.commit, event.time)
-        for event in events
-        for task in _tasks_of(event, "merge.land")
-        if (merge := task.facts.merge) is not None
-    ]
+    # What the merge queue merged ends on the forge later.
+    first: dict[tuple[str, str], MergeLine] = {}
+    for event in events:
+        for task in _tasks_of(event, "merge.land", "forge.settle"):
+            merge = task.facts.merge
+            if merge is not None and merge.state == "merged":
+                commit = merge.landed or merge.commit
+                first.setdefault(
+                    (task.id, commit), MergeLine(task.id, merge.by, commit, event.time)
+                )
+    told = list(first.values())
     if not (events and is_begin(events[0], 0)):
         return tuple(told)
     known = {line.task for line in told}
@@ -287,10 +309,30 @@ def _merged_ms(merge: Merge) -> int:
     return next((s.at_ms for s in reversed(merge.steps) if s.what == "merged"), merge.at_ms)
 
 
-def _tasks_of(event: Event, op: str) -> list[Task]:
-    """The tasks that an event of this kind changed."""
-    changes = event.changes if event.op == op else ()
+def _tasks_of(event: Event, *ops: str) -> list[Task]:
+    """The tasks that an event of one of these kinds changed."""
+    changes = event.changes if event.op in ops else ()
     return [change.task for change in changes if isinstance(change, PutTask)]
+
+
+def _given_up(lines: Sequence[TaskCard], which: str) -> Iterator[str]:
+    """The tasks that were given up, each with those that wait for it: a retry brings them back."""
+    because = {blocked_for_good(line.id): line.id for line in lines}
+    # In the order of their ids: a task is nearly always younger than the one that it waits for.
+    first: dict[str, str] = {}
+    waiting: defaultdict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        blocker = because.get(line.why or "")
+        if blocker is not None:
+            first[line.id] = first.get(blocker, blocker)
+            waiting[first[line.id]].append(f"#{line.id}")
+    for line in lines:
+        if line.id not in first or waiting[line.id]:
+            more = f", and with it {', '.join(waiting[line.id])}" if waiting[line.id] else ""
+            yield (
+                f"task #{line.id} was given up ({line.why}){more}: bullpen task retry {line.id}"
+                f" {which}"
+            )
 
 
 def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
@@ -300,11 +342,7 @@ def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
         f"{request.sender} waits for an answer: bullpen requests {which}"
         for request in snapshot.pending
     ]
-    found += [
-        f"task #{line.id} was given up ({line.why}): bullpen task retry {line.id} {which}"
-        for line in tasks
-        if line.state == "given_up"
-    ]
+    found += _given_up([line for line in tasks if line.state == "given_up"], which)
     found += [
         f"task #{line.id} was marked completed without its checks: bullpen task show {line.id}"
         f" {which}"

@@ -11,7 +11,10 @@ from typing import Any
 from bullpen.agents.system.transcript import row_of
 from bullpen.protocol import json_text
 from bullpen.protocol.agent import Usage
+from bullpen.protocol.names import LEAD
+from bullpen.team.requests.handles import with_short_ids
 from bullpen.view import agent_words as words
+from bullpen.view.news import YOU
 
 STYLES = {
     "turn": "strong",
@@ -32,7 +35,10 @@ STYLES = {
     "damaged": "bad",
 }
 _SHOWN_CHARACTERS_MAX = 200
-_ELSEWHERE = frozenset({"time", "kind", "ids"})
+_AS_WRITTEN = frozenset({"tool", "result", "text", "mail", "turn", "request"})
+"""What models, tools and members said, which is shown as they said it."""
+
+_ELSEWHERE = frozenset({"time", "kind", "ids", "waited_ms", "voices", "born", "format"})
 """Shown before the text, or useful to programs only."""
 
 
@@ -77,6 +83,11 @@ class TranscriptTail:
 
 def said(row: dict[str, Any]) -> str:
     """The text of a row, on one or more lines; unknown facts are added as they are."""
+    text = _said(row)
+    return text if row.get("kind") in _AS_WRITTEN else with_short_ids(text)
+
+
+def _said(row: dict[str, Any]) -> str:
     facts = {
         key: value for key, value in row.items() if key not in _ELSEWHERE and value is not None
     }
@@ -98,10 +109,32 @@ def said(row: dict[str, Any]) -> str:
         case "ended" if isinstance(facts.get("end"), str):
             cause = facts.pop("cause", None)
             return _with(facts.pop("end") + (f": {cause}" if cause else ""), facts)
+        case "ready" if "driver" in facts:
+            launch = facts.pop("launch", 1)
+            again = f", start {launch}" if launch != 1 else ""
+            return _with(f"driver {_text(facts.pop('driver'))}{again}", facts)
+        case "end" if "number" in facts:
+            turn, text = f"turn {_text(facts.pop('number'))}", facts.pop("text", None)
+            return "\n".join(filter(None, [_with(turn, facts), text]))
+        case "request" if "messages" in facts:
+            return _request(facts)
         case "denied" | "permitted" | "plan" | "hook" as kind:
             return _governed(kind, facts)
         case _:
             return _plain(facts)
+
+
+def _request(facts: dict[str, Any]) -> str:
+    """A request to the model: how long the conversation is, and how long the answer took."""
+    facts.pop("mail", None)
+    number, seconds = _text(facts.pop("messages")), facts.pop("seconds", None)
+    said = [
+        _text(facts.pop("model", None) or "the model"),
+        f"{number} message{'' if number == '1' else 's'}",
+    ]
+    said += [f"{seconds:.1f} s"] if isinstance(seconds, int | float) else []
+    said += ["for a summary"] if facts.pop("summary", False) else []
+    return _with(", ".join(said), facts)
 
 
 def _governed(kind: str, facts: dict[str, Any]) -> str:
@@ -111,7 +144,10 @@ def _governed(kind: str, facts: dict[str, Any]) -> str:
         case "denied":
             return _with(f"{about}: {_text(facts.pop('why', ''))}", facts)
         case "permitted":
-            by, request = facts.pop("by", None), facts.pop("request", "")
+            by, request = (
+                _who(facts.pop("by", None), facts.pop("voice", None)),
+                facts.pop("request", ""),
+            )
             return _with(f"{about}, by {by or 'nobody'} ({_text(request)})", facts)
         case "plan":
             said = [_text(facts.pop("state", "?"))]
@@ -126,6 +162,13 @@ def _governed(kind: str, facts: dict[str, Any]) -> str:
             head += [about] if about else []
             text = _text(facts.pop("text", ""))
             return _with(f"{' '.join(head)}: {text}".rstrip(": "), facts)
+
+
+def _who(name: Any, voice: Any) -> Any:
+    """Who allowed a call: a person in the name of the lead is you."""
+    if voice == "policy":
+        return "a rule"
+    return YOU if voice == "human" and name == LEAD else name
 
 
 def _plain(facts: dict[str, Any]) -> str:

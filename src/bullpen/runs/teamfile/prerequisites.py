@@ -70,7 +70,9 @@ class Prerequisites:
         elif driver in PROGRAMS and found.path is None:
             # `missing` may say it already.
             steps.append(f"Install it: {PROGRAMS[driver].install}")
-        return " ".join(dict.fromkeys(steps))
+        first, *rest = dict.fromkeys(steps)
+        then = [f"{step[:1].lower()}{step[1:]}" for step in rest]
+        return ". Then ".join([first.rstrip("."), *then]) if then else first
 
     def _asks_a_model(self, each: Surveyed) -> bool:
         if each.missing is not None:
@@ -105,7 +107,7 @@ def prerequisites_json(found: Prerequisites) -> dict[str, Any]:
         "git": found.git,
         "tmux": found.tmux,
         "repository": project.no_repository is None,
-        "no_repository": project.no_repository,
+        "noRepository": project.no_repository,
         "branch": project.branch,
         "uncommitted": found.uncommitted,
         "tests": project.tests,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bullpen.errors import BullpenError
+from bullpen.errors import BullpenError, Refused
 from bullpen.workspace.git.repository import repository_at
 
 _LOOKED_AT_BYTES = 200_000
@@ -30,6 +30,8 @@ class Project:
     branch: str | None
     # The command that runs its tests, guessed from its files.
     tests: str | None
+    # Whether git is used here at all, perhaps still without a commit.
+    in_git: bool = True
 
 
 def look_at(folder: Path) -> Project:
@@ -37,7 +39,8 @@ def look_at(folder: Path) -> Project:
     try:
         found = repository_at(folder)
     except BullpenError as error:
-        return Project(folder, error.message, None, command_of_tests(folder))
+        none = isinstance(error, Refused) and error.reason == "no_repository"
+        return Project(folder, error.message, None, command_of_tests(folder), in_git=not none)
     return Project(
         folder, None, found.branch, command_of_tests(folder) or command_of_tests(found.top)
     )

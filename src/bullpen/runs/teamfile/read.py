@@ -16,7 +16,9 @@ from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.agent import WorkspaceKind
 from bullpen.protocol.names import LEAD
 from bullpen.runs.teamfile.backlog.backlog import TASK, Item
+from bullpen.runs.teamfile.forge_table import ForgeTable
 from bullpen.runs.teamfile.mistakes import Mistake, mistakes_of
+from bullpen.runs.teamfile.notify_table import NotifyTable
 from bullpen.runs.teamfile.rules import mistakes_in, names_of
 from bullpen.runs.teamfile.tables import (
     BacklogTable,
@@ -26,7 +28,6 @@ from bullpen.runs.teamfile.tables import (
     MemberTable,
     MergeTable,
     ModelTable,
-    NotifyTable,
     RetentionTable,
     TaskTable,
     TeamTable,
@@ -37,7 +38,8 @@ from bullpen.runs.teamfile.tables import (
 )
 from bullpen.runs.teamfile.toml_lines import line_of, lines_of
 
-_REMEDY = "Correct the file, then try again: docs/reference/team-file.md lists every key."
+_KEYS = "https://bullpen-dev.github.io/bullpen/latest/reference/team-file.html"
+_REMEDY = f"Correct the file, then try again. Every key: {_KEYS}"
 _FILE_BYTES_MAX = 1_000_000
 # How tomllib ends its errors, except at the end of the file.
 _AT = re.compile(r"\(at line (\d+), column \d+\)$")
@@ -52,6 +54,7 @@ class TeamFile:
     budget: BudgetTable
     workspace: WorkspaceTable
     merge: MergeTable | None
+    forge: ForgeTable | None
     guarded: GuardedTable
     unattended: UnattendedTable
     retention: RetentionTable
@@ -159,6 +162,7 @@ def read_team_file(path: Path) -> TeamFile:
         budget=file.budget,
         workspace=file.workspace,
         merge=file.merge,
+        forge=file.forge,
         guarded=file.guarded,
         unattended=file.unattended,
         retention=file.retention,

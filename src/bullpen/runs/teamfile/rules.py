@@ -9,6 +9,7 @@ from functools import partial
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
 from bullpen.agents.permissions.rule_language.package_names import EVERYTHING, KNOWN_TOOLS
 from bullpen.agents.permissions.rule_language.rule import check_rules
+from bullpen.agents.system.environment import names_for
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import WorkspaceKind
@@ -43,6 +44,7 @@ def mistakes_in(file: File) -> Iterator[Mistake]:
     yield from _of_backlog(file)
     if file.merge is not None:
         yield from _of_checks(("merge", "gate"), file.merge.gate)
+    yield from _of_forge(file)
 
 
 def names_of(member: MemberTable) -> list[str]:
@@ -58,8 +60,8 @@ def _without_a_goal(file: File) -> Iterator[Mistake]:
             yield Mistake(
                 ("member", number, "name"), "a team with a lead needs a goal: set team.goal"
             )
-    if not (file.task or file.backlog):
-        yield Mistake(("team", "goal"), "a team needs a goal, or tasks, or a backlog")
+    if not (file.task or file.backlog or file.forge):
+        yield Mistake(("team", "goal"), "a team needs a goal, or tasks, or a backlog, or a forge")
     elif not file.member:
         yield Mistake(
             ("team", "goal"), "without a goal there is no lead, so the team needs a [[member]]"
@@ -126,6 +128,25 @@ def _of_trees(file: File) -> Iterator[Mistake]:
         )
     if file.workspace.remote is not None and "clone" not in kinds:
         yield Mistake(("workspace", "remote"), "only clones use it, and no member has a clone")
+
+
+def _of_forge(file: File) -> Iterator[Mistake]:
+    if file.forge is None:
+        return
+    if file.merge is None:
+        yield Mistake(
+            ("forge",),
+            "a forge gets work that members hand in, and nothing is merged",
+            "Add [merge].",
+        )
+    variable = file.forge.token_env
+    for number, member in enumerate(file.member):
+        if variable is not None and variable in names_for(member.driver, member.env):
+            yield Mistake(
+                ("member", number, "env" if variable in member.env else "driver"),
+                f"it would get {variable}, which has the token of the forge",
+                "Keep the token in another variable, and name that in token_env of [forge].",
+            )
 
 
 def kinds_of(file: File) -> set[WorkspaceKind]:

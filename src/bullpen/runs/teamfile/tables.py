@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -29,15 +28,10 @@ from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
 from bullpen.protocol.policy import Mode, Policy
 from bullpen.protocol.task import CHECK_SECONDS_MAX, Check, CheckKind, Effort
 from bullpen.protocol.team import AgentsMay
-from bullpen.runs.watch.quiet_hours import span_of
-from bullpen.view.notable_events import Kind
+from bullpen.runs.teamfile.file_table import SPAN, FileTable, quiet_span
+from bullpen.runs.teamfile.forge_table import ForgeTable
+from bullpen.runs.teamfile.notify_table import NotifyTable
 from bullpen.workspace.git.task_commits import parse_author
-
-
-class FileTable(BaseModel):
-    """The base of every table: unknown keys are refused, and types are not guessed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class TeamTable(FileTable):
@@ -321,9 +315,6 @@ class GuardedTable(FileTable):
         return allow
 
 
-_SPAN = r"^(?:[01]?\d|2[0-3]):[0-5]\d-(?:[01]?\d|2[0-3]):[0-5]\d$"
-
-
 class UnattendedTable(FileTable):
     """`[unattended]`: what code does when no person watches."""
 
@@ -335,7 +326,7 @@ class UnattendedTable(FileTable):
     attempts: int = Field(default=4, ge=1, le=50)
     # Local times of day at which all agents are paused, such as "22:00-06:30".
     quiet: list[str] = Field(
-        default_factory=list, json_schema_extra={"items": {"type": "string", "pattern": _SPAN}}
+        default_factory=list, json_schema_extra={"items": {"type": "string", "pattern": SPAN}}
     )
     # The most that all agents of this machine may use before the next one has to wait.
     memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -344,14 +335,7 @@ class UnattendedTable(FileTable):
     @field_validator("quiet")
     @classmethod
     def _are_times(cls, quiet: list[str]) -> list[str]:
-        for each in quiet:
-            try:
-                begin, end = span_of(each)
-            except Invalid:
-                raise ValueError(f"{each!r} is not a time span such as '22:00-06:30'") from None
-            if begin == end:
-                raise ValueError(f"{each!r} is the whole day, so no agent would ever work")
-        return quiet
+        return [quiet_span(each, "no agent would ever work") for each in quiet]
 
 
 class RetentionTable(FileTable):
@@ -361,14 +345,6 @@ class RetentionTable(FileTable):
     keep_mb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     # A folder that history is copied to before it is removed.
     export: str | None = Field(default=None, min_length=1)
-
-
-class NotifyTable(FileTable):
-    """`[[notify]]`: a command that gets what happens as JSON on its standard input."""
-
-    run: str = Field(min_length=1)
-    on: list[Kind] = Field(default_factory=list)
-    timeout_s: float = Field(default=30.0, gt=0)
 
 
 class McpServerTable(FileTable):
@@ -409,6 +385,7 @@ class File(FileTable):
     budget: BudgetTable = BudgetTable()
     workspace: WorkspaceTable = WorkspaceTable()
     merge: MergeTable | None = None
+    forge: ForgeTable | None = None
     guarded: GuardedTable = GuardedTable()
     models: dict[str, ModelTable] = Field(default_factory=dict)
     unattended: UnattendedTable = UnattendedTable()

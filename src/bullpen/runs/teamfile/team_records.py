@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.errors import Refused
+from bullpen.protocol.forge import ForgeSettings
 from bullpen.protocol.team import Limits, MergeSettings, Origin, Retention, Unattended
+from bullpen.runs.forge.place import place_of
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.runs.teamfile.tables import GuardedTable, MergeTable, as_checks
 from bullpen.workspace.git.repository import repository_at
@@ -124,6 +126,30 @@ def merge_settings(table: MergeTable, cwd: str) -> MergeSettings:
         after=table.after,
         setup=table.setup,
         author=table.author,
+    )
+
+
+def forge_settings(file: TeamFile) -> ForgeSettings | None:
+    """Return how a team uses a forge, by its file; None if the file names none."""
+    table = file.forge
+    if table is None:
+        return None
+    return ForgeSettings.new(
+        repository=place_of(table.url).url,
+        kind=table.kind_or_guess,
+        api=table.api,
+        labels=list(table.labels),
+        assignee=table.assignee,
+        milestone=table.milestone,
+        query=table.query,
+        strangers=table.authors == "anyone",
+        trusted=list(table.trusted),
+        target=None if file.merge is None else file.merge.target,
+        merge=table.merge,
+        method=table.method,
+        rounds=table.rounds,
+        poll_s=table.poll_s,
+        token_env=table.token_env,
     )
 
 

@@ -28,15 +28,27 @@ SCHEMA = ".bullpen/team-file.schema.json"
 SCRIPT = "script.toml"
 
 TEMPLATES = {
-    "review": "A review panel: three agents review one change; the lead writes one review.",
-    "backlog": "A backlog for unattended work: worktrees, a merge queue, a merge gate, a budget.",
-    "specialists": "Permanent specialists: each task goes to a member with the right skills.",
-    "debug": "Competing hypotheses about one bug, and a judge.",
+    "review": "Three agents review one change; the lead writes one review",
+    "backlog": "Unattended work on a list of tasks, tested and merged",
+    "specialists": "A permanent team; each task goes to the right skills",
+    "debug": "Competing hypotheses about one bug, and a judge",
 }
 """The templates, and what each is for."""
 
 IN_TREES = ("backlog", "specialists")
 """The templates whose members have their own worktrees."""
+
+WRITE_LATER = "write it into TEAM.toml later"
+GOALS = {
+    "review": ("What should they review?", "what this branch changes"),
+    "debug": ("What is the bug: what did you do, see and expect?", WRITE_LATER),
+}
+"""The templates whose lead has a goal: the question for it, and what the template itself says."""
+
+FORGE_TEMPLATE = "backlog"
+"""The template whose tasks can be the issues of a forge."""
+
+_LIST = "BACKLOG.md"
 
 _FOLDER = Path(__file__).parent.with_name("templates")
 _CONDITION = re.compile(r"@(!?)([a-z]+) ?(.*)")
@@ -58,6 +70,10 @@ class TemplateChoice:
     members: int | None = None
     turns: int | None = None
     usd: float | None = None
+    # What to review, or the bug; None means what the template says.
+    goal: str | None = None
+    # The page of the repository whose issues become tasks, if they do.
+    forge: str | None = None
 
     @property
     def is_priced(self) -> bool:
@@ -83,6 +99,21 @@ class TemplateChoice:
             )
         if self.model is not None and not self.model.isprintable():
             raise Invalid(f"{self.model!r} is not a model.", remedy="Name a model, or omit it.")
+        if self.goal is not None and self.template not in GOALS:
+            raise Invalid(
+                f"The template {self.template} has no goal: its members work on tasks.",
+                remedy="List the tasks in BACKLOG.md instead, and omit --goal.",
+            )
+        if self.goal is not None and not (self.goal.isprintable() and self.goal.strip()):
+            raise Invalid(
+                "The goal is not one line of printable characters.",
+                remedy="Shorten it to a line, or write it into TEAM.toml.",
+            )
+        if self.forge is not None and self.template != FORGE_TEMPLATE:
+            raise Invalid(
+                f"The template {self.template} takes no issues.",
+                remedy=f"Use the template {FORGE_TEMPLATE}, or omit --forge.",
+            )
         size = SIZES[self.template]
         if self.members is not None and not size.least <= self.members <= size.most:
             raise Invalid(
@@ -106,6 +137,8 @@ def files_of(choice: TemplateChoice, project: Project) -> dict[str, str]:
     for path in sorted(top.rglob("*")):
         name = path.relative_to(top).as_posix()
         if path.is_dir() or (name == SCRIPT and choice.driver != "scripted"):
+            continue
+        if name == _LIST and choice.forge is not None:
             continue
         text = path.read_text(encoding="utf-8")
         files[name] = filled(text, values, holds) if name in (TEAM_FILE, SCRIPT) else text
@@ -175,10 +208,14 @@ def _known(choice: TemplateChoice, project: Project) -> tuple[dict[str, str], di
         "team": _team(project.folder),
         "branch": _inside(project.branch or "main"),
         "gate": _inside(gate or ""),
+        "goal": _inside(choice.goal or ""),
+        "forge": _inside(choice.forge or ""),
         "driver": "\n".join(driver),
     }
     return values, {
         "gate": gate is not None,
+        "goal": choice.goal is not None,
+        "forge": choice.forge is not None,
         "scripted": scripted,
         **large,
         "money": choice.is_priced,

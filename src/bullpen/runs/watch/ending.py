@@ -32,7 +32,8 @@ class EndVerdict:
     """The end of a run, and why if not everything was done."""
 
     # `time`: the time is up. `led`: the lead has ended, and its result decides.
-    status: Status | Literal["time", "led"]
+    # `person`: a person ended the run.
+    status: Status | Literal["time", "led", "person"]
     cause: str | None = None
 
 
@@ -49,12 +50,29 @@ def all_done(tasks: Sequence[Task]) -> EndVerdict | None:
     """Return the end of a team whose tasks are all done or given up; None while one is open."""
     if open_tasks(tasks):
         return None
-    given_up = [task for task in tasks if not is_done(task) and task.facts.given_up is not None]
+    given_up = [
+        task
+        for task in tasks
+        if not is_done(task) and task.facts.given_up is not None and not _is_withdrawn(task)
+    ]
     if not given_up:
         return EndVerdict("done")
     named = ", ".join(f"#{task.id}" for task in given_up[:20])
     many = f"{len(given_up)} tasks were" if len(given_up) > 1 else "A task was"
     return EndVerdict("unfinished", f"{many} given up: {named}.")
+
+
+def _is_withdrawn(task: Task) -> bool:
+    """Return whether people do not want it any more: they closed its issue."""
+    work = task.facts.forge
+    return work is not None and work.outcome == "issue_closed"
+
+
+def left_open(tasks: Iterable[Task]) -> str | None:
+    """Return which tasks were open when a person ended the run; None if none was."""
+    left = open_tasks(tasks)
+    named = ", ".join(f"#{task.id}" for task in left[:20])
+    return f"{_tasks(len(left), 'stays', 'stay')} open: {named}." if left else None
 
 
 def at_a_standstill(
@@ -66,10 +84,12 @@ def at_a_standstill(
 ) -> EndVerdict | None:
     """Return the end of a team that can make no more progress; None while it can."""
     left = open_tasks(tasks)
-    to_do = [task for task in left if not is_queued(task)]
+    waiting = _for_a_merge(left)
+    to_do = [task for task in left if task.id not in waiting]
     nobody = all(prospect == "never" for prospect in prospects.values())
     if not to_do and left and queue.trouble is not None:
-        waits = f"{_tasks(len(left), 'waits', 'wait')} to be merged: {queue.trouble}"
+        queued = sum(map(is_queued, left))
+        waits = f"{_tasks(queued, 'waits', 'wait')} to be merged: {queue.trouble}"
         if queue.for_good:
             return EndVerdict("failed", waits)
         if now_s - queue.since_s >= HELD_S:
@@ -79,6 +99,17 @@ def at_a_standstill(
     if to_do and nobody and not merging:
         return _nobody_left(agents, len(to_do))
     return None
+
+
+def _for_a_merge(left: Sequence[Task]) -> set[str]:
+    """Return the tasks that wait to be merged, and those that can only begin after them."""
+    waiting = {task.id for task in left if is_queued(task)}
+    while True:
+        pending = (task for task in left if task.status == "pending")
+        more = {task.id for task in pending if waiting & set(task.blocked_by)} - waiting
+        if not more:
+            return waiting
+        waiting |= more
 
 
 def _nobody_left(agents: Mapping[str, AgentFacts], left: int) -> EndVerdict:

@@ -22,7 +22,6 @@ from bullpen.workspace.merge_queue.user_command import run_command
 WAITING_MAX = 1_000
 """How many happenings wait for one command; beyond that the oldest are dropped."""
 
-_DRAIN_S = 60.0
 _OUTPUT_MAX = 400
 
 
@@ -42,6 +41,8 @@ class _Line:
     told: Notified
     waiting: deque[Happening] = field(default_factory=deque)
     dropped: int = 0
+    # Held by whoever runs the command.
+    busy: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class Notifier:
@@ -63,7 +64,6 @@ class Notifier:
         self._kept = kept
         self._tell = tell
         self._stirred = anyio.Event()
-        self._told_one = anyio.Event()
         self._seq = 0
 
     def told_until(self) -> int | None:
@@ -93,14 +93,18 @@ class Notifier:
             for line in self._lines:
                 group.start_soon(self._serve, line)
 
-    async def drain(self) -> None:
-        """Wait until everything was sent, or the time is up."""
-        with anyio.move_on_after(_DRAIN_S, shield=True):
-            while any(line.waiting for line in self._lines):
-                await self._told_one.wait()
+    async def drain(self, *, within_s: float) -> None:
+        """Send what is left, within a time that nothing lengthens.
+
+        It needs none of the tasks of `run`, which may have been cancelled.
+        """
+        with anyio.move_on_after(within_s, shield=True):
+            async with anyio.create_task_group() as group:
+                for line in self._lines:
+                    group.start_soon(self._empty, line)
         left = sum(len(line.waiting) for line in self._lines)
         if left:
-            self._tell(f"{left} notices were not sent within {_DRAIN_S:.0f} s")
+            self._tell(f"{left} notices were not sent within {within_s:.0f} s")
 
     async def _serve(self, line: _Line) -> None:
         while True:
@@ -111,18 +115,19 @@ class Notifier:
                 self._stirred = anyio.Event() if self._stirred is stirred else self._stirred
 
     async def _empty(self, line: _Line) -> None:
-        while line.waiting:
-            if line.dropped:
-                self._tell(f"{line.dropped} notices were dropped: `{line.told.run}` is too slow")
-                line.dropped = 0
-            # It stays in the line until the command ended: after a kill it is sent again.
-            happening = line.waiting[0]
-            await self._send(line.told, happening)
-            if line.waiting and line.waiting[0] is happening:
-                line.waiting.popleft()
-            await anyio.to_thread.run_sync(self._keep)
-            self._told_one.set()
-            self._told_one = anyio.Event()
+        async with line.busy:
+            while line.waiting:
+                if line.dropped:
+                    self._tell(
+                        f"{line.dropped} notices were dropped: `{line.told.run}` is too slow"
+                    )
+                    line.dropped = 0
+                # It stays in the line until the command ended: after a kill it is sent again.
+                happening = line.waiting[0]
+                await self._send(line.told, happening)
+                if line.waiting and line.waiting[0] is happening:
+                    line.waiting.popleft()
+                await anyio.to_thread.run_sync(self._keep)
 
     def _keep(self) -> None:
         """Record the last event that every command got."""
@@ -142,7 +147,7 @@ class Notifier:
             cwd=self._cwd,
             env=self._environ,
             seconds=told.timeout_s,
-            given=json_text.dumps_line(happening.row) + b"\n",
+            given=json_text.dumps_line(json_text.shaped("happening/1", happening.row)) + b"\n",
         )
         if not ended.ok:
             how, _, said = ended.words.partition("\n")

@@ -19,13 +19,19 @@ CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupte
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a team; `news` and `happenings` are what happened since the last look."""
+    """The state of a team; `news` and `happenings` are what happened since the last look.
+
+    `told` are the news that only the run knows: no record of the team has them. `held` is why
+    finished work is not merged, as long as that holds.
+    """
 
     team: str
     snapshot: Snapshot
     agents: list[AgentView]
     news: list[str] = field(default_factory=list)
     happenings: list[Happening] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    held: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

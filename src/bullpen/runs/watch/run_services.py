@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import anyio
 
@@ -14,8 +15,15 @@ from bullpen.app.app import App
 from bullpen.errors import one_error
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import MergeSettings
+from bullpen.runs.forge.connect import connect, only_worker
+from bullpen.runs.forge.queue_landing import is_shown
+from bullpen.runs.forge.webhooks.hints import Hints
+from bullpen.runs.forge.worker import ForgeWorker
+from bullpen.runs.reach.for_team import person_notices
+from bullpen.runs.reach.targets import Target
 from bullpen.runs.teamfile.backlog.boxes import boxes_of
 from bullpen.runs.teamfile.backlog.sources import Backlogs
+from bullpen.runs.watch.ending import QueueState
 from bullpen.runs.watch.foreman import Foreman
 from bullpen.runs.watch.lead_mail import LeadMail
 from bullpen.runs.watch.merges import Merging
@@ -38,6 +46,7 @@ async def open_services(
     unattended: bool,
     members: Sequence[str] | None = (),
     notify: Sequence[Notified] = (),
+    reach: Sequence[Target] = (),
     cwd: str = ".",
     backlogs: Backlogs | None = None,
 ) -> AsyncIterator[RunServices]:
@@ -45,7 +54,7 @@ async def open_services(
 
     With `unattended`, code also does what a person would: it nudges stalled agents and waits for
     rate limits. `members` are restarted after a kill; None means all. `notify` are commands that
-    run in `cwd`.
+    run in `cwd`, and `reach` are where a person gets notices.
     """
     team, supervisor = app.teams.open(team_name), app.supervisor(team_name)
     restarts = Restarts(patient=unattended, members=members)
@@ -60,11 +69,14 @@ async def open_services(
             led=led,
             returning=lambda name, agent: restarts.comes_back(name, agent, anyio.current_time()),
         )
+    queues = _Queues(app, team)
     merging = Merging(
-        team, _steps(app, team), quiet=quiet.now, returned=None if foreman is None else foreman.wake
+        team, queues.step, quiet=quiet.now, returned=None if foreman is None else foreman.wake
     )
+    forge = await _forge(app, team, quiet, foreman)
     chores: list[Chore | None] = [
         merging,
+        forge,
         quiet,
         foreman,
         None if led else LeadMail(team),
@@ -72,21 +84,28 @@ async def open_services(
     ]
     told: list[str] = []
     notices = await _notices(app, team, notify, cwd, told.append)
+    person = await person_notices(app, team, told.append) if reach else None
     services = RunServices(
         restarts=restarts,
         patient=unattended,
         chores=[chore for chore in chores if chore is not None],
-        queue=merging.state,
+        queue=merging.state if forge is None else partial(_either, merging, forge),
         quiet=quiet.now,
         backlogs=backlogs,
-        notices=notices,
-        needs=lambda: _needs(team, merging),
+        forge=forge,
+        notices=[each for each in (notices, person) if each is not None],
+        needs=lambda: _needs(team, merging, forge),
         told=told,
+        tick=queues.tick,
     )
     with one_error():
-        async with anyio.create_task_group() as group:
-            if notices is not None:
-                group.start_soon(notices.run)
+        async with AsyncExitStack() as stack:
+            if person is not None:
+                await stack.enter_async_context(person.opened(reach))
+            group = await stack.enter_async_context(anyio.create_task_group())
+            for each in (notices, person):
+                if each is not None:
+                    group.start_soon(each.run)
             yield services
             group.cancel_scope.cancel()
 
@@ -108,28 +127,70 @@ async def _notices(
     return notices
 
 
-def _steps(app: App, team: Team) -> Callable[[MergeSettings], Awaitable[Stepped | None]]:
-    """Return what takes one step of the merge queue, with the current settings."""
-    queues: dict[str, Queue] = {}
+class _Queues:
+    """The merge queue of a team, opened anew when its settings change."""
 
-    async def step(settings: MergeSettings) -> Stepped | None:
+    def __init__(self, app: App, team: Team) -> None:
+        self._app = app
+        self._team = team
+        self._open: tuple[str, Queue] | None = None
+
+    async def step(self, settings: MergeSettings) -> Stepped | None:
+        """Take one step of the queue, unless the forge merges or has no pull request yet."""
+        forge = await self._team.forge.settings()
+        if forge is not None and forge.merge == "forge":
+            return None
+        if forge is not None and not is_shown(await self._team.merges.line()):
+            return None
+        return await (await self._queue(settings)).step()
+
+    async def tick(self) -> None:
+        """Tick the boxes of finished tasks that are still open, if work is merged at all."""
+        settings = await self._team.merges.settings()
+        if settings is not None:
+            await (await self._queue(settings)).tick()
+
+    async def _queue(self, settings: MergeSettings) -> Queue:
         key = repr(settings.raw)
-        if key not in queues:
-            queues.clear()
-            queues[key] = await open_queue(
-                team,
-                settings,
-                home=app.settings.home,
-                environ=os.environ,
-                boxes=await boxes_of(team, settings),
+        if self._open is None or self._open[0] != key:
+            boxes = await boxes_of(self._team, settings)
+            home = self._app.settings.home
+            queue = await open_queue(
+                self._team, settings, home=home, environ=os.environ, boxes=boxes
             )
-        return await queues[key].step()
+            self._open = key, queue
+        return self._open[1]
 
-    return step
+
+async def _forge(
+    app: App, team: Team, quiet: QuietHours, foreman: Foreman | None
+) -> ForgeWorker | None:
+    """Return what works on the team's forge; None if it uses none."""
+    if await team.forge.settings() is None:
+        return None
+    home = app.settings.home
+    return ForgeWorker(
+        team,
+        partial(connect, team=team, home=home, environ=os.environ),
+        quiet=quiet.now,
+        returned=None if foreman is None else foreman.wake,
+        alone=partial(only_worker, home, team.name),
+        hints=Hints(home, team.name),
+    )
 
 
-async def _needs(team: Team, merging: Merging) -> list[str]:
+def _either(merging: Merging, forge: ForgeWorker) -> QueueState:
+    """Return why nothing can be merged, here or on the forge, if that is so."""
+    here = merging.state()
+    return forge.state() if here.trouble is None else here
+
+
+async def _needs(team: Team, merging: Merging, forge: ForgeWorker | None) -> list[str]:
     """Return what a person has to do that no record of the team says."""
     trouble = merging.state().trouble
     held = [] if trouble is None else [f"merges are held: {trouble}"]
+    if forge is not None:
+        away = forge.state().trouble
+        held += [*([] if away is None else [f"the forge cannot be used: {away}"])]
+        held += await forge.needs()
     return [*held, *await saved_work(team)]

@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from bullpen.agents.runner.lead_lease import LeadHold
@@ -27,14 +29,22 @@ from bullpen.protocol.agent import AgentFacts, End, Usage
 from bullpen.protocol.clock import iso, now_ms, slept_s
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol.team import Finished, TeamConfig
+from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.runs.teamfile.backlog.sources import Backlogs
-from bullpen.runs.watch.ending import EndVerdict, QueueState, all_done, at_a_standstill, is_idle
-from bullpen.runs.watch.notify import Notifier
+from bullpen.runs.watch.ending import (
+    EndVerdict,
+    QueueState,
+    all_done,
+    at_a_standstill,
+    is_idle,
+    left_open,
+)
 from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Status, Watch
 from bullpen.runs.watch.restarts import Prospect, Restarts
 from bullpen.runs.watch.saved_work import left_worktrees
 from bullpen.runs.watch.until import DONE, Until
+from bullpen.team.agents.rules import ended_by_person
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.team import Team
@@ -51,6 +61,12 @@ _IDLE_S = 5.0
 _STORE_AWAY_S = 600.0
 """For how long the store may be away before a run fails."""
 
+_SEND_S = 60.0
+"""For how long a run that has ended goes on sending notices."""
+
+_SEND_INTERRUPTED_S = 5.0
+"""The same for a run that was interrupted: somebody waits for its end."""
+
 _CHORE_PAUSE_S = 2.0
 _CHORE_PAUSE_MAX_S = 60.0
 
@@ -62,6 +78,16 @@ class Chore(Protocol):
 
     async def run(self, tell: Callable[[str], None]) -> None:
         """Do it until cancelled; `tell` is for what people should read."""
+
+
+class Notices(Protocol):
+    """What sends notices of a team while it is watched."""
+
+    def hear(self, happening: Happening) -> None:
+        """Queue a happening."""
+
+    async def drain(self, *, within_s: float) -> None:
+        """Send what is left, for no longer than this, also after its tasks were cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +102,14 @@ class RunServices:
     # Whether these are quiet hours.
     quiet: Callable[[], bool]
     backlogs: Backlogs | None
-    notices: Notifier | None
+    forge: ForgeWorker | None
+    notices: Sequence[Notices]
     # What a person has to do that no record of the team says.
     needs: Callable[[], Awaitable[list[str]]]
     # Lines that wait to be shown to whoever watches.
     told: list[str]
+    # Ticks the boxes of finished tasks that are still open.
+    tick: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
 
 
 class TeamRun:
@@ -96,7 +125,9 @@ class TeamRun:
         seen: int,
         keep: bool = False,
         until: Until = DONE,
+        conversation: bool = False,
     ) -> None:
+        """With `conversation`, a person is there to talk with the lead: it waits for words."""
         self._team = team
         self._supervisor = supervisor
         self._watch = watch
@@ -104,6 +135,9 @@ class TeamRun:
         self._seen = seen
         self._keep = keep
         self._until = until
+        self._conversation = conversation
+        # How the run ended that was before this one.
+        self._ended_before: Finished | None = None
         self._idle_since: float | None = None
         self._ends_s = math.inf
         # What the store said when it could not be used, until it can be used again.
@@ -137,11 +171,13 @@ class TeamRun:
         if not led:
             await self._lead_hold.take()
         try:
+            await self._patiently(self._take_over)
             with one_error(), anyio.move_on_after(timeout_s):
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._look_on)
                     await begin()
                     self.begun = True
+                    await self._tick()
                     self._happened("started", f"The team {self._team.name} is at work.")
                     for chore in self._services.chores:
                         group.start_soon(self._keep_at, chore)
@@ -155,11 +191,18 @@ class TeamRun:
             with anyio.CancelScope(shield=True):
                 await self._stop("suspended", "the run was interrupted")
                 self._happened("ended", "The run was interrupted.", status="interrupted")
-                await self._send_notices(await self._look())
+                await self._send_notices(await self._look(), within_s=_SEND_INTERRUPTED_S)
             raise
         finally:
             with anyio.CancelScope(shield=True), suppress(BullpenError):
                 await self._lead_hold.leave()
+
+    async def _take_over(self) -> None:
+        """Note how the run before this one ended, and say whether a person talks with the lead."""
+        facts = (await self._team.agents.config()).facts
+        self._ended_before = facts.finished
+        if bool(facts.conversation) != self._conversation:
+            await self._team.agents.converse(self._conversation, by=LEAD)
 
     async def _keep_at(self, chore: Chore) -> None:
         """Do a chore forever; its errors are shown, and never end the run."""
@@ -227,8 +270,8 @@ class TeamRun:
             self._notify(each)
         # The row of a lead that does not exist shows nothing.
         shown = [view for view in self._agents if not view.lead or view.driver or view.unread]
-        lines = happened + self._take_told()
-        self._watch(Progress(self._team.name, snapshot, shown, lines, found))
+        told, held = self._take_told(), self._services.queue().trouble
+        self._watch(Progress(self._team.name, snapshot, shown, happened + told, found, told, held))
         return snapshot
 
     def _take_told(self) -> list[str]:
@@ -237,17 +280,17 @@ class TeamRun:
         return told
 
     def _notify(self, happening: Happening) -> None:
-        if self._services.notices is not None:
-            self._services.notices.hear(happening)
+        for notices in self._services.notices:
+            notices.hear(happening)
 
     def _happened(self, kind: Kind, text: str, *, status: str | None = None) -> None:
         self._notify(Happening(kind, self._team.name, iso(now_ms()), text, status=status))
 
-    async def _send_notices(self, snapshot: Snapshot) -> None:
+    async def _send_notices(self, snapshot: Snapshot, *, within_s: float) -> None:
         """Wait until the notices are sent, for a while at most, and show what went wrong."""
-        if self._services.notices is None:
-            return
-        await self._services.notices.drain()
+        async with anyio.create_task_group() as group:
+            for notices in self._services.notices:
+                group.start_soon(partial(notices.drain, within_s=within_s))
         told = self._take_told()
         if told:
             self._watch(Progress(self._team.name, snapshot, self._agents, told))
@@ -289,14 +332,16 @@ class TeamRun:
 
     async def _more_may_come(self) -> bool:
         """Return whether a team that has done everything gets more tasks."""
-        backlogs = self._services.backlogs
-        if backlogs is None:
-            return False
-        # A backlog that is read again and again is worked on until the time is up.
-        return backlogs.standing if self._until.what == "time" else await backlogs.more()
+        backlogs, forge = self._services.backlogs, self._services.forge
+        if backlogs is not None and await backlogs.more():
+            return True
+        return forge is not None and await forge.more()
 
     def _is_over(self, config: TeamConfig, tasks: Sequence[Task]) -> EndVerdict | None:
-        """Return the end if the time is up, or nobody has anything to do."""
+        """Return the end if a person said so, the time is up, or nobody has anything to do."""
+        ended = ended_by_person(config.facts)
+        if ended is not None and ended != self._ended_before:
+            return EndVerdict("person")
         until = self._until
         by_clock = until.span_s is None and until.at_ms is not None and now_ms() >= until.at_ms
         # A clock that was set back must not make a run longer than it was meant to be.
@@ -354,10 +399,12 @@ class TeamRun:
             if not led and all_done(tasks) == EndVerdict("done"):
                 return await self._ended("done", "", None)
             waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
-            cause = f"{verdict.cause or ''} {waits}." if waits else verdict.cause or ""
+            cause = f"{verdict.cause or ''} {waits.rstrip('.')}." if waits else verdict.cause or ""
             return await self._ended("unfinished", "", cause)
         if verdict.status == "led":
             return await self._by_the_lead(verdict.cause)
+        if verdict.status == "person":
+            return await self._by_a_person(led=led)
         if not self._keep:
             # Without a lead they can be resumed when there is more to do.
             await self._stop("stopped" if led else "suspended", THE_RUN_IS_OVER)
@@ -383,6 +430,24 @@ class TeamRun:
             return await self._ended("done", await self._last_words(), None)
         return await self._ended("unfinished", await self._last_words(), lead.cause)
 
+    async def _by_a_person(self, *, led: bool) -> Outcome:
+        """Return how a person ended it: with their summary, or else with the lead's last words."""
+        if not self._keep:
+            await self._stop("stopped" if led else "suspended", THE_RUN_IS_OVER)
+        result = await self._patiently(self._team.agents.result)
+        summary = "" if result is None else result.summary
+        if led and not summary:
+            summary = await self._last_words()
+        tasks = (await self._patiently(self._team.tasks.list)).tasks
+        return await self._ended("done", summary, left_open(tasks))
+
+    async def _tick(self) -> None:
+        """Tick the boxes that merges left open, such as those that a person has committed since."""
+        try:
+            await self._services.tick()
+        except BullpenError as error:
+            self._services.told.append(f"finished tasks are not ticked: {error}")
+
     async def _last_words(self) -> str:
         """Return the last thing the lead said."""
         path = await self._patiently(lambda: self._supervisor.transcript(LEAD))
@@ -395,6 +460,7 @@ class TeamRun:
         await self._supervisor.stop_all(by=LEAD, end=end, reason=reason)
 
     async def _ended(self, status: Status, summary: str, cause: str | None) -> Outcome:
+        await self._tick()
         snapshot = await self._patiently(self._look)
         needs = await self._patiently(self._services.needs)
         events = await self._patiently(self._team.recent_events)
@@ -408,7 +474,7 @@ class TeamRun:
         tasks = Counter[str](task.status for task in snapshot.tasks)
         text = f"{status}: {summary or cause or 'all tasks are done'}"
         self._happened("ended", text, status=status)
-        await self._send_notices(snapshot)
+        await self._send_notices(snapshot, within_s=_SEND_S)
         return Outcome(
             CODES[status], status, summary, self._team.name, usage, dict(tasks), cause, account
         )

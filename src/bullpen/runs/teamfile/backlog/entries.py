@@ -11,8 +11,9 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from bullpen.errors import Invalid
 from bullpen.protocol.task import Effort
+from bullpen.runs.teamfile.file_table import FileTable
 from bullpen.runs.teamfile.mistakes import mistakes_of
-from bullpen.runs.teamfile.tables import FileTable, Gate, TaskBudgetTable
+from bullpen.runs.teamfile.tables import Gate, TaskBudgetTable
 
 ENTRIES_MAX = 5_000
 """The most entries of one source."""
@@ -22,6 +23,8 @@ DESCRIPTION_MAX = 100_000
 LINE_MAX = 20_000
 SOURCE_BYTES_MAX = 8_000_000
 """The most bytes of a source: a file, or the output of a command."""
+
+_FIELDS = "https://bullpen-dev.github.io/bullpen/latest/reference/team-file.html#backlog"
 
 # Characters that reverse the direction of text: a person would not read what an agent gets.
 _TURNS_AROUND = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -120,5 +123,5 @@ def check_lines(lines: Sequence[str], where: str) -> None:
 
 def wrong(where: str, why: str) -> Invalid:
     """Return the error for an entry that is not valid."""
-    remedy = "Correct the entry, then try again. docs/reference/team-file.md describes entries."
+    remedy = f"Correct the entry, then try again. Its fields: {_FIELDS}"
     return Invalid(f"{where}: {why}.", remedy=remedy)

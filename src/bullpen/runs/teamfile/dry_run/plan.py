@@ -26,6 +26,9 @@ from bullpen.team.team import Teams
 _TURNS = Limits.new().turns
 """The default limit of a team's turns."""
 
+_CLEARLY = 1.1
+"""The most that is likely is a rough estimate: a budget that is nearly as large is large enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
@@ -202,7 +205,7 @@ def _warnings(file: TeamFile, made: TeamPlan, left: Sequence[Task]) -> Iterator[
         needs = task.facts.needs or ()
         why = f"it needs {', '.join(needs)}" if needs else "a task before it is impossible"
         yield f"No member can do #{task.id} {task.subject!r}: {why}."
-    if not made.tasks and file.lead is None:
+    if not made.tasks and file.lead is None and file.forge is None:
         yield "There is nothing to do: there are no tasks and no backlog entries."
     if made.tasks:
         yield from (
@@ -238,7 +241,7 @@ def _of_budget(file: TeamFile, cost: Range) -> Iterator[str]:
                 f"The budget is too small: {key} = {most:g}, and at least"
                 f" {shown.format(likely[0])} are likely."
             )
-        elif most < likely[1]:
+        elif most * _CLEARLY < likely[1]:
             yield (
                 f"The budget may be too small: {key} = {most:g}, and up to"
                 f" {shown.format(likely[1])} are likely."

@@ -36,7 +36,7 @@ when = "task"
 repeat = true
 steps = [
   {{ sleep = {pause} }},
-  {{ tool = "Write", input = {{ file_path = "notes/task-{{task}}.md", content = "Task {{task}} was done by {{agent}}, which is a script.\\n" }} }},
+  {{ tool = "Write", input = {{ file_path = "notes/task-{{task}}.md", content = "Task {{task}}, {{subject}}: done by {{agent}}, which is a script.\\n" }} }},
   {{ usage = {{ input_tokens = 1200, output_tokens = 150 }} }},
   {{ tool = "TaskUpdate", input = {{ taskId = "{{task}}", status = "completed" }} }},
 ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
 from bullpen.view.agent_words import count, duration
-from bullpen.view.graph import Edge, Graph, GraphNode
+from bullpen.view.drawings.graph import Edge, Graph, GraphNode
 from bullpen.view.story import Span, SpendingOverTime, Story
 from bullpen.view.task_state import state_word
 from bullpen.view.text import one_line

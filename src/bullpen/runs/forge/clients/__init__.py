@@ -1,0 +1,1 @@
+"""Clients of forges. Each implements `ForgeClient` of the contract beside this folder."""

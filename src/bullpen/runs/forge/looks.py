@@ -1,0 +1,358 @@
+"""Reads what a forge shows, within a budget, and does in the team's records what follows from it.
+
+It writes nothing to the forge: a merge is only recorded as due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from bullpen.errors import NotFound, Refused
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.task import Task
+from bullpen.runs.forge.connection import Connection
+from bullpen.runs.forge.contract import TryLater
+from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel
+from bullpen.runs.forge.queue_landing import landed_by_queue
+from bullpen.team.forge import choosing, way_back
+from bullpen.team.forge.bodies import branch_name
+from bullpen.team.forge.outbox_rules import Wish, write_of
+from bullpen.team.forge.shown import Comment, Issue, PullRequest, Review, Thread, Verdict
+from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle
+from bullpen.team.forge.wishes import wishes_of
+from bullpen.team.forge.work_rules import repository_of
+from bullpen.team.team import Team
+
+_LOOK_S = 120.0
+_OTHERS_TURNS = 10
+"""After how many intervals an issue that others wait for is asked for again."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What was read about one pull request, and for which head each part was read."""
+
+    pull: PullRequest | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    reviews: list[Review] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
+    heads: dict[LookKind, str | None] = field(default_factory=dict)
+    is_gone: bool = False
+
+
+class Looks:
+    """What is known of a forge, and when to look again."""
+
+    def __init__(
+        self,
+        team: Team,
+        settings: ForgeSettings,
+        connection: Connection,
+        *,
+        clock: Callable[[], float],
+        tell: Callable[[str], None],
+        returned: Callable[[], None] | None = None,
+    ) -> None:
+        self.wheel = PollWheel(settings.poll_s)
+        self._team = team
+        self._settings = settings
+        self._connection = connection
+        self._client = connection.client
+        self._clock = clock
+        self._tell = tell
+        self._returned = returned
+        self._shown: dict[int, _Shown] = {}
+        # The open issues that the query named last, and whether others are open, with the time.
+        self._listed: set[int] | None = None
+        self._others: dict[int, tuple[bool, float]] = {}
+        # Whether the forge was waited for, and until when it allows few requests.
+        self._waited = False
+        self._low_until_s: float | None = None
+        # Issues that may become tasks, with what blocks them.
+        self._whole: dict[int, Issue] = {}
+        # Issues of tasks that are known to be closed.
+        self._closed: set[int] = set()
+
+    async def look(self) -> None:
+        """Take the looks that are due, then do what follows for every task.
+
+        Raises:
+            TryLater: the forge cannot be used now.
+        """
+        tasks = (await self._team.forge.now()).tasks
+        left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
+        for number in numbers:
+            if number not in self._shown:
+                # It is new, or this worker is: much may have happened.
+                self._shown[number] = _Shown()
+                self.wheel.stir(number, now)
+        looks = self.wheel.due(numbers, now, left=left)
+        for look in looks:
+            try:
+                with anyio.fail_after(_LOOK_S):
+                    await self._take(look, tasks)
+            except TryLater:
+                # Whoever waited as long as the forge said finds what it said before out of date.
+                self._waited = True
+                raise
+        if looks:
+            for task in (await self._team.forge.now()).tasks:
+                await self._judge(task)
+
+    def _left(self) -> int | None:
+        """Return how many requests the forge still allows; None if that is not known any more."""
+        now, found = self._clock(), self._client.allowance()
+        if self._waited or found.left is None or found.left > RESERVE:
+            self._waited, self._low_until_s = False, None
+            return None if found.left is not None and found.left <= RESERVE else found.left
+        if self._low_until_s is None:
+            wait_s = self.wheel.interval_s if found.resets_s is None else found.resets_s
+            self._low_until_s = now + wait_s
+        if now < self._low_until_s:
+            return found.left
+        self._low_until_s = None
+        return None
+
+    async def take_issues(self) -> None:
+        """Make tasks of the issues that fit and have none."""
+        issues = await self._client.issues(choosing.query_of(self._settings))
+        await self._reopen(issues)
+        tasks = (await self._team.tasks.list()).tasks
+        listed = {issue.number for issue in issues}
+        await self._see_closed(tasks, listed)
+        issues = await self._with_blockers(issues, tasks)
+        chosen = choosing.choose(
+            issues, tasks, self._settings, is_open=await self._open_others(issues, tasks)
+        )
+        for remark in chosen.remarks:
+            self._tell(remark)
+        for number, why in chosen.left_out.items():
+            self._tell(f"issue #{number} is no task: {why}")
+        if chosen.drafts:
+            taken = await self._team.forge.take(chosen.drafts)
+            if taken:
+                self._tell(f"{len(taken)} issues became tasks: {_named(taken)}")
+
+    async def _reopen(self, issues: list[Issue]) -> None:
+        """Let tasks go on whose issues were closed and are open again."""
+        tasks = (await self._team.tasks.list()).tasks
+        for task in choosing.opened_again(tasks, issues):
+            work = task.facts.forge
+            if work is None or work.issue is None:
+                continue
+            branch = branch_name(self._team.name, task.id)
+            # Its old pull request is closed first. A list may be older than the closing.
+            if wishes_of(task, self._settings, branch) or not await self._is_open(work.issue):
+                continue
+            await self._team.forge.reopen(task.id)
+            self._closed.discard(work.issue)
+            self._tell(f"task #{task.id} goes on: issue #{work.issue} is open again")
+            if self._returned is not None:
+                self._returned()
+
+    async def _with_blockers(self, issues: list[Issue], tasks: Iterable[Task]) -> list[Issue]:
+        """Read each issue that may become a task by itself: a list has not what blocks it."""
+        sources = {task.facts.source for task in tasks}
+        repository = repository_of(self._settings)
+        found: list[Issue] = []
+        for issue in issues:
+            is_new = choosing.source_of(repository, issue.number) not in sources
+            if is_new and choosing.counts(issue.author, self._settings):
+                known = self._whole.get(issue.number)
+                if known is None or known.updated != issue.updated:
+                    try:
+                        known = await self._client.issue(issue.number)
+                    except NotFound:
+                        continue
+                    self._whole[issue.number] = known
+                issue = known
+            found.append(issue)
+        return found
+
+    async def _see_closed(self, tasks: Iterable[Task], listed: set[int]) -> None:
+        """Ask for the issues of tasks that were listed before and are not any more."""
+        for task in tasks:
+            work = task.facts.forge
+            if work is None or work.issue is None or work.outcome is not None:
+                continue
+            if work.issue in listed:
+                self._closed.discard(work.issue)
+            elif (self._listed is None or work.issue in self._listed) and not await self._is_open(
+                work.issue
+            ):
+                self._closed.add(work.issue)
+        self._listed = listed
+
+    async def _open_others(self, issues: list[Issue], tasks: Iterable[Task]) -> dict[int, bool]:
+        """Return whether the issues are open that others wait for and that are not listed."""
+        listed = {issue.number for issue in issues}
+        sources = {task.facts.source for task in tasks}
+        repository = repository_of(self._settings)
+        fresh = [
+            issue
+            for issue in issues
+            if choosing.source_of(repository, issue.number) not in sources
+            and choosing.counts(issue.author, self._settings)
+        ]
+        wanted = {number for issue in fresh for number in choosing.waits_in(issue)} - listed
+        now, pause_s = self._clock(), _OTHERS_TURNS * self.wheel.interval_s
+        for number in sorted(wanted)[:100]:
+            at_s = self._others.get(number, (False, float("-inf")))[1]
+            if now - at_s >= pause_s:
+                self._others[number] = await self._is_open(number), now
+        return {number: is_open for number, (is_open, _) in self._others.items()}
+
+    async def _is_open(self, number: int) -> bool:
+        try:
+            return (await self._client.issue(number)).is_open
+        except NotFound:
+            return False
+
+    async def _take(self, look: Look, tasks: Iterable[Task]) -> None:
+        if look.kind == "issues":
+            await self.take_issues()
+        elif look.kind == "pulls":
+            await self._read_pulls(tasks)
+        else:
+            await self._read_part(look.kind, look.number, tasks)
+
+    async def _read_pulls(self, tasks: Iterable[Task]) -> None:
+        found = {pull.number: pull for pull in await self._client.open_pulls()}
+        for number in _open_pulls(tasks):
+            shown = self._shown.setdefault(number, _Shown())
+            before = shown.pull
+            pull = found.get(number)
+            if pull is None or (pull.mergeable is None and not _same(before, pull)):
+                await self._read_pull(number, shown)
+            else:
+                mergeable = pull.mergeable
+                if mergeable is None and before is not None:
+                    mergeable = before.mergeable
+                shown.pull = replace(pull, mergeable=mergeable)
+            if before is not None and not _same(before, shown.pull):
+                self.wheel.stir(number, self._clock())
+
+    async def _read_pull(self, number: int, shown: _Shown) -> None:
+        try:
+            shown.pull = await self._client.pull(number)
+        except NotFound:
+            shown.pull, shown.is_gone = None, True
+
+    async def _read_part(self, kind: LookKind, number: int, tasks: Iterable[Task]) -> None:
+        head = next((work.head for work in _works(tasks) if work.pull == number), None)
+        shown = self._shown.setdefault(number, _Shown())
+        before = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
+        try:
+            if kind == "verdicts":
+                shown.verdicts = [] if head is None else await self._client.verdicts(head)
+            elif kind == "reviews":
+                shown.reviews = await self._client.reviews(number)
+            elif kind == "threads":
+                shown.threads = await self._client.threads(number)
+            elif kind == "comments":
+                shown.comments = await self._client.comments(number)
+        except NotFound:
+            # The list of pull requests tells what became of it.
+            return
+        after = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
+        is_first = kind not in shown.heads
+        shown.heads[kind] = head
+        if after != before and not is_first:
+            self.wheel.stir(number, self._clock())
+
+    async def _judge(self, task: Task) -> None:
+        """Do in the team's records what follows from what the forge shows of a task."""
+        work = task.facts.forge
+        if work is None or work.outcome is not None or landed_by_queue(task, self._settings):
+            return
+        found = self._decided(task)
+        if isinstance(found, MergeNow):
+            found = await self._sure(task, found)
+        if isinstance(found, Settle):
+            if found.outcome == "merged":
+                # Tasks that wait for this one begin from the target here.
+                await self._bring_target()
+            why = found.why
+            await self._team.forge.settle(task.id, found.outcome, commit=found.commit, why=why)
+        elif isinstance(found, GiveBack):
+            # The owner begins from the newest target.
+            await self._bring_target()
+            await self._team.forge.give_back(task.id, found.heard)
+            if self._returned is not None:
+                self._returned()
+        elif isinstance(found, AskPerson):
+            await self._team.forge.hold(task.id, found.why, found.heard)
+            self._tell(f"task #{task.id} needs you: {found.why}")
+        elif isinstance(found, MergeNow):
+            await self._team.forge.begin(task.id, [Wish("merge", found.head, found.head)])
+
+    def _decided(self, task: Task) -> way_back.Next | None:
+        """Return what is to be done; None as long as too little was read to say so."""
+        work = task.facts.forge
+        if work is None:
+            return None
+        shown = self._shown.get(work.pull or 0)
+        if work.pull is not None and (shown is None or (shown.pull is None and not shown.is_gone)):
+            return None
+        is_open = None if work.issue is None else work.issue not in self._closed
+        seen = Seen(None, is_open)
+        if shown is not None:
+            seen = Seen(
+                shown.pull, is_open, shown.verdicts, shown.reviews, shown.threads, shown.comments
+            )
+        found = way_back.decide(
+            task, self._settings, seen, account=self._connection.login, now_ms=now_ms()
+        )
+        parts = {} if shown is None else shown.heads
+        if isinstance(found, MergeNow) and any(parts.get(kind) != work.head for kind in OF_ONE):
+            return None
+        return found
+
+    async def _sure(self, task: Task, found: MergeNow) -> way_back.Next | None:
+        """Read everything once more before a merge, unless it is on its way already."""
+        work = task.facts.forge
+        if work is None or work.pull is None:
+            return None
+        before = write_of(work, "merge", found.head)
+        if before is not None and before.state != "dropped":
+            return None
+        with anyio.fail_after(_LOOK_S):
+            for kind in OF_ONE:
+                await self._read_part(kind, work.pull, [task])
+            await self._read_pull(work.pull, self._shown[work.pull])
+        return self._decided(task)
+
+    async def _bring_target(self) -> None:
+        """Move the target here to where the forge's is. What is in the way is told, and stays."""
+        try:
+            why = await self._connection.blocking(self._connection.bring_target)
+        except Refused as refused:
+            why = refused.message
+        if why is not None:
+            self._tell(f"your {self._connection.target} stays where it is: {why}")
+
+
+def _works(tasks: Iterable[Task]) -> list[ForgeWork]:
+    return [work for task in tasks if (work := task.facts.forge) is not None]
+
+
+def _open_pulls(tasks: Iterable[Task]) -> list[int]:
+    """Return the pull requests of work that has not ended on the forge."""
+    return [work.pull for work in _works(tasks) if work.pull is not None and work.outcome is None]
+
+
+def _same(before: PullRequest | None, after: PullRequest | None) -> bool:
+    """Return whether nothing about a pull request has changed that matters."""
+    if before is None or after is None:
+        return before is after
+    return (before.head, before.is_open, before.merged) == (after.head, after.is_open, after.merged)
+
+
+def _named(tasks: Iterable[Task]) -> str:
+    numbers = [f"#{work.issue}" for work in _works(tasks)]
+    return ", ".join(numbers[:20])

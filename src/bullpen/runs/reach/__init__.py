@@ -1,0 +1,1 @@
+"""Reaches the person: notices to phones and chats, pushes to browsers, and links that answer."""

@@ -1,0 +1,1 @@
+"""Promises of the driver contract that `DriverContract` takes over: idle times and mail."""

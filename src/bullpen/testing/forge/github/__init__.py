@@ -1,0 +1,1 @@
+"""A GitHub on this machine for tests, as strict as its published descriptions."""

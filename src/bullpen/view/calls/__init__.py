@@ -1,0 +1,1 @@
+"""What a call is about and what came of it, in words."""
