@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bullpen.agents.tools.toolbox import check_input
+from bullpen.doors.actions.absence import absent
 from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.errors import BullpenError, Invalid
 from bullpen.protocol.request import Request
@@ -18,10 +19,20 @@ _HIDDEN = "[secret"
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer that is recorded. `untold` is why the words beside it did not arrive."""
+    """An answer that is recorded.
+
+    `untold` is why the words beside it did not arrive, `absent` why its asker does nothing with it
+    now.
+    """
 
     request: Request
     untold: str | None = None
+    absent: str | None = None
+
+    @property
+    def warning(self) -> str:
+        """Return what the person who answered must know."""
+        return " ".join(words for words in (self.untold, self.absent) if words)
 
 
 def new_input(request: Request, text: str) -> dict[str, Any] | None:
@@ -57,15 +68,15 @@ async def answer_request(
     given = await team.approvals.answer(
         request.id, approve=approve, by=by, voice=voice, digest=request.digest, **more
     )
-    words = more.get("feedback")
+    words, away = more.get("feedback"), await absent(team, given.sender, told="your answer")
     if words is None or given.kind != "permission" or given.state != "approved":
-        return Answered(given)
+        return Answered(given, absent=away)
     # The answer to a call carries no text, so the text is sent as a message.
     try:
         await team.mailbox.send(given.sender, words, sender=by, key=given.id, voice=voice)
     except BullpenError as error:
-        return Answered(given, f"Your message did not reach {given.sender}. {error}")
-    return Answered(given)
+        return Answered(given, f"Your message did not reach {given.sender}. {error}", away)
+    return Answered(given, absent=away)
 
 
 def shown_input(given: Mapping[str, Any]) -> str:

@@ -41,6 +41,14 @@ class ActingIdentity:
         """In whose name this process changes a team. Raises as `speaks`."""
         return (await self.speaks(team))[0]
 
+    async def stops(self, team: Team, reason: str | None) -> tuple[str, str | None]:
+        """In whose name an agent is stopped, and why; a person has a reason of their own.
+
+        Otherwise the agent of the lead would read that it stopped the agent itself.
+        """
+        by, voice = await self.speaks(team)
+        return by, reason or ("a person stopped it" if voice == "human" else None)
+
     async def spawns(self, team: Team) -> tuple[str, tuple[str, AgentFacts] | None]:
         """Who spawns, and which agent that is: what it starts can do no more than it may itself."""
         by, voice = await self.speaks(team)

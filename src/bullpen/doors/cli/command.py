@@ -24,12 +24,13 @@ from bullpen.doors.cli.commands import (
     ADVANCED,
     AGENTS_MAY_TYPE,
     COMMANDS,
+    CONFIGURED,
     HIDDEN,
     PANELS,
     CommandEntry,
     GroupEntry,
 )
-from bullpen.doors.cli.options.option import flag, option
+from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.options.plain_words import taking_plain_words
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -39,6 +40,9 @@ EVERYWHERE = "Common options"
 
 # What marks an agent's processes; importing it from where it belongs would slow every `--help`.
 _NONCE = "BULLPEN_NONCE"
+
+# What people call the lead; the same holds for it.
+_SHORT_LEAD = "lead"
 
 _NEW_OBJECTS = 10_000
 """How many there are before garbage is looked for. With Python's 700, long lists take longer."""
@@ -116,7 +120,10 @@ def _every_command(
         ),
     ] = None,
     common_json: Annotated[
-        bool, flag("Print JSON on standard output", "--json", panel=EVERYWHERE)
+        bool, flag("Print one JSON object, at the end", "--json", panel=EVERYWHERE)
+    ] = False,
+    common_jsonl: Annotated[
+        bool, flag("Print one JSON object per line, at once", "--jsonl", panel=EVERYWHERE)
     ] = False,
 ) -> None:
     """The options of every command and every group."""
@@ -137,6 +144,11 @@ def given(context: typer.Context, name: str) -> Any:
             return value
         level = level.parent
     return None
+
+
+def wants_json(context: typer.Context) -> bool:
+    """Whether a program reads the answer."""
+    return bool(given(context, "common_json") or given(context, "common_jsonl"))
 
 
 def examples(*lines: str, any_words: bool = False) -> Callable[[F], F]:
@@ -190,9 +202,19 @@ def _in_panels(names: Sequence[str]) -> list[str]:
 class _Command(TyperCommand):
     """A command whose options stand in panels."""
 
+    path = ""
+    """Its name, after those of its groups."""
+
     def get_params(self, ctx: Any) -> Any:
         """The parameters, of which most take plain words."""
         return taking_plain_words(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line; what they leave out may be configured."""
+        rest = super().parse_args(ctx, args)
+        if self.path in CONFIGURED and not ctx.resilient_parsing:
+            load("bullpen.doors.cli.options.configured:fill_in")(ctx)
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The usage line; dots would look as if something was cut."""
@@ -220,7 +242,7 @@ class Group(TyperGroup):
         """Parse the words of a command line, if there are any."""
         ctx.meta[_LIST_ALL] = "--all" in args
         if not args and not ctx.resilient_parsing and not self.invoke_without_command:
-            if ctx.parent is not None and given(ctx.parent, "common_json"):
+            if ctx.parent is not None and wants_json(ctx.parent):
                 raise typer.BadParameter("no command is named.", ctx=ctx)
             typer.echo(ctx.get_help(), err=True)
             raise typer.Exit(2)
@@ -287,6 +309,9 @@ def group(
     if not entry.target:
         app.callback()(_taking(lambda **_: None, (*options, *_COMMON)))
         return app
+    if not path:
+        _at_the_top(app, entry, options)
+        return app
     run = _running(path, load_command(entry))
     own = inspect.signature(run).parameters
 
@@ -296,6 +321,18 @@ def group(
 
     app.callback(invoke_without_command=True)(_taking(run_alone, [*own.values()]))
     return app
+
+
+def _at_the_top(app: typer.Typer, entry: GroupEntry, options: Sequence[inspect.Parameter]) -> None:
+    """Let the program do something without a command; other commands do not import that."""
+
+    def run_alone(context: typer.Context, **values: Any) -> None:
+        if context.invoked_subcommand is None:
+            if context.meta[_LIST_ALL]:
+                raise typer.BadParameter("--all works only with --help.", ctx=context)
+            _running("", load_command(entry))(context, **values)
+
+    app.callback(invoke_without_command=True)(_taking(run_alone, (_CONTEXT, *options, *_COMMON)))
 
 
 def _build(path: str, name: str) -> Any:
@@ -309,9 +346,9 @@ def _build(path: str, name: str) -> Any:
 
 
 def _command(path: str, entry: CommandEntry, name: str) -> Any:
-    function = load_command(entry)
+    function = _function_of(entry)
     about = vars(function)
-    return get_command_from_info(
+    built: Any = get_command_from_info(
         CommandInfo(
             name=name,
             cls=_Command,
@@ -323,6 +360,30 @@ def _command(path: str, entry: CommandEntry, name: str) -> Any:
         pretty_exceptions_short=True,
         rich_markup_mode=None,
     )
+    built.path = path
+    return built
+
+
+def _function_of(entry: CommandEntry) -> Callable[..., None]:
+    """The function of a command; one that refuses if an extra that it needs is not installed."""
+    try:
+        found: Callable[..., None] = load_command(entry)
+        return found
+    except ModuleNotFoundError as error:
+        refusal = load("bullpen.doors.cli.screens.extras:without_extra")(error)
+        if refusal is None:
+            raise
+
+    @examples(any_words=True)
+    def refuse(session: Any, words: Any = None) -> None:
+        raise refusal
+
+    refuse.__doc__ = f"{entry.help}.\n\n{refusal.message} {refusal.remedy}"
+    refuse.__annotations__ = {
+        "session": load("bullpen.doors.cli.session:Session"),
+        "words": Annotated[list[str] | None, argument("Known once it is installed", "[ARGS]")],
+    }
+    return refuse
 
 
 def _help_text(function: Callable[..., None]) -> str:
@@ -347,11 +408,15 @@ def _running(path: str, function: Callable[..., None]) -> Callable[..., None]:
     }
     shared = {name: _parameters(bundle) for name, bundle in bundles.items()}
     single = [each for each in own if each.name not in bundles]
+    unfolded = [field for each in own for field in shared.get(each.name, (each,))]
 
     def run(context: typer.Context, **values: Any) -> None:
         session = session_type.annotation.of(context)
-        if path not in AGENTS_MAY_TYPE:
+        if path and path not in AGENTS_MAY_TYPE:
             load("bullpen.doors.cli.permissions.people_only:refuse_agents")(session, path)
+        if any(_SHORT_LEAD in value for value in values.values() if isinstance(value, str | list)):
+            named = load("bullpen.doors.cli.options.short_name:with_lead_named")
+            values = named(session, values, unfolded)
         chosen = {each.name: values[each.name] for each in single}
         for name, fields in shared.items():
             chosen[name] = bundles[name](**{each.name: values[each.name] for each in fields})
@@ -360,7 +425,6 @@ def _running(path: str, function: Callable[..., None]) -> Callable[..., None]:
             function(session, **chosen)
         session.page.flush()
 
-    unfolded = [field for each in own for field in shared.get(each.name, (each,))]
     return _taking(run, (_CONTEXT, *unfolded, *_COMMON))
 
 

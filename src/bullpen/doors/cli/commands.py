@@ -24,11 +24,11 @@ class GroupEntry:
 
 
 PANELS = {
-    "Start": ("run", "up", "init", "demo"),
+    "Start": ("run", "up", "init", "demo", "config", "docs"),
     "Watch": ("tui", "web", "ps", "logs", "report", "summary", "cost", "events"),
     "Answer": ("requests", "approve", "deny", "send"),
-    "Work": ("task", "merge", "workspace", "inbox"),
-    "Team": ("team", "member", "spawn", "stop", "attach", "doctor"),
+    "Work": ("task", "merge", "forge", "workspace", "inbox"),
+    "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
     "Other programs": ("mcp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
 }
@@ -41,7 +41,7 @@ HIDDEN = {"agent"}
 AGENTS_MAY_TYPE = frozenset(
     {
         *("ps", "cost", "events", "summary", "requests", "approve", "deny", "send", "inbox"),
-        *("spawn", "stop", "drivers", "hosts", "schema"),
+        *("spawn", "stop", "interrupt", "drivers", "hosts", "schema"),
         *("team list", "team show", "team limits"),
         *("member add", "member list", "member remove"),
         *("task add", "task list", "task show", "task claim", "task done", "task release"),
@@ -49,7 +49,7 @@ AGENTS_MAY_TYPE = frozenset(
         *("task graph", "task budget"),
         *("workspace list", "workspace show", "workspace saved"),
         *("merge list", "merge log", "merge set"),
-        *("policy show", "policy check", "policy mode"),
+        *("policy show", "policy check", "mode"),
         # The process of an agent itself.
         "agent run",
     }
@@ -58,15 +58,34 @@ AGENTS_MAY_TYPE = frozenset(
 
 A command belongs here if it only reads, or if the rules of the team decide what it may change."""
 
+CONFIGURED = frozenset({"run", "spawn", "init"})
+"""The commands whose options `bullpen config` sets where the command line does not."""
+
 BEFORE_ANY_TEAM = frozenset({"auth", "bridge", "demo", "host", "server"})
 """Commands and groups that people need before there is a store to read: it is not asked who of its
 agents might be typing."""
 
 COMMANDS: dict[str, CommandEntry | GroupEntry] = {
-    "run": CommandEntry("runs.run:run", "Give a team a goal and watch until it is reached"),
+    "run": CommandEntry("runs.run:run", "Give a team a goal, and talk with its lead"),
     "up": CommandEntry("runs.up:up", "Start the team of a team file and watch it"),
     "init": CommandEntry("runs.init:init", "Write a team file for this project"),
     "demo": CommandEntry("runs.run:demo", "Watch a simulated team work; no API key needed"),
+    "config": GroupEntry(
+        "Show and change your defaults for commands",
+        about="Your own file is ~/.config/bullpen/config.toml. A project that you trust can have "
+        "one too: .bullpen/config.toml.",
+        examples=("bullpen config set driver codex", "bullpen config list"),
+    ),
+    "config list": CommandEntry(
+        "start.config:list_keys", "List all settings and where each comes from"
+    ),
+    "config get": CommandEntry("start.config:get", "Show one setting"),
+    "config set": CommandEntry("start.config:set_key", "Change one setting"),
+    "config edit": CommandEntry("start.config:edit", "Open a settings file in your editor"),
+    "config path": CommandEntry(
+        "start.config:path_of_file", "Print the path of your settings file"
+    ),
+    "docs": CommandEntry("start.docs:docs", "Open the documentation, or the help of a command"),
     "tui": CommandEntry("screens.tui:tui", "Watch and steer a team in the terminal"),
     "web": CommandEntry("screens.web:web", "Watch and steer a team in a browser"),
     "ps": CommandEntry("agents.ps:ps", "Show agents: state, task, activity, cost"),
@@ -86,6 +105,10 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "inbox": CommandEntry("teams.mail:inbox", "Show the messages of a member"),
     "spawn": CommandEntry("agents.agents:spawn", "Start an agent as a teammate"),
     "stop": CommandEntry("agents.agents:stop", "Stop an agent, or all agents of a team"),
+    "interrupt": CommandEntry(
+        "agents.steer:interrupt", "Interrupt an agent's turn; it keeps running"
+    ),
+    "mode": CommandEntry("agents.steer:mode", "Show or change the permission mode of an agent"),
     "attach": CommandEntry("agents.agents:attach", "Show an agent's own terminal in this one"),
     "doctor": CommandEntry("teams.doctor:doctor", "Find and fix damage in a team"),
     "join": CommandEntry("teams.join:join", "Add an agent to a running Claude Code session"),
@@ -93,7 +116,9 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "hosts": CommandEntry("machines.host:hosts", "List the machines that run agents"),
     "down": CommandEntry("runs.up:down", "Stop all agents of a team; `bullpen up` continues"),
     "trust": CommandEntry("permissions.trust:trust", "Trust this project's settings and roles"),
-    "schema": CommandEntry("runs.init:schema", "Print the JSON Schema of team files"),
+    "schema": CommandEntry(
+        "runs.schema:schema", "Print the JSON Schema of team files or of JSON output"
+    ),
     "telemetry": CommandEntry(
         "screens.telemetry:telemetry", "Export traces, metrics and logs of a team"
     ),
@@ -172,6 +197,24 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "merge set": CommandEntry(
         "tasks.merge:set_", "Show or set the target branch and the merge gate"
     ),
+    "forge": GroupEntry(
+        "Turn issues of a forge into merged pull requests",
+        about="On GitHub, Gitea and Forgejo. Issues become tasks, and finished work becomes pull "
+        "requests, while `bullpen up` runs. Only Bullpen has the token: agents cannot push.",
+        examples=("bullpen forge login", "bullpen forge check", "bullpen forge status"),
+    ),
+    "forge login": CommandEntry("tasks.forge:login", "Keep the token of a forge in Bullpen's home"),
+    "forge check": CommandEntry(
+        "tasks.forge:check", "Check the settings, the token, its rights and the branch"
+    ),
+    "forge status": CommandEntry(
+        "tasks.forge:status", "Show issues, their tasks and their pull requests"
+    ),
+    "forge sync": CommandEntry("tasks.forge:sync", "Read the forge and write to it once"),
+    "forge hook": CommandEntry("tasks.forge:hook", "Show what to enter for a webhook on the forge"),
+    "forge resume": CommandEntry("tasks.forge:resume", "Let a task go on that waits for you"),
+    "forge set": CommandEntry("tasks.forge:set_", "Show or set which forge the team uses"),
+    "forge unset": CommandEntry("tasks.forge:unset", "Let the team use no forge any more"),
     "policy": GroupEntry("Show and change what an agent may do"),
     "policy show": CommandEntry(
         "permissions.policy:show", "Show an agent's policy and where it comes from"
@@ -179,7 +222,6 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "policy check": CommandEntry(
         "permissions.policy:check", "Show what would happen to a tool call, and why"
     ),
-    "policy mode": CommandEntry("permissions.policy:mode", "Change the mode of an agent"),
     "mcp": GroupEntry(
         "Connect programs that speak MCP to a team",
         about="Without a command, serves one program over standard input and output as the "

@@ -17,6 +17,7 @@ import typer
 from bullpen.doors.cli.command import TopGroup, fit_to_keep, group
 from bullpen.doors.cli.commands import GroupEntry
 from bullpen.doors.cli.output.text import say, tell, version
+from bullpen.doors.cli.screens.extras import without_extra
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
 from bullpen.view.text import one_line
 
@@ -25,6 +26,7 @@ FAILED = 1
 PIPE_CLOSED = 141
 
 _SHOWN_MAX = 2000
+_ERROR = "bullpen/error/1"
 
 EXITS: tuple[tuple[type[BullpenError], str, int], ...] = (
     (Refused, "refused", 2),
@@ -70,7 +72,7 @@ class MainGroup(TopGroup):
 def report(error: Exception, words: Sequence[str]) -> int:
     """Print what failed and what to do on standard error; return the exit code.
 
-    With `--json`, one object also goes to standard output.
+    With `--json` or `--jsonl`, one object also goes to standard output.
     """
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -84,11 +86,12 @@ def report(error: Exception, words: Sequence[str]) -> int:
         tell(f"hint: {_short(told['remedy'])}", hang=" " * 6)
     if told["kind"] == "bug" and os.environ.get("BULLPEN_DEBUG") == "1":
         say("".join(traceback.format_exception(error)))
-    if "--json" in words:
+    if "--json" in words or "--jsonl" in words:
         # Escaped to ASCII, so that any encoding of standard output leaves it JSON. What cannot
         # be written may be the very error that this is about.
+        indent = None if "--jsonl" in words else 2
         with contextlib.suppress(OSError):
-            print(json.dumps({"error": told}, indent=2), flush=True)
+            print(json.dumps({"schema": _ERROR, "error": told}, indent=indent), flush=True)
     return code
 
 
@@ -99,6 +102,9 @@ def _short(text: str) -> str:
 
 
 def _told(error: Exception) -> tuple[dict[str, str], int]:
+    if isinstance(error, ModuleNotFoundError):
+        # A command of an extra imports its packages only when it is typed.
+        error = without_extra(error) or error
     if isinstance(error, BullpenError):
         kind, code = next((kind, code) for cls, kind, code in EXITS if isinstance(error, cls))
         told = {"kind": kind, "message": error.message, "remedy": error.remedy}
@@ -120,11 +126,9 @@ def _told(error: Exception) -> tuple[dict[str, str], int]:
         context: typer.Context | None = getattr(error, "ctx", None)
         path = context.command_path if context is not None else PROGRAM
         remedy = f"Run: {path} --help"
-        return {
-            "kind": "usage",
-            "message": error.format_message(),
-            "remedy": remedy,
-        }, error.exit_code
+        # The library that converts values says how it failed, which is nothing to people.
+        message = error.format_message().replace(": Value error, ", ": ", 1)
+        return {"kind": "usage", "message": message, "remedy": remedy}, error.exit_code
     return {
         "kind": "bug",
         "message": f"Bug in bullpen: {type(error).__name__}: {error}",
@@ -170,6 +174,7 @@ app = group(
             "bullpen spawn alice 'Write the parser'",
             "bullpen task add 'Test the parser' --owner alice",
         ),
+        target="start.overview:overview",
     ),
     cls=MainGroup,
     options=[_VERSION, _ALL],

@@ -7,7 +7,8 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import typer
@@ -18,10 +19,11 @@ from bullpen.by_name import load
 from bullpen.doors.cli.command import fit_to_keep, given
 from bullpen.doors.cli.output.page import Page, is_terminal
 from bullpen.doors.cli.output.text import tell
-from bullpen.errors import Invalid, Refused
+from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.team.team import Team, Teams
 
 if TYPE_CHECKING:
+    from bullpen.app.config.files import Config
     from bullpen.doors.actions.identity import ActingIdentity
 
 T = TypeVar("T")
@@ -40,21 +42,26 @@ class Session:
         actor: str | None = None,
         store: str | None = None,
         json: bool = False,
+        jsonl: bool = False,
     ) -> None:
         self.home, self._store = home, store
         self._team, self._actor = team, actor
-        self.json = json
+        self.json, self.jsonl = json or jsonl, jsonl
         self._told_guess = False
 
     @classmethod
     def of(cls, context: typer.Context) -> Session:
         """The session that the options of a command and of the groups above it describe."""
+        json, jsonl = given(context, "common_json"), given(context, "common_jsonl")
+        if json and jsonl:
+            raise typer.BadParameter("pass --json or --jsonl, not both.", ctx=context)
         return cls(
             home=given(context, "home"),
             team=given(context, "common_team"),
             actor=given(context, "common_as"),
             store=given(context, "store"),
-            json=bool(given(context, "common_json")),
+            json=bool(json),
+            jsonl=bool(jsonl),
         )
 
     @cached_property
@@ -72,6 +79,17 @@ class Session:
         # Whoever only reads need not find out whose process this is.
         made: type[ActingIdentity] = load("bullpen.doors.actions.identity:ActingIdentity")
         return made(self.settings)
+
+    @property
+    def acts_as(self) -> str | None:
+        """The member that was named as the one who acts, if one was."""
+        return self._actor
+
+    def act_as(self, name: str) -> None:
+        """Take another name for the one who acts."""
+        self._actor = name
+        for known in ("settings", "identity"):
+            vars(self).pop(known, None)
 
     @property
     def team(self) -> str | None:
@@ -129,19 +147,53 @@ class Session:
 
         return self.with_team(run, name=name)
 
+    def config_in(self, cwd: str | None = None) -> Config:
+        """Your settings for commands in a directory, by default in the current one.
+
+        A file that does not count is reported on standard error.
+        """
+        made: type[Config] = load("bullpen.app.config.files:Config")
+        return made(os.environ, cwd=Path(directory(cwd)), home=self.settings.home, tell=_warn)
+
     @cached_property
     def at_screen(self) -> bool:
-        """Whether the answer goes to a person at a terminal."""
-        return not self.json and is_terminal(sys.stdout)
+        """Whether the answer goes to a person at a terminal who wants more than plain lines."""
+        return not self.json and is_terminal(sys.stdout) and not self.wants_plain
+
+    @cached_property
+    def wants_plain(self) -> bool:
+        """Whether the person at this terminal has configured plain lines."""
+        try:
+            return bool(self.setting("plain"))
+        except BullpenError as error:
+            # The commands that show and edit that file have to work.
+            _warn(f"{error.message} {error.remedy}")
+            return False
+
+    def setting(self, name: str) -> Any:
+        """Your own setting of that name, which no project sets. Raises Invalid and Unreadable."""
+        made: type[Config] = load("bullpen.app.config.files:Config")
+        key = load("bullpen.app.config.keys:key_named")(name)
+        # Only keys of projects need a directory.
+        return made(os.environ, cwd=Path("/"), home=self.settings.home).value(key).value
 
     @cached_property
     def page(self) -> Page:
         """Where the answer goes: JSON, plain text, or a terminal."""
         if not self.at_screen:
-            return Page(json=self.json)
+            return Page(json=self.json, jsonl=self.jsonl)
         # What draws on terminals is slow to import, and most commands run in scripts.
         screen: Page = load("bullpen.doors.cli.output.screen:Screen")()
         return screen
+
+    def goes_on(self, option: str) -> None:
+        """Refuse --json where there is no one object to print. Raises Refused."""
+        if self.json and not self.jsonl:
+            raise Refused(
+                f"--json prints one object at the end, but {option} prints one per line.",
+                reason="needs_jsonl",
+                remedy="Pass --jsonl instead of --json.",
+            )
 
     def confirm(self, question: str, *, yes: bool, why: str = "This cannot be undone") -> None:
         """Ask a person to confirm.
@@ -164,6 +216,10 @@ class Session:
                 reason="not_confirmed",
                 remedy="Run the same command again and answer y.",
             )
+
+
+def _warn(text: str) -> None:
+    tell(f"warning: {text}", hang=" " * 9)
 
 
 def text_or_input(text: str) -> str:

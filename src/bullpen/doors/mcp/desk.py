@@ -168,7 +168,7 @@ class MemberDesk:
     async def _framed(self, entries: Sequence[Entry]) -> str:
         config = await self.team.agents.config()
         messages = [entry.message for entry in without_repeats(entries)]
-        return mail_text(messages, config.roster, reader=self.agent, leads=self.is_lead)
+        return mail_text(messages, config.roster)
 
     async def wait_mail(self) -> Mail:
         """Wait for mail and take it."""

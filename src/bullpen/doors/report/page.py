@@ -14,8 +14,8 @@ from bullpen.protocol.clock import iso
 from bullpen.protocol.request import Request
 from bullpen.team.requests.question_rules import question_lines
 from bullpen.view.cards import TaskCard
-from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
-from bullpen.view.graph import graph_of
+from bullpen.view.drawings.graph import graph_of
+from bullpen.view.drawings.svg import gantt_svg, graph_svg, spend_svg
 from bullpen.view.news import sender_of
 from bullpen.view.sentences import body
 from bullpen.view.story import Said, SpendingOverTime

@@ -1,6 +1,6 @@
 """The style sheet of a report: light and dark, on a phone, on paper."""
 
-from bullpen.view.drawing_style import STYLE as DRAWINGS
+from bullpen.view.drawings.style import STYLE as DRAWINGS
 
 STYLE = (
     """\

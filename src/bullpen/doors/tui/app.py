@@ -10,9 +10,8 @@ from textual.app import App as TextualApp
 from textual.binding import Binding
 
 from bullpen.app.settings import Settings, place_of
-from bullpen.doors.tui.help import help_screen
+from bullpen.by_name import load
 from bullpen.doors.tui.late_app import LateApp
-from bullpen.doors.tui.picker import Picker
 from bullpen.doors.tui.team_screen import TeamScreen
 from bullpen.doors.tui.terminal_text import TerminalText
 from bullpen.protocol.clock import Clock, now_ms
@@ -26,46 +25,70 @@ class TeamApp(TextualApp[None]):
 
     CSS_PATH = Path(__file__).with_name("bullpen.tcss")
     TITLE = "Bullpen"
+    is_run = False
+    """Whether a run goes on beside this screen."""
+
     BINDINGS = [  # noqa: RUF012
-        Binding("T", "next_theme", "Theme", show=False),
         Binding("ctrl+c", "quit", "Quit", show=False),
     ]
 
     def __init__(
-        self, late_app: LateApp, *, team: str | None, plain: bool = False, clock: Clock = now_ms
+        self,
+        late_app: LateApp,
+        *,
+        team: str | None,
+        about: str | None = None,
+        plain: bool = False,
+        clock: Clock = now_ms,
     ) -> None:
-        """With `plain`, the terminal shows ASCII only."""
+        """With `plain`, the terminal shows ASCII only.
+
+        `about` is what a team is started for that has no records yet: its screen waits for it.
+        """
         super().__init__()
-        self._late_app, self._team, self._clock = late_app, team, clock
+        self._late_app, self.team, self._clock = late_app, team, clock
+        self._about = about
         self._terminal = TerminalText(plain=plain)
         # Animations cost processor time and show nothing new.
         self.animation_level = "none"
 
     def on_mount(self) -> None:
         self.set_class(self._terminal.plain, "plain")
-        if self._team is not None:
-            self._show(self._team)
+        if self._about is not None:
+            self._show(None, about=self._about)
+        elif self.team is not None:
+            self._show(self.team)
         else:
             self._choose(ask=False)
 
-    def action_next_theme(self) -> None:
-        names = sorted(self.available_themes)
-        self.theme = names[(names.index(self.theme) + 1) % len(names)]
-        self.notify(f"Theme: {self.theme}", timeout=2, markup=False)
+    def name_team(self, team: str) -> None:
+        """Show the team that was being started: its records are there."""
+        self.team = team
+        for screen in self.screen_stack:
+            if isinstance(screen, TeamScreen):
+                screen.begin(team)
+
+    def hold(self, why: str | None) -> None:
+        """Say why work of the run waits, until it goes on."""
+        for screen in self.screen_stack:
+            if isinstance(screen, TeamScreen):
+                screen.hold(why)
 
     def action_help(self) -> None:
-        self.push_screen(help_screen(self._terminal))
+        self.push_screen(load("bullpen.doors.tui.help:help_screen")(self._terminal))
 
     def _choose(self, *, ask: bool) -> None:
         place = place_of(self._late_app.settings)
-        self.push_screen(Picker(self._late_app, place, self._terminal, ask=ask), self._picked)
+        picker = load("bullpen.doors.tui.picker:Picker")
+        self.push_screen(picker(self._late_app, place, self._terminal, ask=ask), self._picked)
 
     def _picked(self, team: str | None) -> None:
         if team is not None:
             self._show(team)
 
-    def _show(self, team: str) -> None:
-        screen = TeamScreen(self._late_app, team, self._terminal, self._clock)
+    def _show(self, team: str | None, *, about: str = "") -> None:
+        self.team = team
+        screen = TeamScreen(self._late_app, team, self._terminal, self._clock, about=about)
         self.push_screen(screen, lambda _: self._choose(ask=True))
 
 

@@ -1,52 +1,51 @@
-"""The help window: all keys on one page."""
+"""The help window: all keys and commands on one page."""
 
 from __future__ import annotations
 
 from bullpen.doors.tui.dialogs import TextWindow
+from bullpen.doors.tui.prompt.commands import COMMANDS
 from bullpen.doors.tui.terminal_text import TerminalText
 
 _KEYS = """\
-Pages
-  1        Members: who is in the team and what each does
-  2        Tasks: the board; g switches to the graph and back
-  3        Messages: who wrote what to whom; n shows notices
-  4        Waiting: requests that need an answer
-  5        Log: what happened
-  arrows   move; also j, k, pgup, pgdn, home, end
-  shift    with up or down: go to the previous or next member
-  ctrl+t   go to the tasks
-  tab      go to the next part of the page
-  enter    open a member, a task, a message or a log line
-  esc      go back, or clear the filter
+Talk
+  type          write to whoever the input line names; the lead at first
+  enter         send; in an empty line: talk to the chosen member
+  @name text    write to another member; @team writes to everybody
+  ctrl+j        new line
+  up, down      in an empty line: what you sent before
+  tab           complete a name or a command
 
-Search
-  /        show only lines that contain these words
-           for messages also from:NAME and to:NAME
-  n        messages: show or hide notices
+Answer, with the input line empty
+  a             allow once, exactly as shown
+  A             allow, and always from now on; then choose what it covers
+  d             deny; you can type a reason for the agent
+  e             edit the input, then allow
+  v             view all of it
+  n             next request
+  1-9           choose an option of a question; or type the answer
+  w             approve a plan with words; answer a question with words
 
-Actions
-  m        write to the selected member; M writes to everybody
-  t        assign the selected task, or a task to the member
-  s        stop the selected agent (asks first)
-  shift+tab  change the mode of the selected agent
-  o        show an agent's own terminal; ctrl+b d returns here
+Team
+  shift+up      choose the previous member; shift+down: the next one
+  escape        close what is open; else interrupt the chosen agent's turn
+  shift+tab     next permission mode of the chosen agent
+  ctrl+t        tasks: the board; g there: the graph
+  F2 to F6      stream, diff, transcript, mail and plan of the member
+  pgup, pgdn    scroll; ctrl+home, ctrl+end: to the begin, to the end
+  tab           with the input line empty: go to the lists and the stream,
+                where enter opens a task or a call; escape comes back
 
-Answer requests, on page 4
-  a        approve once, exactly as shown
-  A        approve, and always allow the same from now on
-  e        edit the input, then approve
-  d        deny, with a reason
-  r        show a plan as plain text, or as Markdown again
+Leave
+  ctrl+d        in a run: finish it (press twice); else leave
+  ctrl+c        clear the line; twice: stop the run; else leave
 
-Other
-  T        next theme; ctrl+p lists all themes
-  w        switch to another team
-  ?        this page
-  q        quit; the team keeps running"""
+Commands"""
 
 
 def help_screen(terminal: TerminalText) -> TextWindow:
-    lines = _KEYS.split("\n")
+    usage = max(len(command.usage) for command in COMMANDS)
+    commands = [f"  {command.usage:<{usage}}  {command.about}" for command in COMMANDS]
+    lines = [*_KEYS.split("\n"), *commands]
     return TextWindow(
         terminal, "Keys", [(line, "" if line.startswith(" ") else "strong") for line in lines]
     )

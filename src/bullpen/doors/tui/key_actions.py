@@ -1,12 +1,13 @@
-"""What keys do to a team: answer, write, assign, stop, attach. Each result is shown in a notice."""
+"""What a person does to a team: answer, write, start, stop, attach. Each result is told."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol
 
+from anyio import to_thread
 from textual.app import App as TextualApp
 from textual.app import SuspendNotSupported
 
@@ -18,23 +19,29 @@ from bullpen.doors.actions.person_actions import PersonActions
 from bullpen.doors.tui.dialogs import Confirm, Pick, Writing
 from bullpen.doors.tui.panes.pane import TeamLook
 from bullpen.doors.tui.terminal_text import TerminalText
-from bullpen.errors import BullpenError, Refused
-from bullpen.protocol.names import EVERYBODY
-from bullpen.protocol.policy import MODES
+from bullpen.errors import BullpenError, Invalid, Refused
+from bullpen.protocol.names import EVERYBODY, LEAD
+from bullpen.protocol.policy import Mode
 from bullpen.view.scene import AskCard
-from bullpen.view.task_state import FINISHED
 from bullpen.view.text import json_text
 
 P = ParamSpec("P")
 
-_NOW = "now"
-_READ_TRANSCRIPT = "Read its transcript: press Enter"
+_READ_TRANSCRIPT = "Read its transcript: press F4"
+_CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan")
+"""The modes that one key goes through; for the lead, delegate too. Others need their name."""
+
+
+class Teller(Protocol):
+    """Tells the person what came of an action."""
+
+    def __call__(self, message: str, more: str = "", *, bad: bool = False) -> None: ...
 
 
 def _in_background(
     action: Callable[Concatenate[KeyActions, P], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[KeyActions, P], None]:
-    """Run an action in a worker that shows its errors as notices."""
+    """Run an action in a worker that tells its errors."""
 
     @wraps(action)
     def begin(self: KeyActions, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -53,19 +60,11 @@ class KeyActions:
         team: str,
         terminal: TerminalText,
         look: Callable[[], TeamLook | None],
+        tell: Teller,
     ) -> None:
         self._app, self._bullpen_app, self._team = app, bullpen_app, team
-        self._terminal, self._look = terminal, look
+        self._terminal, self._look, self._tell = terminal, look, tell
         self._acts = PersonActions(bullpen_app, team)
-
-    def tell(self, message: str, more: str = "", *, bad: bool = False) -> None:
-        lines = [self._terminal.fit(line, 600) for line in (message, more) if line]
-        self._app.notify(
-            "\n".join(lines),
-            severity="error" if bad else "information",
-            timeout=12 if bad else 5,
-            markup=False,
-        )
 
     def _begin(self, action: Coroutine[Any, Any, None]) -> None:
         self._app.run_worker(self._safely(action), group="key-actions", exit_on_error=False)
@@ -74,9 +73,9 @@ class KeyActions:
         try:
             await action
         except BullpenError as error:
-            self.tell(error.message, error.remedy, bad=True)
+            self._tell(error.message, error.remedy, bad=True)
         except Exception as error:
-            self.tell(
+            self._tell(
                 f"This is a bug in Bullpen: {type(error).__name__}: {error}",
                 "The team is not affected. Please report the bug.",
                 bad=True,
@@ -84,105 +83,135 @@ class KeyActions:
 
     @_in_background
     async def approve(
-        self, ask: AskCard, *, always: bool = False, changed: str | None = None
+        self,
+        ask: AskCard,
+        *,
+        always: bool = False,
+        choice: str | None = None,
+        words: str | None = None,
     ) -> None:
-        """Allow what is asked: once, always, or with a changed input."""
-        if always and not ask.always:
-            self.tell('No "always" rule fits this request.', "Approve it once: press a", bad=True)
-            return
-        if ask.kind == "question":
-            await self._answer(ask)
-            return
-        choice = None
-        if always and len(ask.choices) > 1:
-            rows = [(name, line) for name, line in ask.choices]
-            choice = await self._pick("Always allow:", rows)
-            if choice is None:
-                return
-        given = await self._acts.approve(
-            ask.id, digest=ask.digest, changed=changed, always=always, choice=choice
-        )
-        how = ", always from now on" if always else ", with your input" if changed else ""
-        self.tell(f"Allowed {ask.sender}: {ask.about}{how}", given.untold or "")
+        """Allow what is asked: once, always, or with words."""
+        await self._allow(ask, always=always, choice=choice, words=words)
 
-    async def _answer(self, ask: AskCard) -> None:
-        """Answer a question, in words or by the number of an option."""
-        words = await self._write(f"{ask.sender} asks: {ask.about}. Your answer:", send="Answer")
-        if words is not None:
-            await self._acts.approve(ask.id, digest=ask.digest, words=words.strip() or None)
-            self.tell(f"Answered {ask.sender}: {ask.about}")
+    async def _allow(
+        self,
+        ask: AskCard,
+        *,
+        always: bool = False,
+        choice: str | None = None,
+        changed: str | None = None,
+        words: str | None = None,
+    ) -> None:
+        given = await self._acts.approve(
+            ask.id, digest=ask.digest, changed=changed, always=always, choice=choice, words=words
+        )
+        verb = {"plan": "Approved the plan of", "question": "Answered"}.get(ask.kind, "Allowed")
+        how = ", always from now on" if always else ", with your input" if changed else ""
+        about = "" if ask.kind == "plan" else f": {ask.about}"
+        self._tell(f"{verb} {self._name(ask.sender)}{about}{how}", given.warning)
+
+    @_in_background
+    async def deny(self, ask: AskCard, why: str) -> None:
+        """Say no; the agent sees the reason, if there is one."""
+        await self._acts.deny(ask.id, digest=ask.digest, why=why.strip() or None)
+        verb = {"plan": "Rejected the plan of", "question": "Declined to answer"}.get(
+            ask.kind, "Denied"
+        )
+        about = "" if ask.kind == "plan" else f": {ask.about}"
+        self._tell(f"{verb} {self._name(ask.sender)}{about}")
 
     @_in_background
     async def edit(self, ask: AskCard) -> None:
         """Allow what is asked with another input."""
-        if ask.input is None:
-            self.tell("This request has no input to edit.", "Approve (a) or deny (d) it.", bad=True)
-            return
-        title = f"{ask.sender}: {ask.about}. Edit the input, then approve it:"
-        text = await self._write(title, text=_editable(ask), send="Approve")
-        if text is not None:
-            self.approve(ask, changed=text)
-
-    @_in_background
-    async def deny(self, ask: AskCard) -> None:
-        """Say no, with a reason."""
-        title = f"Deny {ask.sender}: {ask.about}. Reason (the agent will see it):"
-        why = await self._write(title, send="Deny")
-        if why is not None:
-            await self._acts.deny(ask.id, digest=ask.digest, why=why.strip() or None)
-            self.tell(f"Denied {ask.sender}: {ask.about}")
-
-    @_in_background
-    async def message(self, to: str | None) -> None:
-        """Write to a member; without one, ask to whom."""
-        if to is None:
-            everybody = (EVERYBODY, f"{EVERYBODY}  everybody")
-            to = await self._pick("Write to whom?", [everybody, *self._members()])
-        if to is None:
-            return
-        whom = "everybody" if to == EVERYBODY else self._shown_name(to)
-        text = await self._write(f"To {whom}:")
-        if text is not None:
-            await self._acts.send(to, text)
-            self.tell(f"Sent to {whom}.")
-
-    @_in_background
-    async def assign(self, task: str | None, member: str | None) -> None:
-        """Give a task to a member; ask for what is not given."""
-        if task is None:
-            rows = self._open_tasks()
-            if not rows:
-                self.tell("All tasks are done.", "Add a task: bullpen task add TEXT")
+        title = f"{self._name(ask.sender)}: {ask.about}. Edit the input, then approve it:"
+        text: str | None = _editable(ask)
+        while text is not None:
+            window = Writing(self._terminal, title, text=text, send="Approve")
+            text = await self._app.push_screen_wait(window)
+            try:
+                if text is not None:
+                    await self._allow(ask, changed=text)
                 return
-            whom = "whom" if member is None else self._shown_name(member)
-            task = await self._pick(f"Which task for {whom}?", rows)
-            if task is None:
-                return
+            except Invalid as error:
+                # What was typed is mended, not typed again.
+                title = f"{error.message} {error.remedy or ''}"
+
+    @_in_background
+    async def send(self, to: str, text: str, failed: Callable[[], None]) -> None:
+        """Write to a member or to everybody; `failed` is called if it was not sent."""
+        try:
+            away = await self._acts.send(to, text)
+        except BaseException:
+            failed()
+            raise
+        if to == EVERYBODY:
+            self._tell("Sent to everybody.")
+        elif away is not None:
+            self._tell(f"Sent to {self._name(to)}.", away)
+
+    @_in_background
+    async def interrupt(self, name: str) -> None:
+        """End an agent's turn; the agent keeps running."""
+        await self._acts.interrupt(name)
+        self._tell(f"Interrupting {self._name(name)}. Tell it what to do instead.")
+
+    @_in_background
+    async def spawn(self, name: str, prompt: str) -> None:
+        self._tell(f"Starting {name}.")
+        await self._acts.spawn(name, prompt)
+        self._tell(f"{name} is at work.")
+
+    @_in_background
+    async def add_task(self, subject: str) -> None:
+        task = await self._acts.add_task(subject)
+        self._tell(f"Added task #{task.id}.")
+
+    @_in_background
+    async def assign(self, task: str, member: str | None) -> None:
+        """Give a task to a member; ask to whom if it is not said."""
         if member is None:
-            member = await self._pick(f"Assign task #{task} to whom?", self._members())
+            rows = [(name, self._name(name)) for name in self._members()]
+            window = Pick(self._terminal, f"Assign task #{task} to whom?", rows)
+            member = await self._app.push_screen_wait(window)
         if member is not None:
             await self._acts.assign(task, member)
-            self.tell(f"Task #{task} is assigned to {self._shown_name(member)}.")
+            self._tell(f"Task #{task} is assigned to {self._name(member)}.")
+
+    @_in_background
+    async def set_budget(self, words: str) -> None:
+        usd = None if words.strip().casefold() == "none" else _usd(words)
+        await self._acts.set_budget(usd)
+        self._tell("The team has no budget." if usd is None else f"The budget is ${usd:.2f}.")
 
     @_in_background
     async def stop(self, name: str) -> None:
         """Stop an agent once the person has confirmed it."""
+        shown = self._name(name)
         about = "All its processes end. Its unfinished tasks become pending again."
-        if await self._app.push_screen_wait(Confirm(self._terminal, f"Stop {name}?", about)):
-            self.tell(f"Stopping {name}.")
+        if await self._app.push_screen_wait(Confirm(self._terminal, f"Stop {shown}?", about)):
+            self._tell(f"Stopping {shown}.")
             stopped = await self._acts.stop(name)
-            self.tell(f"Stopped {name}." if stopped.was_alive else f"{name} had already ended.")
+            self._tell(f"Stopped {shown}." if stopped.was_alive else f"{shown} has ended.")
 
     @_in_background
-    async def mode(self, name: str) -> None:
-        """Give an agent another permission mode; for the lead, delegate is one of them."""
+    async def set_mode(self, name: str, mode: str) -> None:
+        given = await self._acts.set_mode(name, mode)
+        self._tell(mode_told(self._name(name), given))
+
+    @_in_background
+    async def next_mode(self, name: str) -> None:
+        """Give an agent the mode that comes after its own."""
+        modes = (*_CYCLE, "delegate") if name == LEAD else _CYCLE
         current = await self._acts.mode(name)
-        rows = [
-            (str(each), f"{each}  {_NOW if each == current else ''}".rstrip()) for each in MODES
-        ]
-        mode = await self._pick(f"Mode of {self._shown_name(name)}?", rows)
-        if mode is not None:
-            self.tell(mode_told(name, await self._acts.set_mode(name, mode)))
+        at = modes.index(current) + 1 if current in modes else 0
+        given = await self._acts.set_mode(name, modes[at % len(modes)])
+        self._tell(mode_told(self._name(name), given))
+
+    @_in_background
+    async def finish(self, summary: str) -> None:
+        """End the run: the lead's part is done by the person."""
+        self._tell("Finishing the run: the agents stop.")
+        await self._acts.finish(summary)
 
     @_in_background
     async def attach(self, name: str) -> None:
@@ -195,9 +224,9 @@ class KeyActions:
             afterwards=_READ_TRANSCRIPT,
         )
         try:
-            with self._app.suspend():
-                # Blocks the event loop, so that nothing of ours is drawn over it.
-                code = subprocess.call(words)  # noqa: ASYNC221, S603
+            # A run may go on beside this screen: only the drawing stops meanwhile.
+            with self._app.batch_update(), self._app.suspend():
+                code = await to_thread.run_sync(subprocess.call, words)
         except SuspendNotSupported:
             raise Refused(
                 f"Cannot show the terminal of {name} from here.",
@@ -206,35 +235,25 @@ class KeyActions:
             ) from None
         self._app.refresh(layout=True)
         if code:
-            self.tell(f"Could not show the terminal of {name} (exit code {code}).", bad=True)
+            self._tell(f"Could not show the terminal of {name} (exit code {code}).", bad=True)
 
-    async def _write(self, title: str, *, text: str = "", send: str = "Send") -> str | None:
-        window = Writing(self._terminal, title, text=text, send=send)
-        return await self._app.push_screen_wait(window)
-
-    async def _pick(self, title: str, rows: list[tuple[str, str]]) -> str | None:
-        return await self._app.push_screen_wait(Pick(self._terminal, title, rows))
-
-    def _shown_name(self, name: str) -> str:
+    def _name(self, name: str) -> str:
         look = self._look()
-        return name if look is None else look.story.shown_name(name)
+        return name if look is None else look.name(name)
 
-    def _members(self) -> list[tuple[str, str]]:
+    def _members(self) -> list[str]:
         look = self._look()
-        cards = () if look is None else look.scene.members
-        return [
-            (card.name, f"{self._shown_name(card.name)}  {self._terminal.state(card.state)}")
-            for card in cards
-        ]
+        return [] if look is None else [card.name for card in look.scene.members]
 
-    def _open_tasks(self) -> list[tuple[str, str]]:
-        look = self._look()
-        cards = () if look is None else look.scene.tasks
-        return [
-            (card.id, f"#{card.id} {card.subject}  {self._shown_name(card.owner or '')}".rstrip())
-            for card in cards
-            if card.state not in FINISHED
-        ]
+
+def _usd(words: str) -> float:
+    try:
+        usd = float(words.strip().removeprefix("$"))
+    except ValueError:
+        usd = -1.0
+    if not 0 < usd < float("inf"):
+        raise Invalid(f"{words!r} is not an amount.", remedy="For example: /budget 5, /budget none")
+    return usd
 
 
 def _editable(ask: AskCard) -> str:

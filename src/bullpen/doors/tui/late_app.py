@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from anyio import to_thread
 from textual.app import App as TextualApp
 
 from bullpen.app.settings import Settings
@@ -22,7 +23,9 @@ from bullpen.team.team import Teams
 
 if TYPE_CHECKING:
     from bullpen.app.app import App
-    from bullpen.doors.tui.key_actions import KeyActions
+    from bullpen.doors.tui.key_actions import KeyActions, Teller
+
+_ACTIONS = "bullpen.doors.tui.key_actions:KeyActions"
 
 
 class LateApp:
@@ -57,15 +60,20 @@ class LateApp:
             self._app = opened
         return self._app
 
-    def key_actions(
+    async def ready_app(self) -> App:
+        """The app, once its modules are imported in a thread: the screen stays alive meanwhile."""
+        await to_thread.run_sync(load, _ACTIONS)
+        return self.app
+
+    async def key_actions(
         self,
         screens: TextualApp[Any],
         team: str,
         terminal: TerminalText,
         look: Callable[[], TeamLook | None],
+        tell: Teller,
     ) -> KeyActions:
         """What a person does in a team."""
-        actions: KeyActions = load("bullpen.doors.tui.key_actions:KeyActions")(
-            screens, self.app, team, terminal, look
-        )
+        app = await self.ready_app()
+        actions: KeyActions = load(_ACTIONS)(screens, app, team, terminal, look, tell)
         return actions

@@ -38,17 +38,34 @@ class Lines(ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor moved to another line."""
 
+        def __init__(self, lines: Lines) -> None:
+            super().__init__()
+            self.lines = lines
+
     class Chosen(Message):
         """A line was opened with Enter or the mouse."""
 
+        def __init__(self, lines: Lines) -> None:
+            super().__init__()
+            self.lines = lines
+
     def __init__(
-        self, *, cursor: bool = True, follow: bool = False, dom_id: str | None = None
+        self,
+        *,
+        cursor: bool = True,
+        follow: bool = False,
+        marked: bool = True,
+        dom_id: str | None = None,
     ) -> None:
-        """With `follow`, a view at the last line stays at the last line as lines are added."""
+        """With `follow`, a view at the last line stays at the last line as lines are added.
+
+        Unless it follows, its cursor is also `marked` while another widget has the focus.
+        """
         super().__init__(id=dom_id)
         self._has_cursor = cursor
         self._follow = follow
-        self._count = 0
+        self._always_marked = marked and not follow
+        self._count = self._height = 0
         self._draw: Draw = lambda _number, _width: Text()
         self._at = 0
 
@@ -56,6 +73,11 @@ class Lines(ScrollView, can_focus=True):
     def cursor(self) -> int | None:
         """The number of the line under the cursor; None if there is none."""
         return min(self._at, self._count - 1) if self._has_cursor and self._count else None
+
+    @property
+    def line_width(self) -> int:
+        """The width of a line, without the scroll bar."""
+        return self.scrollable_content_region.width
 
     def put(self, count: int, draw: Draw, *, at: int | None = None, width: int = 0) -> None:
         """Replace all lines; `at` moves the cursor."""
@@ -78,18 +100,18 @@ class Lines(ScrollView, can_focus=True):
         self._at = min(max(0, number), self._count - 1)
         self._reveal()
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.Moved(self))
 
     def render_line(self, y: int) -> Strip:
         """Draw one visible row, as Textual asks for it."""
         left, top = self.scroll_offset
-        width, number = self.size.width, top + y
+        width, number = self.line_width, top + y
         base = self.rich_style
         if number >= self._count:
             return Strip.blank(width, base)
         text = self._draw(number, width)
         strip = Strip(text.render(self.app.console)).crop_extend(left, left + width, None)
-        if number == self.cursor and (self.has_focus or self._follow is False):
+        if number == self.cursor and (self.has_focus or self._always_marked):
             base = base + self.get_component_rich_style("lines--cursor", partial=True)
         return strip.apply_style(base)
 
@@ -110,7 +132,7 @@ class Lines(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(self.Chosen())
+            self.post_message(self.Chosen(self))
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the line under the mouse; a second click opens it."""
@@ -126,6 +148,15 @@ class Lines(ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         self.refresh()
+
+    def on_resize(self) -> None:
+        """A view that showed the last line shows it also when there is less room."""
+        before, self._height = self._height, self.size.height
+        if self._follow and self.scroll_offset.y + before >= self._count:
+            self.call_after_refresh(self._show_last)
+
+    def _show_last(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
 
     def _is_at_end(self) -> bool:
         if self._has_cursor:
@@ -162,11 +193,11 @@ class TextScreen(Lines):
         self._wrap(blocks)
 
     def on_resize(self) -> None:
-        if self._blocks and self.size.width != self._width:
+        if self._blocks and self.line_width != self._width:
             self._wrap_all()
 
     def _wrap_all(self) -> None:
-        self._width = self.size.width
+        self._width = self.line_width
         self._wrapped = []
         self._wrap(self._blocks)
 

@@ -1,164 +1,179 @@
-"""The screen of one team: five pages that follow what happens."""
+"""The screen of one team: who works on what, what the chosen member does, and a line to talk."""
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from functools import cached_property
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, DataTable, Footer, Input, Static
+from textual.widgets import Static, TextArea
 
-from bullpen.doors.tui.dialogs import TextWindow
-from bullpen.doors.tui.header import PAGES, Tab, Tabs, head
+from bullpen.by_name import load
 from bullpen.doors.tui.late_app import LateApp
-from bullpen.doors.tui.member_keys import MEMBER_BINDINGS
-from bullpen.doors.tui.member_screen import MemberScreen
-from bullpen.doors.tui.panes.feeds import LogPane, MessagesPane
-from bullpen.doors.tui.panes.members import MembersPane
-from bullpen.doors.tui.panes.pane import Pane, TeamLook
-from bullpen.doors.tui.panes.requests import WaitingPane
-from bullpen.doors.tui.panes.tasks import TasksPane
+from bullpen.doors.tui.line_view import Lines
+from bullpen.doors.tui.member.member_view import FIRST_KEY, PARTS, MemberView
+from bullpen.doors.tui.panes.pane import TeamLook
+from bullpen.doors.tui.prompt.answering import Answering
+from bullpen.doors.tui.prompt.ask_bar import AskBar
+from bullpen.doors.tui.prompt.completion_list import CompletionList
+from bullpen.doors.tui.prompt.hint import Hint
+from bullpen.doors.tui.prompt.prompt_line import PromptLine
+from bullpen.doors.tui.team.following import follow_team
+from bullpen.doors.tui.team.header import head
+from bullpen.doors.tui.team.lists import TaskList, TeamList
+from bullpen.doors.tui.team.trouble_line import TroubleLine
 from bullpen.doors.tui.terminal_text import TerminalText, styled
-from bullpen.errors import BullpenError, NotFound
+from bullpen.errors import BullpenError
 from bullpen.protocol.clock import Clock
 from bullpen.protocol.names import EVERYBODY
-from bullpen.view.follow import TeamFollower
+from bullpen.view.cards import MemberCard
 from bullpen.view.scene import Scene
 from bullpen.view.story import Story
 
 if TYPE_CHECKING:
     from bullpen.doors.tui.key_actions import KeyActions
+    from bullpen.doors.tui.line_view import Blocks
+    from bullpen.doors.tui.panes.page_screen import PageScreen
+    from bullpen.doors.tui.prompt.run_command import CommandRunner
 
 _TICK_S = 1.0
-_AGES_EVERY = 5
-"""Ages in a table are updated every so many ticks: redrawing all of them is expensive."""
+_WARM_UP_S = 0.5
+"""When the modules that only actions need are imported, after the first picture."""
 
-_GAP_S = 0.15
-"""The least time between two updates, so that many changes at once are one update."""
+AGAIN_S = 3.0
+"""How soon a key must be pressed again to count as the second time."""
 
-_RETRY_S = 2.0
-_HEARTBEATS_S = 2.0
-"""How often heartbeats are read; with thousands of tasks each read is expensive."""
-
-_PAGES_OF_ACTION = {
-    "graph": ("tasks",),
-    "notices": ("messages",),
-    "answer": ("waiting",),
-    "as_written": ("waiting",),
-    "attach": ("members", "tasks"),
-    "stop": ("members", "tasks"),
-    "mode": ("members", "tasks"),
-    "assign": ("members", "tasks"),
-}
+_OWN_KEYS = ("j", "k", "space")
+"""Keys that move in a list; other letters go to the input line."""
 
 
 class TeamScreen(Screen[None]):
     """One team."""
 
     BINDINGS = [  # noqa: RUF012
-        *(Binding(str(n), f"page('{page}')", page, show=False) for n, page in enumerate(PAGES, 1)),
         # The keys of Claude Code.
-        Binding("ctrl+t", "page('tasks')", "tasks", show=False),
-        Binding("shift+up", "member(-1)", "Previous member", show=False),
-        Binding("shift+down", "member(1)", "Next member", show=False),
-        Binding("a", "answer('approve')", "Approve"),
-        Binding("A", "answer('always')", "Always"),
-        Binding("e", "answer('edit')", "Edit"),
-        Binding("d", "answer('deny')", "Deny"),
-        Binding("r", "as_written", "Plain text"),
-        Binding("g", "graph", "Graph"),
-        Binding("n", "notices", "Notices"),
-        Binding("slash", "filter", "Filter"),
-        *MEMBER_BINDINGS,
-        Binding("M", "message_all", "Message all", show=False),
-        Binding("w", "dismiss", "Teams", show=False),
-        Binding("escape", "clear", "Clear", show=False),
-        Binding("question_mark", "app.help", "Help"),
-        Binding("q", "app.quit", "Quit"),
+        Binding("shift+up", "choose(-1)", "Previous member", show=False, priority=True),
+        Binding("shift+down", "choose(1)", "Next member", show=False, priority=True),
+        Binding("shift+tab", "next_mode", "Mode", show=False, priority=True),
+        Binding("ctrl+t", "show_page('tasks')", "Tasks", show=False, priority=True),
+        Binding("ctrl+c", "clear_or_quit", "Quit", show=False, priority=True),
+        Binding("ctrl+d", "delete_or_leave", "Finish", show=False, priority=True),
+        Binding("escape", "escape", "Interrupt", show=False),
+        *(
+            Binding(f"f{number}", f"part('{part}')", part, show=False, priority=True)
+            for number, part in enumerate(PARTS, FIRST_KEY)
+        ),
+        Binding("pageup", "scroll_member(-1)", "Page up", show=False, priority=True),
+        Binding("pagedown", "scroll_member(1)", "Page down", show=False, priority=True),
+        Binding("ctrl+home", "member_to_end(False)", "First", show=False, priority=True),
+        Binding("ctrl+end", "member_to_end(True)", "Last", show=False, priority=True),
     ]
 
-    def __init__(self, late_app: LateApp, team: str, terminal: TerminalText, clock: Clock) -> None:
+    def __init__(
+        self,
+        late_app: LateApp,
+        team: str | None,
+        terminal: TerminalText,
+        clock: Clock,
+        *,
+        about: str = "",
+    ) -> None:
+        """Without a team, it is being started for what `about` says; `begin` names it."""
         super().__init__()
-        self._late_app, self._team = late_app, team
+        self._late_app, self._team, self._about = late_app, team, about
         self._terminal, self._clock = terminal, clock
-        self._head = Static(id="head")
-        self._trouble = Static(id="trouble")
-        self._input = Input(placeholder="show only lines with", compact=True, id="filter")
+        self._head, self._trouble = Static(id="head"), TroubleLine(terminal)
+        self._members, self._tasks = TeamList(terminal), TaskList(terminal)
+        self._member = MemberView(terminal, late_app)
+        self._bar, self._line = AskBar(terminal), PromptLine()
+        self._completions, self._hint = CompletionList(terminal), Hint(terminal)
+        self._label = Static(id="label")
+        self._line.completed = self._completed
+        self._answering = Answering(self, terminal, self._bar, self._line, self.act, self.tell)
         self._look: TeamLook | None = None
-        self._page = "members"
-        self._stale: set[str] = set()
-        self._head_line = self._trouble_text = Text()
-        self._ticks = 0
+        self._actions: KeyActions | None = None
+        self._page: PageScreen | None = None
+        self._head_line = self._label_text = Text()
+        self._leaving_s = 0.0
+        self._commands: CommandRunner | None = None
 
     def compose(self) -> ComposeResult:
         yield self._head
-        yield Tabs()
         yield self._trouble
-        with ContentSwitcher(initial="members"):
-            for pane in (MembersPane, TasksPane, MessagesPane, WaitingPane, LogPane):
-                yield pane(self._terminal)
-        self._input.cursor_blink = False
-        yield self._input
-        yield Footer(show_command_palette=False, compact=True)
+        with Horizontal(id="body"):
+            with Vertical(id="left"):
+                yield self._members
+                yield self._tasks
+            yield self._member
+        yield self._bar
+        yield self._completions
+        with Horizontal(id="prompt"):
+            yield self._label
+            yield self._line
+        yield self._hint
 
     def on_mount(self) -> None:
-        self._head.update(styled(f" {self._terminal.fit(self._team, 40)}   reading the log"))
-        self._trouble.display = self._input.display = False
-        self.query_one(Tabs).mark("members")
-        self._pane.main.focus()
-        self.run_worker(self._follow(), group="following", exit_on_error=False)
+        self._members.border_title, self._tasks.border_title = "team", "tasks"
+        self._bar.display = False
+        self._line.focus()
+        self._relabel()
+        if self._team is None:
+            self._head.update(styled(" starting the team", "strong"))
+            self._member.wait_for(f"> {self._about}\n\nStarting the team.")
+        else:
+            self._head.update(styled(f" {self._terminal.fit(self._team, 40)}   reading the log"))
+            self._start()
         self.set_interval(_TICK_S, self._update_ages)
 
-    @cached_property
-    def _actions(self) -> KeyActions:
-        return self._late_app.key_actions(self.app, self._team, self._terminal, lambda: self._look)
+    def begin(self, team: str) -> None:
+        """Show the team that was being started: its records are there now."""
+        if self._team is None:
+            self._team = team
+            self._start()
+
+    def _start(self) -> None:
+        following = follow_team(self._late_app.teams, self._team or "", self._clock, self)
+        self.run_worker(following, group="following", exit_on_error=False)
 
     @property
     def looked_at(self) -> TeamLook | None:
         """The team as it is shown; None before the first update."""
         return self._look
 
-    async def _follow(self) -> None:
-        """Show every change of the team; after an error, say so and try again."""
-        while True:
-            try:
-                team = self._late_app.teams.open(self._team)
-                following = TeamFollower(team, clock=self._clock, every_s=_HEARTBEATS_S)
-                if self._look is None:
-                    # The log can be long: first show the team without what happened.
-                    self.show(*await following.first_look())
-                async with aclosing(following.scenes()) as scenes:
-                    async for scene in scenes:
-                        self.show(scene, following.story)
-                        await anyio.sleep(_GAP_S)
-            except NotFound:
-                gone = f"The team {self._team} was deleted."
-                none = f"There is no team {self._team}."
-                self._say(f"{none if self._look is None else gone} Press w to choose another team.")
-            except BullpenError as error:
-                self._say(f"{error} Trying again.")
-            except Exception as error:
-                self._say(f"This is a bug in Bullpen: {type(error).__name__}: {error}")
-            await anyio.sleep(_RETRY_S)
+    @property
+    def chosen(self) -> str | None:
+        """The member that is shown on the right."""
+        return self._members.chosen
 
     def show(self, scene: Scene, story: Story) -> None:
-        """Show the team as it is now; hidden pages are drawn when they are opened."""
-        self._look = TeamLook(scene, story, scene.at_ms)
+        """Show the team as it is now."""
+        if self._look is None:
+            self.set_timer(_WARM_UP_S, self._warm_up)
+        look = self._look = TeamLook(scene, story, scene.at_ms)
         self._draw_head(scene.at_ms)
-        self.query_one(Tabs).count(len(scene.asks))
-        self._say(" ".join(scene.problems))
-        self._stale = set(PAGES)
-        self._draw()
+        self.say(" ".join(scene.problems))
+        self._members.show(look)
+        self._tasks.show(look)
+        self._show_chosen()
+        if self._page is not None and self._page.is_attached:
+            self._page.show(look)
 
-    def _draw(self) -> None:
-        if self._look is not None and self._page in self._stale:
-            self._stale.discard(self._page)
-            self._pane.show(self._look)
+    def _show_chosen(self) -> None:
+        look = self._look
+        if look is None:
+            return
+        self._member.show(look, self.chosen)
+        self._bar.show(look, self.chosen)
+        if look.member(self._members.recipient) is None:
+            self._members.recipient = _first_recipient(look)
+        self._answering.follow()
+        self._relabel()
 
     def _draw_head(self, now_ms: int) -> None:
         if self._look is not None:
@@ -168,148 +183,314 @@ class TeamScreen(Screen[None]):
                 self._head.update(line, layout=False)
 
     def _update_ages(self) -> None:
-        if self._look is None or not self.is_current:
+        if self._look is None:
             return
         now_ms = self._clock()
-        self._draw_head(now_ms)
-        self._ticks += 1
-        if self._ticks % _AGES_EVERY == 0:
-            self._pane.age(now_ms)
+        if self.is_current:
+            self._draw_head(now_ms)
+            self._member.age(now_ms)
+        elif self._page is not None and self._page.is_current:
+            self._page.age(now_ms)
 
-    def _say(self, trouble: str) -> None:
-        self._trouble.display = bool(trouble)
-        if trouble:
-            text = styled(f"! {self._terminal.fit(trouble, 400)}")
-            text.no_wrap = False
-            if text != self._trouble_text:
-                self._trouble_text = text
-                self._trouble.update(text)
+    def say(self, trouble: str) -> None:
+        """Show what is wrong until it is right again."""
+        self._trouble.say(trouble)
 
-    @property
-    def _pane(self) -> Pane:
-        return self.query_one(f"#{self._page}", Pane)
+    def hold(self, why: str | None) -> None:
+        """Show why work of the run waits; None once it goes on."""
+        self._trouble.hold(why)
 
-    def on_screen_resume(self) -> None:
-        self._draw()
+    def _relabel(self) -> None:
+        look, to = self._look, self._members.recipient
+        label = None if look is None else self._answering.label(look.name)
+        if label is None:
+            whom = "" if look is None or to is None else f" {self._terminal.glyph('to')} "
+            whom += self.shown_name(to) if whom and to is not None else ""
+            label = f"you{whom}: "
+        text = styled(self._terminal.fit(label, max(8, self.size.width - 28)) + " ", "strong")
+        if text != self._label_text:
+            self._label_text = text
+            self._label.update(text)
 
     def on_resize(self) -> None:
         self._draw_head(self._clock())
+        self._bar.draw()
+        self._relabel()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only the keys that do something on this page."""
-        pages = _PAGES_OF_ACTION.get(action)
-        return pages is None or self._page in pages
+    # What is told.
 
-    def action_page(self, page: str) -> None:
-        self._page = page
-        self.query_one(ContentSwitcher).current = page
-        self.query_one(Tabs).mark(page)
-        self._draw()
-        pane = self._pane
-        self._input.display = bool(pane.words)
-        with self._input.prevent(Input.Changed):
-            self._input.value = pane.words
-        pane.main.focus()
-        self.refresh_bindings()
+    def tell(self, message: str, more: str = "", *, bad: bool = False) -> None:
+        """Tell the person something: below the input line, or above another screen."""
+        if self.is_current:
+            self._hint.tell(message, more, bad=bad)
+            return
+        lines = [self._terminal.fit(line, 600) for line in (message, more) if line]
+        self.app.notify("\n".join(lines), severity="error" if bad else "information", markup=False)
 
-    def action_member(self, step: int) -> None:
-        self.action_page("members")
-        self.query_one(MembersPane).move(step)
+    def shown_name(self, name: str) -> str:
+        if name == EVERYBODY:
+            return "everybody"
+        return name if self._look is None else self._look.name(name)
 
-    def on_tab_wanted(self, event: Tab.Wanted) -> None:
-        self.action_page(event.page)
+    # What acts.
 
-    def action_filter(self) -> None:
-        self._input.display = True
-        self._input.focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._search(event.value)
-
-    def on_input_submitted(self) -> None:
-        self._input.display = bool(self._input.value)
-        self._pane.main.focus()
-
-    def action_clear(self) -> None:
-        self._input.value = ""
-        self._input.display = False
-        self._search("")
-        self._pane.main.focus()
-
-    def _search(self, words: str) -> None:
-        if self._pane.words != words:
-            self._pane.words = words
-            self._stale.add(self._page)
-            self._draw()
-
-    def action_graph(self) -> None:
-        self.query_one(TasksPane).toggle()
-
-    def action_notices(self) -> None:
-        pane = self.query_one(MessagesPane)
-        pane.notices = not pane.notices
-        self._actions.tell("Notices are shown." if pane.notices else "Notices are hidden.")
-        self._stale.add("messages")
-        self._draw()
-
-    def action_as_written(self) -> None:
-        self.query_one(WaitingPane).toggle()
-
-    def action_answer(self, how: str) -> None:
-        """Answer the request under the cursor, unless it has only just moved there by itself."""
-        pane = self.query_one(WaitingPane)
-        ask = pane.ask()
-        if ask is None:
-            self._actions.tell("No requests are waiting.")
-        elif not pane.is_settled:
-            self._actions.tell("This request has only just appeared.", "Read it, then answer.")
-        elif how == "deny":
-            self._actions.deny(ask)
-        elif how == "edit":
-            self._actions.edit(ask)
+    def act(self, do: Callable[[KeyActions], None]) -> None:
+        """Do something in the team, once what it needs is imported."""
+        if self._actions is not None:
+            do(self._actions)
+        elif self._team is None:
+            self.tell("The team is still starting.")
         else:
-            self._actions.approve(ask, always=how == "always")
+            self.run_worker(self._act_soon(do), group="acting", exit_on_error=False)
 
-    def action_message(self) -> None:
-        name = self._pane.selected().member
-        members = () if self._look is None else self._look.scene.members
-        self._actions.message(name if any(card.name == name for card in members) else None)
+    async def _act_soon(self, do: Callable[[KeyActions], None]) -> None:
+        if self._actions is None:
+            self._actions = await self._late_app.key_actions(
+                self.app, self._team or "", self._terminal, lambda: self._look, self.tell
+            )
+        do(self._actions)
 
-    def action_message_all(self) -> None:
-        self._actions.message(EVERYBODY)
+    def _warm_up(self) -> None:
+        self.run_worker(self._act_soon(lambda _: None), group="acting", exit_on_error=False)
 
-    def action_assign(self) -> None:
-        selected = self._pane.selected()
-        self._actions.assign(selected.task, None if self._page == "tasks" else selected.member)
+    def send(self, to: str | None, text: str) -> None:
+        """Write to a member, or to everybody; it is in the stream at once."""
+        to = to or self._members.recipient
+        if to is None:
+            self.tell("There is nobody to write to.", "Start a teammate: /spawn NAME PROMPT")
+            return
+        back = self._member.sent(to, text)
+        if to != self.chosen and to != EVERYBODY:
+            self.tell(f"To {self.shown_name(to)}: {text}")
 
-    def action_stop(self) -> None:
-        if (name := self._member()) is not None:
-            self._actions.stop(name)
+        def failed() -> None:
+            back()
+            self._give_back(text)
 
-    def action_mode(self) -> None:
-        if (name := self._member()) is not None:
-            self._actions.mode(name)
+        self.act(lambda acts: acts.send(to, text, failed))
 
-    def action_attach(self) -> None:
-        if (name := self._member()) is not None:
-            self._actions.attach(name)
+    # What is typed.
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
+    def on_prompt_line_sent(self, event: PromptLine.Sent) -> None:
+        text = event.text
+        if self._answering.submit(text):
+            self._show_chosen()
+            return
+        if not text.strip():
+            self.talk_to(self.chosen)
+            return
+        if self._team is None:
+            self.tell("The team is still starting.", "What you type stays here.")
+            self._give_back(text)
+            return
+        if self._commands is None:
+            self._commands = load("bullpen.doors.tui.prompt.run_command:CommandRunner")(self)
+        try:
+            self._commands.run(text, [card.name for card in self._cards])
+        except BullpenError as error:
+            self.tell(error.message, error.remedy, bad=True)
+            self._give_back(text)
+            return
+        self._line.remember(text)
+
+    def _give_back(self, text: str) -> None:
+        """Put a text that came to nothing back into the line."""
+        if not self._line.text:
+            self._line.put(text)
+
+    @property
+    def _cards(self) -> tuple[MemberCard, ...]:
+        return () if self._look is None else self._look.scene.members
+
+    def on_prompt_line_pressed(self, event: PromptLine.Pressed) -> None:
+        if event.key == "?":
+            self.help()
+        else:
+            self._answering.press(event.key)
+            self._relabel()
+
+    def on_prompt_line_step(self, event: PromptLine.Step) -> None:
+        self._completions.move(event.by)
+
+    def _completed(self, text: str, entered: bool) -> str | None:
+        self._offer(text)
+        return self._completions.taken(text) if entered else self._completions.best()
+
+    def _offer(self, text: str) -> None:
+        names = [card.name for card in self._cards if self.shown_name(card.name) != "you"]
+        self._completions.offer(text, names)
+        self._line.completing = self._completions.is_open
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        self._offer(self._line.text)
+        self._answering.follow()
+        self._relabel()
+
+    def on_key(self, event: events.Key) -> None:
+        """Outside of the input line, keys answer at once; other letters go into the line."""
+        if self.focused is self._line or event.character is None or not event.is_printable:
+            return
+        if event.key in _OWN_KEYS and isinstance(self.focused, Lines):
+            return
         event.stop()
-        if (name := self._member()) is not None:
-            screen = MemberScreen(
-                self._late_app, self._team, name, self._terminal, lambda: self._actions,
-                lambda: self._look,
-            )  # fmt: skip
-            self.app.push_screen(screen)
+        event.prevent_default()
+        if event.character == "?" and not self._line.text:
+            self.help()
+        elif event.character in self._line.keys:
+            self._answering.press(event.character)
+            self._relabel()
+        else:
+            self._line.focus()
+            self._line.insert(event.character)
+        if self._line.keys == frozenset() and self.focused is not self._line:
+            # A reason is asked for.
+            self._line.focus()
 
-    def on_lines_chosen(self) -> None:
-        found = self._pane.details()
-        if found is not None:
-            self.app.push_screen(TextWindow(self._terminal, *found))
+    def help(self) -> None:
+        self.app.push_screen(load("bullpen.doors.tui.help:help_screen")(self._terminal))
 
-    def _member(self) -> str | None:
-        name = self._pane.selected().member
-        if name is None:
-            self._actions.tell("No member is selected.", "Select a member with the arrow keys.")
-        return name
+    def next_theme(self) -> None:
+        names = sorted(self.app.available_themes)
+        self.app.theme = names[(names.index(self.app.theme) + 1) % len(names)]
+        self.tell(f"Theme: {self.app.theme}")
+
+    # What is chosen and opened.
+
+    def on_lines_moved(self, event: Lines.Moved) -> None:
+        if event.lines is self._members:
+            self._show_chosen()
+
+    def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """Open what is under the cursor: a member to talk to, a task, an item of the stream."""
+        if event.lines is self._members:
+            self.talk_to(self.chosen)
+            self._line.focus()
+        elif event.lines is self._tasks and self._tasks.under_cursor is not None and self._look:
+            text = load("bullpen.doors.tui.team.task_text:task_text")
+            self._open_window(*text(self._tasks.under_cursor, self._look.name))
+        elif (item := self._member.item) is not None:
+            self._open_window(*load("bullpen.doors.tui.member.item_text:item_text")(item))
+
+    def _open_window(self, title: str, blocks: Blocks) -> None:
+        window = load("bullpen.doors.tui.dialogs:TextWindow")
+        self.app.push_screen(window(self._terminal, title, blocks))
+
+    def talk_to(self, name: str | None) -> None:
+        """Direct the input line to a member."""
+        if name is None or self._look is None:
+            return
+        if self._look.name(name) == "you":
+            self.tell("This is you.", "Choose an agent to talk to: shift+down.")
+            return
+        self._members.recipient = name
+        self._relabel()
+
+    def choose(self, name: str) -> None:
+        """Show a member on the right."""
+        self._members.choose(name)
+
+    def worker_of(self, task: str) -> str | None:
+        """Who works on a task, or did."""
+        cards = () if self._look is None else self._look.scene.tasks
+        return next((card.by or card.owner for card in cards if card.id == task), None)
+
+    def action_choose(self, step: int) -> None:
+        self._members.action_move(step)
+
+    def action_part(self, part: str) -> None:
+        self._member.open(part)
+
+    def action_scroll_member(self, by: int) -> None:
+        self._member.page(by)
+
+    def action_member_to_end(self, last: bool) -> None:
+        self._member.to_end(last)
+
+    def show_diff(self, task: str | None) -> None:
+        """Show the changes of the chosen member, or those for a task."""
+        self._member.open("diff", task=task)
+
+    def action_show_page(self, page: str) -> None:
+        self.show_page(page)
+
+    def show_page(self, page: str, *, graph: bool = False) -> None:
+        """Open a whole page about the team."""
+        if self._look is None:
+            self.tell("The team is still starting.")
+            return
+        self._page = load("bullpen.doors.tui.panes.page_screen:PageScreen")(
+            page, self._terminal, self._look, self._assign, graph=graph
+        )
+        self.app.push_screen(self._page)
+
+    def _assign(self, task: str) -> None:
+        self.act(lambda acts: acts.assign(task, None))
+
+    def action_next_mode(self) -> None:
+        name = self.chosen
+        if name is not None:
+            self.act(lambda acts: acts.next_mode(name))
+
+    # What ends something.
+
+    def action_escape(self) -> None:
+        """Close what is open; if nothing is, interrupt the chosen agent's turn."""
+        if self._completions.is_open:
+            self._completions.close()
+            self._line.completing = False
+        elif self._answering.leave():
+            self._relabel()
+        elif self.focused is not self._line:
+            self._line.focus()
+        elif self.chosen is not None:
+            self.interrupt(self.chosen)
+
+    def interrupt(self, name: str) -> None:
+        """End an agent's turn, if it has one."""
+        card = None if self._look is None else self._look.member(name)
+        if card is None or card.state not in ("working", "waiting"):
+            self.tell(f"{self.shown_name(name)} is not working: there is nothing to interrupt.")
+            return
+        self.act(lambda acts: acts.interrupt(name))
+
+    async def action_clear_or_quit(self) -> None:
+        """Empty the line; an empty one: stop the run, or leave."""
+        if self._line.text:
+            self._line.take()
+        else:
+            await self.app.action_quit()
+
+    async def action_delete_or_leave(self) -> None:
+        """In a text, delete; in an empty line, finish the run, or leave."""
+        if self._line.text:
+            self._line.action_delete_right()
+        elif not self._is_run:
+            await self.app.action_quit()
+        elif self._team is None:
+            self.tell("The team is still starting.", "Ctrl-C stops it.")
+        elif anyio.current_time() - self._leaving_s < AGAIN_S:
+            self.act(lambda acts: acts.finish(""))
+        else:
+            self._leaving_s = anyio.current_time()
+            self.tell("Press Ctrl-D again to finish the run: its agents stop.")
+
+    @property
+    def _is_run(self) -> bool:
+        return bool(getattr(self.app, "is_run", False))
+
+    def quit(self) -> None:
+        getattr(self.app, "stop", self.app.exit)()
+
+    def leave_team(self) -> None:
+        """Go to the list of teams."""
+        if self._is_run:
+            self.tell("This screen belongs to a run.", "In another terminal: bullpen tui")
+        else:
+            self.dismiss()
+
+
+def _first_recipient(look: TeamLook) -> str | None:
+    """To whom a person writes at first: the lead, or the first agent."""
+    others = [card for card in look.scene.members if look.name(card.name) != "you"]
+    ranked = sorted(others, key=lambda card: (not card.lead, card.driver is None))
+    return ranked[0].name if ranked else None

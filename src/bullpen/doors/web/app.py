@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
-from urllib.parse import parse_qsl
 
 import anyio
 from anyio import to_thread
@@ -15,29 +15,39 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from bullpen.app.app import App
+from bullpen.doors.actions.changes import Changes, member_changes
 from bullpen.doors.actions.person_actions import PersonActions
 from bullpen.doors.web import pieces
+from bullpen.doors.web.changes_cache import CHANGES_S, ChangesCache
+from bullpen.doors.web.forge_hook import ForgeHook
+from bullpen.doors.web.form_actions import FormActions, read_form
 from bullpen.doors.web.live import ALIVE_S, STREAMS_MAX, Live, Stream
+from bullpen.doors.web.member_records import MemberRecords
+from bullpen.doors.web.phone.answer_pages import AnswerPages
+from bullpen.doors.web.phone.push_actions import PushActions
 from bullpen.doors.web.pieces import PAGES, PageView, draw
 from bullpen.doors.web.render_piece import PieceRenderer, SentPieces, as_json
 from bullpen.doors.web.replay import Replay
 from bullpen.doors.web.security import Visitor, fits
-from bullpen.doors.web.transcripts import Transcripts
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Refused, Unavailable
 from bullpen.protocol.clock import now_ms
-from bullpen.view.drawing_style import STYLE
+from bullpen.view.drawings.style import STYLE
 from bullpen.view.follow import TeamFollower
 from bullpen.view.scene import scene_of
 
-_FORM_BYTES_MAX = 1024 * 1024
-_TRANSCRIPT_S = 0.3
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_RECORD_S = 0.3
 _SHOWN_S = 1.0
 _STATUS: tuple[tuple[type[BullpenError], int], ...] = (
     (Invalid, 400), (Refused, 403), (NotFound, 404), (Conflict, 409), (Unavailable, 503),
 )  # fmt: skip
-_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
-
-Act = Callable[[Mapping[str, str]], Awaitable[str]]
+_PAUSES_S = {
+    "overview": _RECORD_S,
+    "member": _RECORD_S,
+    "transcript": _RECORD_S,
+    "changes": CHANGES_S,
+}
+"""How often a page looks at what no event tells: records and files of members."""
 
 
 class Dashboard:
@@ -45,20 +55,23 @@ class Dashboard:
 
     def __init__(self, app: App, team: str, live: Live) -> None:
         self._team = team
-        self._acts = PersonActions(app, team)
         self.live = live
         self._renderer = PieceRenderer()
-        self._transcripts = Transcripts(app.supervisor(team))
+        self._records = MemberRecords(app.supervisor(team), lambda: live.following.story)
+        self._changes = ChangesCache(
+            lambda member, task: member_changes(app, team, member, task=task)
+        )
         self._replay: Replay | None = None
         self._replay_wanted = anyio.Event()
         self._static = _static()
-        self._acts_by_name: dict[str, Act] = {
-            "approve": self._approve,
-            "deny": self._deny,
-            "send": self._send,
-            "assign": self._assign,
-            "stop": self._stop,
-        }
+        actions = PersonActions(app, team)
+        acts = FormActions(actions, lambda: live.following.story)
+        self._pushes = PushActions(app.settings.home, team)
+        self.answers = AnswerPages(
+            actions, app, team, self._renderer, static=self._static, live=live, now=now_ms
+        )
+        self._acts_by_name = acts.by_name
+        self.hook = ForgeHook(app, team, now=now_ms)
 
     def app(self) -> Starlette:
         """All routes, without access control: wrap them in `AccessCheck`."""
@@ -69,18 +82,25 @@ class Dashboard:
                 Route("/replay/at", self.replay_at, methods=["GET"]),
                 Route("/static/{name}", self.static, methods=["GET"]),
                 Route("/act/{name}", self.act, methods=["POST"]),
+                Route("/push", self.push_key, methods=["GET"]),
+                Route("/push/{what}", self.push, methods=["POST"]),
                 Route("/", self.page, methods=["GET"]),
                 Route("/{page}", self.page, methods=["GET"]),
             ],
             exception_handlers={HTTPException: self._http_error, BullpenError: self._error_page},
         )
 
+    def public_app(self, *, read_only: bool = False) -> Starlette:
+        """The routes that need no session, because what they are sent is signed."""
+        return self.answers.app(read_only=read_only, more=[self.hook.route])
+
     async def page(self, request: Request) -> Response:
         page = _page_name(request.path_params.get("page", "overview"))
         view = await self._view(request, page)
         picture = draw(page, self._renderer, view)
         more = {"older": pieces.older(view, picture)} if page == "messages" else {}
-        return self._html(request, f"{page}.html", page=page, picture=picture, view=view, **more)
+        shown = {"picture": picture, "view": view, "waiting": len(view.scene.asks), **more}
+        return self._html(request, f"{page}.html", page=page, **shown)
 
     async def stream(self, request: Request) -> Response | Stream:
         """The changes of an open page."""
@@ -92,14 +112,18 @@ class Dashboard:
 
     async def _lines(self, request: Request, page: str) -> AsyncIterator[str]:
         visitor, sent = _visitor(request), SentPieces()
-        pause = _TRANSCRIPT_S if page == "member" else ALIVE_S
+        pause = _PAUSES_S.get(page, ALIVE_S)
         silent_s = 0.0
+        shown: PageView | None = None
         yield "retry: 1000\n\n"
         while self.live.over is None:
             version = self.live.version
             try:
                 view = await self._view(request, page)
-                update = sent.update(draw(page, self._renderer, view))
+                # Pages look often at what seldom changes.
+                same = view.shows_the_same(shown)
+                update = None if same else sent.update(draw(page, self._renderer, view))
+                shown = view
             except NotFound as error:
                 yield _event({"over": str(error)})
                 return
@@ -170,68 +194,53 @@ class Dashboard:
         act = self._acts_by_name.get(name)
         if act is None:
             raise NotFound(f"There is no action {name!r}.", remedy="Load the page again.")
-        form = await _form(request)
+        form = await read_form(request)
         request.state.back = _own_path(form.get("back", ""))
         visitor = _visitor(request)
         if not fits(visitor, form.get("csrf")):
-            raise Refused(
-                "The form belongs to another session.",
-                reason="csrf",
-                remedy="Load the page again.",
-            )
+            raise _other_session()
         version = self.live.version
         note = await act(form)
         # The next page is to show the result.
         await self.live.newer_than(version, within_s=_SHOWN_S)
+        if _wants_json(request):
+            return JSONResponse({"note": note})
         visitor.notes.append(note)
         return RedirectResponse(request.state.back, status_code=303)
 
-    async def _approve(self, form: Mapping[str, str]) -> str:
-        answered = await self._acts.approve(
-            form.get("id", ""),
-            digest=form.get("digest") or None,
-            changed=form.get("changed") or None,
-            always=form.get("always") == "yes",
-            choice=form.get("choice") or None,
-            mode=form.get("mode") or None,
-            words=form.get("words") or None,
-        )
-        more = f" {answered.untold}" if answered.untold else ""
-        if answered.request.kind == "question":
-            return f"Answered {answered.request.sender}.{more}"
-        return f"Approved what {answered.request.sender} asked for.{more}"
+    async def push_key(self, request: Request) -> Response:
+        """The key with which a browser subscribes to pushes."""
+        del request
+        return JSONResponse({"key": await to_thread.run_sync(self._pushes.key)})
 
-    async def _deny(self, form: Mapping[str, str]) -> str:
-        answered = await self._acts.deny(
-            form.get("id", ""), digest=form.get("digest") or None, why=form.get("why") or None
-        )
-        return f"Denied what {answered.request.sender} asked for."
-
-    async def _send(self, form: Mapping[str, str]) -> str:
-        await self._acts.send(form.get("to", ""), form.get("text", ""))
-        return f"Sent to {form.get('to')}."
-
-    async def _assign(self, form: Mapping[str, str]) -> str:
-        task = await self._acts.assign(form.get("id", ""), form.get("to", ""))
-        return f"Task {task.id} is assigned to {task.owner}."
-
-    async def _stop(self, form: Mapping[str, str]) -> str:
-        name = form.get("name", "")
-        if form.get("sure") != "yes":
-            raise Invalid(f"{name} was not stopped.", remedy='Tick "I am sure" first.')
-        await self._acts.stop(name, reason=form.get("reason") or None)
-        return f"Stopped {name}."
+    async def push(self, request: Request) -> Response:
+        """Subscribe a browser to pushes, or end that."""
+        form = await read_form(request)
+        if not fits(_visitor(request), form.get("csrf")):
+            raise _other_session()
+        what = request.path_params["what"]
+        return JSONResponse({"note": await to_thread.run_sync(self._pushes.act, what, form)})
 
     async def _view(self, request: Request, page: str) -> PageView:
         live, query = self.live, dict(request.query_params)
         await live.ready()
         if live.over is not None:
             raise NotFound(live.over, remedy="Open another team: bullpen web -t NAME")
-        rows = None
-        if page == "member" and query.get("name") in live.following.story.members:
-            rows = await self._transcripts.last(query["name"])
-        act = _visitor(request).may_act
-        return PageView(live.scene, live.following.story, act, query, rows=rows)
+        story, act = live.following.story, _visitor(request).may_act
+        view = PageView(live.scene, story, act, query)
+        chosen = view.chosen
+        if page in ("overview", "member", "transcript") and chosen is not None:
+            view = replace(view, record=await self._records.last(chosen.name))
+        if page == "changes":
+            view = replace(view, changes=await self._changes_of(view))
+        return view
+
+    async def _changes_of(self, view: PageView) -> Changes | None:
+        task = next((card for card in view.scene.tasks if card.id == view.query.get("task")), None)
+        name = view.query.get("member") or (None if task is None else task.by or task.owner)
+        if name is None:
+            return None if task is None else Changes("", None, (), "Nobody has worked on it yet.")
+        return await self._changes.of(name, None if task is None else task.id)
 
     def _html(self, request: Request, template: str, **values: object) -> HTMLResponse:
         visitor = _visitor(request)
@@ -244,12 +253,22 @@ class Dashboard:
             path=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             query=request.url.query,
             now_ms=now_ms(),
-            **values,
+            **{"waiting": self.live.waiting, **values},
         )
         return HTMLResponse(text)
 
     async def _error_page(self, request: Request, error: Exception) -> Response:
-        response = self._html(
+        if request.method == "POST" and _wants_json(request):
+            failed = {"message": getattr(error, "message", str(error))}
+            response: Response = JSONResponse({**failed, "remedy": getattr(error, "remedy", "")})
+        else:
+            response = self._trouble(request, error)
+        codes = (code for kind, code in _STATUS if isinstance(error, kind))
+        response.status_code = next(codes, 500)
+        return response
+
+    def _trouble(self, request: Request, error: Exception) -> HTMLResponse:
+        return self._html(
             request,
             "trouble.html",
             page="",
@@ -257,9 +276,6 @@ class Dashboard:
             remedy=getattr(error, "remedy", ""),
             back=getattr(request.state, "back", "/"),
         )
-        codes = (code for kind, code in _STATUS if isinstance(error, kind))
-        response.status_code = next(codes, 500)
-        return response
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -284,11 +300,22 @@ def _page_name(name: str) -> str:
     return name
 
 
+def _other_session() -> Refused:
+    return Refused(
+        "The form belongs to another session.", reason="csrf", remedy="Load the page again."
+    )
+
+
 def _visitor(request: Request) -> Visitor:
     visitor = request.scope["visitor"]
     if not isinstance(visitor, Visitor):
         raise RuntimeError("A request came in without the access check.")
     return visitor
+
+
+def _wants_json(request: Request) -> bool:
+    """Whether a script of ours asks, which shows the answer without leaving the page."""
+    return request.headers.get("accept", "") == "application/json"
 
 
 def _event(update: Mapping[str, object]) -> str:
@@ -297,30 +324,6 @@ def _event(update: Mapping[str, object]) -> str:
 
 def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 12 else default
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises Invalid."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise Invalid(
-            f"A form cannot be sent as {kind!r}.", remedy="Send application/x-www-form-urlencoded."
-        )
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _FORM_BYTES_MAX:
-            raise Invalid(
-                "The form is too long.", remedy="Shorten the text, or put it into a file."
-            )
-    try:
-        fields = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100
-        )
-    except ValueError:
-        raise Invalid("The form cannot be read.", remedy="Load the page again.") from None
-    # Browsers send line breaks as CRLF.
-    return {name: value.replace("\r\n", "\n") for name, value in fields}
 
 
 def _own_path(path: str) -> str:

@@ -43,6 +43,11 @@ class Live:
             raise RuntimeError("The first scene is not there yet.")
         return self._scene
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for an answer, as far as is known."""
+        return 0 if self._scene is None else len(self._scene.asks)
+
     async def ready(self) -> None:
         """Wait for the first scene. Raises NotFound, Unavailable."""
         while self._scene is None and self.over is None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from bullpen.doors.actions.answer import shown_input
+from bullpen.doors.actions.changes import Changes
+from bullpen.doors.web.member_records import MemberRecord
 from bullpen.doors.web.render_piece import PieceRenderer, Pieces
-from bullpen.doors.web.transcripts import TranscriptRow
+from bullpen.doors.web.shown_request import shown_request
 from bullpen.errors import NotFound
 from bullpen.protocol.names import EVERYBODY, LEAD
-from bullpen.protocol.policy import MODES
 from bullpen.view import sentences
-from bullpen.view.cards import TaskCard
-from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
-from bullpen.view.graph import critical_path, graph_of
+from bullpen.view.cards import MemberCard, TaskCard
+from bullpen.view.diff import total
+from bullpen.view.drawings.graph import critical_path, graph_of
+from bullpen.view.drawings.svg import gantt_svg, graph_svg, spend_svg
 from bullpen.view.scene import AskCard, Scene
 from bullpen.view.story import Said, Story
 from bullpen.view.task_state import FINISHED, TASK_STATES
@@ -31,8 +34,9 @@ MESSAGES_MAX = 200
 GRAPH_MAX = 250
 
 _NEWS = 25
-_ASKS = 8
-_ROWS_MAX = 24
+_ASKS = 1
+_TODO = 40
+_FILES_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,42 @@ class PageView:
     act: bool
     # The parameters of the address.
     query: Mapping[str, str]
-    # The transcript of the member that the page is about; None if there is none on this machine.
-    rows: Sequence[TranscriptRow] | None = None
+    # What the member that the page is about said; None if there is no record on this machine.
+    record: MemberRecord | None = None
+    # What the member or task that the page is about changed.
+    changes: Changes | None = None
     is_replay: bool = False
+
+    def shows_the_same(self, other: PageView | None) -> bool:
+        """Whether this is another look at the same things."""
+        return (
+            other is not None
+            and self.scene is other.scene
+            and self.record is other.record
+            and self.changes is other.changes
+        )
+
+    @property
+    def chosen(self) -> MemberCard | None:
+        """The member that the page is about; on the overview the lead if nobody was chosen."""
+        cards = self.scene.members
+        wanted = self.query.get("member") or self.query.get("name")
+        if wanted is not None:
+            return next((card for card in cards if card.name == wanted), None)
+        agents = [card for card in cards if card.driver is not None]
+        return next((card for card in agents if card.lead), next(iter(agents), None))
+
+    @property
+    def mode(self) -> str | None:
+        """The permission mode of the chosen member, if it is an agent."""
+        member = None if self.chosen is None else self.story.members.get(self.chosen.name)
+        return None if member is None or member.agent is None else member.agent.mode
+
+    @property
+    def people(self) -> Sequence[MemberCard]:
+        """The members that a person can write to: all but the person."""
+        shown = self.story.shown_name
+        return [card for card in self.scene.members if shown(card.name) != "you"]
 
     @property
     def last_news(self) -> str:
@@ -62,6 +99,17 @@ class _Page:
         self.view, self.scene, self.story, self.query = view, view.scene, view.story, view.query
         self.pieces = Pieces()
         renderer.show_lead_as(view.story.shown_name(LEAD))
+        renderer.show_colors({card.name: card.color for card in view.scene.members})
+
+    @cached_property
+    def tasks(self) -> Mapping[str, TaskCard]:
+        """The tasks by id."""
+        return {card.id: card for card in self.scene.tasks}
+
+    @cached_property
+    def asked(self) -> Mapping[str, AskCard]:
+        """The oldest request of each member who waits."""
+        return {card.sender: card for card in reversed(self.scene.asks)}
 
     def single(self, name: str, kind: str, shows: Iterable[object]) -> None:
         self.pieces.singles[name] = self._renderer.piece(kind, name, shows)
@@ -84,12 +132,41 @@ class _Page:
         about = (scene.team, scene.description, scene.finished, counts, len(scene.tasks))
         self.single("head", "head", (*about, scene.total, scene.limits.usd, scene.result))
         if not self.view.is_replay:
-            self.single("waits", "waits", (len(scene.asks),))
+            last = scene.asks[-1] if scene.asks else None
+            asked = "" if last is None else f"{last.sender} asks: {last.about[:200]}"
+            self.single("waits", "waits", (len(scene.asks), asked))
             self.single("problems", "problems", (scene.problems,))
 
     def members(self) -> None:
-        cards = self.scene.members
-        self.listed("members", "member_row", {f"member-{card.name}": (card,) for card in cards})
+        cards = {f"member-{card.name}": (card,) for card in self.scene.members}
+        self.listed("members", "member_row", cards)
+
+    def asks(self, asks: Iterable[AskCard], *, prefix: str, back: str) -> None:
+        """Add requests with the forms that answer them."""
+        requests = self.story.requests
+        rows = {
+            f"{prefix}-{card.id}": (shown_request(card, requests.get(card.id), back=back),)
+            for card in asks
+        }
+        self.listed("asks", "ask", rows, act=self.view.act)
+
+    def member_head(self, card: MemberCard, tab: str) -> None:
+        """Add who a page is about, what they do, and the other pages about them."""
+        shown = (card.name, card.lead, card.state, card.since_ms, card.tasks[:3])
+        self.single("chosen", "member_head", (*shown, _doing(self, card), tab))
+
+    def stream(self, name: str) -> None:
+        """Add what a member says and does."""
+        record = self.view.record
+        items = () if record is None else record.items
+        self.listed("stream", "stream_item", {f"item-{item.key}": (item,) for item in items})
+        words = (
+            f"There is no record of {self.story.shown_name(name)} on this machine. "
+            "The agent runs elsewhere, or has not started yet."
+            if record is None
+            else "Nothing was said yet. Write a message to begin."
+        )
+        self.empty("no-stream", words, unless=items or not name)
 
     def news(self) -> None:
         """Add what happened last, newest first."""
@@ -142,9 +219,26 @@ class _Page:
 
 
 def _overview(page: _Page) -> None:
-    page.members()
-    asks = page.scene.asks[:_ASKS]
-    page.listed("asks", "ask_line", {f"ask-line-{card.id}": (card,) for card in asks})
+    scene, chosen = page.scene, page.view.chosen
+    name = "" if chosen is None else chosen.name
+    rows = {
+        f"team-{card.name}": (
+            *(card.name, card.lead, card.state, card.name == name),
+            _doing(page, card),
+        )
+        for card in scene.members
+    }
+    page.listed("team", "team_member", rows)
+    todo = _todo(scene.tasks)
+    page.listed("todo", "todo_item", {f"todo-{card.id}": (card,) for card in todo})
+    page.single("more-todo", "more_todo", (len(scene.tasks) - len(todo), len(scene.tasks)))
+    page.asks(scene.asks[:_ASKS], prefix="now", back="/")
+    page.single("more-asks", "more_asks", (max(0, len(scene.asks) - _ASKS),))
+    if chosen is None:
+        page.single("chosen", "nobody", ())
+    else:
+        page.member_head(chosen, "stream")
+    page.stream(name)
     page.news()
 
 
@@ -157,39 +251,81 @@ def _tasks(page: _Page) -> None:
 
 def _messages_page(page: _Page) -> None:
     found = page.messages(page.query, MESSAGES_MAX)
-    page.empty("no-letters", "No messages match.", unless=found)
+    page.empty("no-letters", "No messages match. Clear the filters to see all.", unless=found)
 
 
 def _waiting(page: _Page) -> None:
     asks = page.scene.asks
-    rows = {f"ask-{card.id}": _ask(card) for card in asks}
-    page.listed("asks", "ask", rows, act=page.view.act)
-    page.empty("no-asks", "No requests are waiting.", unless=asks)
+    page.asks(asks, prefix="ask", back="/waiting")
+    words = "No requests are waiting. Agents ask here before they do what their mode forbids."
+    page.empty("no-asks", words, unless=asks)
+
+
+def _member_of(page: _Page) -> MemberCard:
+    card = page.view.chosen
+    if card is None:
+        raise NotFound(
+            f"There is no member {page.query.get('name', '')!r}.",
+            remedy="Open the overview to see all members.",
+        )
+    return card
 
 
 def _member(page: _Page) -> None:
-    name = page.query.get("name", "")
-    card = next((each for each in page.scene.members if each.name == name), None)
-    if card is None:
-        raise NotFound(
-            f"There is no member {name!r}.", remedy="Open the overview to see all members."
-        )
+    card = _member_of(page)
+    page.member_head(card, "about")
     page.single("member", "member_card", (card,))
-    rows = page.view.rows or ()
+    page.stream(card.name)
+    page.messages({"with": card.name, "notices": "yes"}, 30)
+
+
+def _transcript(page: _Page) -> None:
+    card = _member_of(page)
+    page.member_head(card, "transcript")
+    rows = () if page.view.record is None else page.view.record.rows
+    shown = {f"row-{row.number}": (row.time, row.kind, row.style, row.text) for row in rows}
+    page.listed("rows", "row", shown)
+    page.empty("no-rows", f"There is no transcript of {card.name} on this machine.", unless=rows)
+
+
+def _changes(page: _Page) -> None:
+    changes, to = page.view.changes, page.query.get("member", "")
+    if task_id := page.query.get("task"):
+        task = _task_of(page, task_id)
+        to = to or task.by or task.owner or ""
+        page.single("chosen", "task_head", (task, "changes"))
+    else:
+        page.member_head(_member_of(page), "changes")
+    files = () if changes is None else changes.files
+    shown = files[:_FILES_MAX]
+    names = [
+        hashlib.sha256(file.path.encode("utf-8", "replace")).hexdigest()[:12] for file in files
+    ]
+    added, removed = total(files)
+    note = "" if changes is None else changes.note
+    summary = (len(files), added, removed, None if changes is None else changes.base, note)
+    page.single("changed", "changed", (*summary, len(files) - len(shown)))
+    rows = list(zip(names, shown, strict=False))
+    page.listed("tree", "file_link", {f"tree-{name}": (name, file) for name, file in rows})
     page.listed(
-        "rows",
-        "row",
-        {f"row-{row.number}": (row.time, row.kind, row.style, row.text) for row in rows},
+        "files",
+        "file_diff",
+        {f"file-{name}": (file, to, _address(page.query)) for name, file in rows},
+        act=page.view.act and bool(to),
     )
-    page.empty("no-rows", f"There is no transcript of {name} on this machine.", unless=rows)
-    page.messages({"with": name, "notices": "yes"}, 30)
+    page.empty("no-files", "" if note else "There are no changes.", unless=files)
+
+
+def _task_of(page: _Page, wanted: str) -> TaskCard:
+    card = page.tasks.get(wanted)
+    if card is None:
+        raise NotFound(f"There is no task {wanted!r}.", remedy="Open the board to see all tasks.")
+    return card
 
 
 def _task(page: _Page) -> None:
-    wanted = page.query.get("id", "")
-    card = next((each for each in page.scene.tasks if each.id == wanted), None)
-    if card is None:
-        raise NotFound(f"There is no task {wanted!r}.", remedy="Open the board to see all tasks.")
+    card = _task_of(page, page.query.get("id", ""))
+    page.single("chosen", "task_head", (card, "about"))
     page.single("task", "task_whole", (card,))
 
 
@@ -207,6 +343,8 @@ PAGES: dict[str, Callable[[_Page], None]] = {
     "messages": _messages_page,
     "waiting": _waiting,
     "member": _member,
+    "transcript": _transcript,
+    "changes": _changes,
     "task": _task,
     "timeline": _Page.charts,
 }
@@ -284,10 +422,29 @@ def _for_graph(cards: Sequence[TaskCard]) -> Sequence[TaskCard]:
     return [card for card in cards if card.id in kept]
 
 
-def _ask(card: AskCard) -> tuple[AskCard, dict[str, Any]]:
-    text = None if card.input is None else shown_input(card.input)
-    rows = min(_ROWS_MAX, 2 + (text or "").count("\n"))
-    return card, {"input": text, "rows": rows, "modes": MODES}
+def _todo(cards: Sequence[TaskCard]) -> Sequence[TaskCard]:
+    """The tasks for a narrow list: those at work first, then open ones, then the last finished."""
+    order = {state: place for place, state in enumerate(TASK_STATES)}
+    rest = sorted(
+        (card for card in cards if card.state not in FINISHED), key=lambda card: order[card.state]
+    )
+    done = [card for card in cards if card.state in FINISHED][::-1]
+    return [*rest, *done][:_TODO]
+
+
+def _doing(page: _Page, card: MemberCard) -> str:
+    """What a member does, in one line."""
+    if page.story.shown_name(card.name) == "you":
+        return "you lead this team"
+    if (asked := page.asked.get(card.name)) is not None:
+        return f"asks: {asked.about[:200]}"
+    first = page.tasks.get(card.tasks[0]) if card.tasks else None
+    about = "" if first is None else f"#{first.id} {first.activity or first.subject}"
+    return ": ".join(part for part in (about, card.detail) if part) or card.state
+
+
+def _address(query: Mapping[str, str]) -> str:
+    return f"/changes?{urlencode(query, errors='replace')}"
 
 
 def _task_address(task_id: str) -> str:

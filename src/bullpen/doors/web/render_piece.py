@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,13 +17,16 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from bullpen.doors.web import markdown
 from bullpen.protocol.names import COLORS, LEAD
+from bullpen.protocol.policy import MODES
 from bullpen.view import agent_words
 from bullpen.view.news import sender_of
 from bullpen.view.task_state import TASK_STATES, state_word
 from bullpen.view.text import visible
 
 _DRAWN_MAX = 20_000
+_TEMPLATES = ("pieces.html", "requests.html", "work.html")
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class PieceRenderer:
 
     def __init__(self) -> None:
         self._lead = LEAD
+        self._colors: dict[str, str] = {}
         self._env = Environment(
             loader=PackageLoader("bullpen.doors.web"),
             autoescape=True,
@@ -54,19 +58,22 @@ class PieceRenderer:
             # Control characters in the text of members are shown as escapes.
             finalize=_shown,
         )
-        self._env.filters |= {
+        filters: dict[str, Callable[..., object]] = {
             "sender": sender_of,
             "clock": lambda at_ms: _local(at_ms, "%H:%M:%S"),
             "moment": lambda at_ms: _local(at_ms, "%Y-%m-%d %H:%M:%S"),
             "amount": agent_words.count,
             "money": agent_words.money,
-            "color": lambda name: name if name in COLORS else "none",
+            "color": lambda name: self._colors.get(name, "none"),
             "words": state_word,
             "shown": lambda name: self._lead if name == LEAD else name,
             "query": lambda given: urlencode(given, errors="replace"),
+            "markdown": markdown.rendered,
         }
-        self._env.globals["task_states"] = TASK_STATES
-        self._pieces = self._env.get_template("pieces.html").module
+        self._env.filters |= filters
+        self._env.globals |= {"task_states": TASK_STATES, "modes": MODES}
+        modules = [self._env.get_template(name).module for name in _TEMPLATES]
+        self._macros = {name: macro for each in modules for name, macro in vars(each).items()}
         self._drawn: dict[tuple[str, str, bool], tuple[object, str]] = {}
         self._mark = f"csrf-{secrets.token_hex(16)}"
 
@@ -75,13 +82,20 @@ class PieceRenderer:
             self._lead = name
             self._drawn.clear()
 
+    def show_colors(self, colors: Mapping[str, str | None]) -> None:
+        """Show members in their colours. A new member changes no piece that was drawn before."""
+        known = {name: color for name, color in colors.items() if color in COLORS}
+        if any(known.get(name, color) != color for name, color in self._colors.items()):
+            self._drawn.clear()
+        self._colors |= known
+
     def piece(self, kind: str, piece_id: str, shows: Iterable[object], *, act: bool = False) -> str:
         """A piece of a page. `shows` is everything that it depends on."""
         place = (kind, piece_id, act)
         known = self._drawn.get(place)
         if known is not None and known[0] == shows:
             return known[1]
-        drawn = str(getattr(self._pieces, kind)(piece_id, *shows, self._mark if act else None))
+        drawn = str(self._macros[kind](piece_id, *shows, self._mark if act else None))
         if len(self._drawn) >= _DRAWN_MAX:
             self._drawn.clear()
         self._drawn[place] = (shows, drawn)

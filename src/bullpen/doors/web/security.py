@@ -19,6 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 STREAM = "/events"
+ANSWERS = "/answer/"
+"""Where signed links lead."""
+
+HOOK = "/forge/hook"
+"""Where a forge sends signed deliveries."""
+
+PUBLIC = frozenset({"/answer.css", "/icon.svg", "/sw.js"})
+"""Files without anything of a team: a phone that follows a link has no session."""
 
 _SESSIONS_MAX = 1000
 _NOTES_MAX = 5
@@ -26,7 +34,8 @@ _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "connect-src 'self'; worker-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+        "base-uri 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     # Other sites learn nothing. With `no-referrer` our own forms would have no origin.
@@ -95,8 +104,18 @@ class WebTokens:
 class AccessCheck:
     """Admits requests with a token that come from our own pages, and adds security headers."""
 
-    def __init__(self, app: ASGIApp, tokens: WebTokens, *, hosts: Iterable[str], port: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: WebTokens,
+        *,
+        hosts: Iterable[str],
+        port: int,
+        public: ASGIApp | None = None,
+    ) -> None:
+        """`public` gets the requests that need no token, as their links prove what they may do."""
         self._app = app
+        self._public = public
         self._tokens = tokens
         self._hosts = {host.lower() for host in hosts}
         # Cookies ignore ports, so each server on this machine needs its own name.
@@ -127,6 +146,8 @@ class AccessCheck:
         method, path = scope["method"], scope["path"]
         if (method not in _SAFE or path == STREAM) and not _is_from_us(headers):
             return _refused(403, "This request came from another site.")
+        if self._public is not None and is_public(path):
+            return self._public
         given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=100)
         if path == "/" and method in _SAFE and "token" in given:
             return self._sign_in(given.pop("token")[-1], given)
@@ -160,6 +181,11 @@ class AccessCheck:
             return self._tokens.visitor(token.strip())
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie)
         return None if cookie is None else self._tokens.of_cookie(cookie)
+
+
+def is_public(path: str) -> bool:
+    """Whether a path needs no token."""
+    return path.startswith(ANSWERS) or path in PUBLIC or path == HOOK
 
 
 def fits(visitor: Visitor, csrf: str | None) -> bool:

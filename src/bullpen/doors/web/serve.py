@@ -6,18 +6,22 @@ import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import anyio
 
 from bullpen.app.app import App
+from bullpen.app.config.public_address import host_of
 from bullpen.doors.http_server import HttpServer, http_config
 from bullpen.doors.web.app import dashboard
 from bullpen.doors.web.security import LOOPBACK, AccessCheck, WebTokens
-from bullpen.errors import Invalid, Unavailable
+from bullpen.errors import BullpenError, Invalid, Unavailable
+from bullpen.runs.reach.for_team import person_notices
+from bullpen.runs.reach.web_address import served_at
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_LEFT_LOOK_S = 20.0
 _HEADER_BYTES_MAX = 64 * 1024
 
 
@@ -41,9 +45,13 @@ async def serve(
     port: int,
     names: Sequence[str],
     read_only: bool,
+    public_url: str | None = None,
     ready: Callable[[Addresses], object],
 ) -> None:
     """Serve a team to everybody with a token until a signal comes; `ready` gets the addresses.
+
+    `public_url` is where a phone reaches the server. Unless it is read-only, notices of the team
+    then carry links that answer, and what an ended run has not sent yet is sent from here.
 
     Raises:
         Invalid: the host is not an IP address.
@@ -54,10 +62,17 @@ async def serve(
     tokens = WebTokens(read_only=read_only)
     with listening(host, port) as taken:
         bound = taken.getsockname()[1]
-        hosts = (*LOOPBACK, host, *names)
+        public_name = () if public_url is None else (host_of(public_url),)
+        hosts = (*LOOPBACK, host, *names, *public_name)
         server = HttpServer(
             http_config(
-                AccessCheck(board.app(), tokens, hosts=hosts, port=bound),
+                AccessCheck(
+                    board.app(),
+                    tokens,
+                    hosts=hosts,
+                    port=bound,
+                    public=board.public_app(read_only=read_only),
+                ),
                 h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
                 lifespan="off",
                 server_header=False,
@@ -72,14 +87,27 @@ async def serve(
 
         shown = names[0] if names else host
         shown = f"[{shown}]" if ":" in shown else shown
-        begin = f"http://{shown}:{bound}/?token="
+        begin = f"{public_url or f'http://{shown}:{bound}'}/?token="
+        home = app.settings.home
         async with anyio.create_task_group() as group:
             group.start_soon(_end_by_signal, end)
             group.start_soon(board.run)
+            if not read_only:
+                group.start_soon(_send_left, app, team)
             act = None if tokens.acting is None else begin + tokens.acting
             ready(Addresses(act, begin + tokens.looking, lambda: begin + tokens.code()))
-            await server.serve(sockets=[taken])
+            with served_at(home, team, None if read_only else public_url):
+                await server.serve(sockets=[taken])
             group.cancel_scope.cancel()
+
+
+async def _send_left(app: App, team: str) -> None:
+    """Send the notices that an ended run has left, such as a digest after quiet hours."""
+    notices = await person_notices(app, app.teams.open(team), lambda words: None)
+    while True:
+        with suppress(BullpenError):
+            await notices.send_left()
+        await anyio.sleep(_LEFT_LOOK_S)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import anyio
 import typer
 
 from bullpen.agents.config.spec import unattended
-from bullpen.agents.supervisor.admission import RoomWait
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped
@@ -19,7 +18,8 @@ from bullpen.agents.system.processes import is_elsewhere
 from bullpen.agents.work.tree_at_spawn import isolated
 from bullpen.app.app import App
 from bullpen.doors.actions.attach import attach_command, find_agent
-from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.agents.agents_table import agent_views
+from bullpen.doors.cli.agents.starting import starting
 from bullpen.doors.cli.agents.transcript_view import TranscriptViews
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
@@ -80,10 +80,10 @@ def spawn(
         spec = await app.resolve(asked, parent=parent)
         if parent is None:
             spec = _attended(session, spec, rights, where=name)
-        room = RoomWait(told=lambda waits: session.page.warn(str(waits)))
-        spawned = await app.supervisor(team).spawn(
-            name, spec, by=by, key=key, ready_s=wait, room=room
-        )
+        async with starting(session) as room:
+            spawned = await app.supervisor(team).spawn(
+                name, spec, by=by, key=key, ready_s=wait, room=room
+            )
         return spawned, team, spec.policy.approver == "human" and spec.start_mode in CAN_ASK
 
     spawned, team, asks = with_app(session, start)
@@ -120,14 +120,14 @@ def stop(
 
     async def end(app: App, team: str) -> list[Stopped]:
         supervisor = app.supervisor(team)
-        by = await session.identity.acts(app.teams.open(team))
+        by, why = await session.identity.stops(app.teams.open(team), reason)
         grace_s = _GRACE_S if grace is None else grace
         if name is None:
-            return await supervisor.stop_all(by=by, grace_s=grace_s, reason=reason)
+            return await supervisor.stop_all(by=by, grace_s=grace_s, reason=why)
         if ask:
             deadline_s = _ASKED_S if grace is None else grace
             return [await supervisor.ask_to_stop(name, by=by, deadline_s=deadline_s, reason=reason)]
-        return [await supervisor.stop(name, by=by, grace_s=grace_s, reason=reason)]
+        return [await supervisor.stop(name, by=by, grace_s=grace_s, reason=why)]
 
     agent_views(session).stopped(with_app(session, end))
 
@@ -145,13 +145,17 @@ def logs(
 ) -> None:
     """Show what an agent was told, said and did."""
 
+    if follow:
+        session.goes_on("--follow")
+
     async def show(app: App, team: str) -> None:
         supervisor = app.supervisor(team)
         view = await find_agent(supervisor, team, name)
         tail = TranscriptTail(await supervisor.transcript(name))
         views = TranscriptViews(session.page)
         if session.json and not follow:
-            session.page.value(tail.last(lines) if tail.begun else [])
+            rows = tail.last(lines) if tail.begun else []
+            views.whole(rows, agent=name, team=team)
             return
         if not tail.begun:
             session.page.warn(_no_transcript(view))
@@ -182,7 +186,7 @@ def attach(session: Session, name: Name) -> None:
         ),
     )
     if session.json:
-        session.page.value({"command": words})
+        session.page.value("attach/1", {"command": words})
         return
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         raise Refused(

@@ -9,6 +9,7 @@ from bullpen.agents.permissions.rule_language.tool_names import missing_tools_no
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.doors.cli.output.page import Draw, Page, Row, as_json
 from bullpen.doors.cli.output.records_view import RecordViews, request_table
+from bullpen.doors.cli.session import Session
 from bullpen.protocol.request import Request
 from bullpen.team.requests.handles import handles
 from bullpen.team.snapshot import Snapshot
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bullpen.agents.supervisor.start import Spawned
     from bullpen.agents.supervisor.supervisor import Stopped
 
-# For output that is piped. A terminal shows the columns of output/board.py.
+# For output that is piped; a terminal has room for less.
 COLUMNS = (
     "name", "state", "since", "driver", "backend", "task", "unread", "turns", "tokens", "cost",
     "doing",
@@ -37,8 +38,11 @@ def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
     known = _knows_context(views)
     return [
         (
-            Cell(view.name, colors.get(view.name, "strong")),
-            Cell(states[view.name], words.STATE_STYLES.get(states[view.name], "muted")),
+            Cell(_name(view), colors.get(view.name, "strong")),
+            Cell(
+                "" if _is_person(view) else states[view.name],
+                words.STATE_STYLES.get(states[view.name], "muted"),
+            ),
             sentences.age(view.since_ms, snapshot.taken_ms),
             view.driver or "",
             view.backend or "",
@@ -52,6 +56,40 @@ def rows(views: Sequence[AgentView], snapshot: Snapshot) -> list[Row]:
         )
         for view in views
     ]
+
+
+def people_table(views: Sequence[AgentView], snapshot: Snapshot) -> tuple[list[str], list[Row]]:
+    """The columns and rows of agents at a terminal; what nobody used has no column."""
+    subjects, colors = words.subjects_of(snapshot), words.colors_of(snapshot)
+    states = words.states_of(views, snapshot)
+    used = any(words.used_any(view.usage) for view in views)
+    rows: list[Row] = []
+    for view in views:
+        state, unread = states[view.name], "?" if view.unread is None else str(view.unread or "")
+        since = sentences.age(view.since_ms, snapshot.taken_ms)
+        cost = f"{words.tokens(view.usage)} {words.money(view.usage)}"
+        rows.append(
+            (
+                Cell(_name(view), colors.get(view.name, "strong")),
+                Cell(
+                    "" if _is_person(view) else f"{state} {since}".rstrip(),
+                    words.STATE_STYLES.get(state, "muted"),
+                ),
+                *([cost if words.used_any(view.usage) else ""] if used else []),
+                unread,
+                words.doing(view, state, subjects),
+            )
+        )
+    return ["agent", "state", *(["used"] if used else []), "unread", "doing"], rows
+
+
+def _is_person(view: AgentView) -> bool:
+    """Whether this is a lead that no program is: the person who looks."""
+    return view.lead and not view.driver and view.state == "unknown"
+
+
+def _name(view: AgentView) -> str:
+    return "you" if _is_person(view) else view.name
 
 
 def _knows_context(views: Sequence[AgentView]) -> bool:
@@ -95,6 +133,12 @@ def stopped_line(stopped: Stopped) -> str:
     return f"{stopped.name} ended: {stopped.end}."
 
 
+def agent_views(session: Session) -> AgentViews:
+    """Shows the agents of a team to the reader of a command."""
+    reader = session.settings.agent
+    return AgentViews(session.page, reader=reader, elsewhere=session.elsewhere)
+
+
 class AgentViews:
     """Shows agents on a page."""
 
@@ -108,7 +152,7 @@ class AgentViews:
         """All agents of a team: a JSON value, or columns."""
         self._problems(snapshot)
         if self._page.json:
-            self._page.value(agents_json(views, snapshot, reader=self._reader))
+            self._page.value("agents/1", agents_json(views, snapshot, reader=self._reader))
         else:
             self._draw(views, snapshot)
 
@@ -121,7 +165,8 @@ class AgentViews:
         """All agents of a team after a change: a line of JSON, or another picture."""
         if self._page.json:
             self._problems(snapshot)
-            self._page.json_line(agents_json(views, snapshot, reader=self._reader))
+            value = agents_json(views, snapshot, reader=self._reader)
+            self._page.json_line("agents/1", value)
         else:
             picture(lambda _: self._draw(views, snapshot))
 
@@ -134,31 +179,38 @@ class AgentViews:
             steps.insert(0, f"bullpen requests --watch {which}")
         if spawned.fresh and spawned.missing_tools:
             self._page.warn(f"{spawned.name}: {missing_tools_note(spawned.missing_tools)}")
-        self._page.result(spawned, spawned_line(spawned), "Try next:", *(f"  {s}" for s in steps))
+        lines = [spawned_line(spawned), "Try next:", *(f"  {step}" for step in steps)]
+        self._page.result("spawned/1", spawned, *lines)
 
     def resumed(self, team: str, resumed: Sequence[Spawned], *, which: str) -> None:
         """The agents of a team that were started again."""
         value = {"team": team, "started": resumed}
         lines = [spawned_line(spawned) for spawned in resumed]
         nothing = [f"No agent of team {team} needed a restart. See: bullpen ps {which}"]
-        self._page.result(value, *(lines or nothing))
+        self._page.result("started/1", value, *(lines or nothing))
 
     def stopped(self, stopped: Sequence[Stopped]) -> None:
         """The agents that were stopped."""
         self._page.result(
+            "stopped/1",
             {"stopped": stopped},
             *(map(stopped_line, stopped) if stopped else ["No agent was running."]),
         )
 
     def table(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         """Write a row for each agent."""
+        if self._page.draws:
+            self._page.table(*people_table(views, snapshot))
+            return
         # Just before the last: columns that are there always keep their numbers.
         known = ["context"] if _knows_context(views) else []
         self._page.table([*COLUMNS[:-1], *known, COLUMNS[-1]], rows(views, snapshot))
 
     def _draw(self, views: Sequence[AgentView], snapshot: Snapshot) -> None:
         if any(view.driver or view.state != "unknown" for view in views):
-            self.table(views, snapshot)
+            # A lead that is no agent is the person who looks; only unread messages tell something.
+            shown = [view for view in views if not view.lead or view.driver or view.unread]
+            self.table(shown, snapshot)
             self._trees(views)
         else:
             self._page.line(f"No agents in team {snapshot.team.name} yet. Start one:")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from bullpen.agents.contracts.driver import Capabilities
@@ -38,7 +37,7 @@ def drivers_json(found: Sequence[Surveyed], parts: Sequence[CheckedPart]) -> dic
             {
                 "name": each.name,
                 "title": each.title,
-                "capabilities": None if each.can is None else asdict(each.can),
+                "capabilities": each.can,
                 "command": list(each.command),
                 "path": each.path,
                 "observed": each.observed,
@@ -68,7 +67,7 @@ def show_drivers(page: Page, found: Sequence[Surveyed], parts: Sequence[CheckedP
     `parts` are the backends, stores and tools of packages.
     """
     if page.json:
-        page.value(drivers_json(found, parts))
+        page.value("drivers/1", drivers_json(found, parts))
         return
     page.table(
         ("driver", *(heading for _, heading, _ in _ABLE), "installed", "tested"),

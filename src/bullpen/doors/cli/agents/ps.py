@@ -7,7 +7,7 @@ from typing import Annotated
 import anyio
 
 from bullpen.agents.supervisor.roster_view import RosterView
-from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.agents.agents_table import agent_views
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import flag
 from bullpen.doors.cli.session import Session
@@ -15,7 +15,7 @@ from bullpen.doors.cli.session import Session
 _LOOK_EVERY_S = 1.0
 
 
-@examples("bullpen ps", "bullpen ps --watch", "bullpen ps --watch --json")
+@examples("bullpen ps", "bullpen ps --watch", "bullpen ps --watch --jsonl")
 def ps(
     session: Session,
     *,
@@ -23,6 +23,7 @@ def ps(
 ) -> None:
     """Show agents: state, task, activity, cost."""
     if watch:
+        session.goes_on("--watch")
         session.with_team(lambda team: _watch(session, RosterView(team)))
     else:
         snapshot, views = session.with_team(lambda team: RosterView(team).look())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ import anyio
 
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
+from bullpen.doors.cli.output.page import as_json
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import Invalid, Unavailable
 from bullpen.fleet.auth.key_records import Key, check_name, seconds_of
@@ -47,6 +47,7 @@ def init(
     vault.create()
     creds = vault.add_tenant(tenant)
     session.page.result(
+        "auth-created/1",
         {"directory": str(vault.directory), "tenant": tenant, "admin": str(creds)},
         f"Created {vault.directory} with tenant {tenant}.",
         f"Administrator key: {creds}",
@@ -61,6 +62,7 @@ def add_tenant(session: Session, name: TenantName, *, where: Where = None) -> No
     creds = vault.add_tenant(name)
     told = _told(session, vault)
     session.page.result(
+        "auth-tenant-added/1",
         {"tenant": name, "admin": str(creds), "servers": told},
         f"Added tenant {name}.",
         f"Administrator key: {creds}",
@@ -72,7 +74,8 @@ def add_tenant(session: Session, name: TenantName, *, where: Where = None) -> No
 def list_tenants(session: Session, *, where: Where = None) -> None:
     """List the tenants."""
     names = _vault(session, where).tenants()
-    session.page.result([{"tenant": name} for name in names], *(names or ["No tenants."]))
+    value = {"tenants": [{"tenant": name} for name in names]}
+    session.page.result("auth-tenants/1", value, *(names or ["No tenants."]))
 
 
 @examples("bullpen auth tenant remove acme --yes")
@@ -93,6 +96,7 @@ def remove_tenant(
     vault.remove_tenant(name)
     told = _told(session, vault)
     session.page.result(
+        "auth-tenant-removed/1",
         {"tenant": name, "removed": True, "servers": told},
         f"Removed tenant {name}.",
         _in_force(told),
@@ -141,7 +145,7 @@ def mint(
     lasts_s = None if expires is None else seconds_of(expires)
     vault = _vault(session, where)
     key, path = vault.mint(tenant, name, Role(role), teams=bound, lasts_s=lasts_s)
-    session.page.result({**_value(key), "path": str(path)}, str(path))
+    session.page.result("auth-key/1", {**_value(key), "path": str(path)}, str(path))
 
 
 @examples("bullpen auth list", "bullpen auth list --json")
@@ -150,7 +154,7 @@ def list_keys(session: Session, *, tenant: Tenant = None, where: Where = None) -
 
     keys = _vault(session, where).tenant(tenant).keys
     if session.json:
-        session.page.value([_value(key) for key in keys])
+        session.page.value("auth-keys/1", {"keys": keys})
         return
     now_s = int(time.time())
     session.page.table(
@@ -185,7 +189,10 @@ def revoke(
     key = vault.revoke(tenant, name)
     told = _told(session, vault)
     session.page.result(
-        {**_value(key), "servers": told}, f"Revoked the key of {name}.", _in_force(told)
+        "auth-key/1",
+        {**_value(key), "servers": told},
+        f"Revoked the key of {name}.",
+        _in_force(told),
     )
 
 
@@ -205,7 +212,10 @@ def rotate(
     key, path = vault.rotate(tenant, name)
     told = _told(session, vault)
     session.page.result(
-        {**_value(key), "path": str(path), "servers": told}, str(path), _in_force(told)
+        "auth-key/1",
+        {**_value(key), "path": str(path), "servers": told},
+        str(path),
+        _in_force(told),
     )
 
 
@@ -228,6 +238,7 @@ def upgrade(
         ended = vault.finish_upgrade(tenant)
         told = _told(session, vault)
         session.page.result(
+            "auth-upgrade-finished/1",
             {"revoked": [key.name for key in ended], "servers": told},
             f"Revoked {len(ended)} older keys.",
             _in_force(told),
@@ -236,6 +247,7 @@ def upgrade(
     made = vault.upgrade(tenant)
     told = _told(session, vault)
     session.page.result(
+        "auth-upgraded/1",
         {"keys": [{**_value(key), "path": str(path)} for key, path in made], "servers": told},
         *(str(path) for _, path in made),
         _in_force(told),
@@ -253,7 +265,7 @@ def push(session: Session, *, where: Where = None) -> None:
             "No servers are named.",
             remedy="Pass --store nats://HOST:4222 or set BULLPEN_STORE.",
         )
-    session.page.result({"servers": told}, _in_force(told))
+    session.page.result("auth-pushed/1", {"servers": told}, _in_force(told))
 
 
 @examples(
@@ -273,7 +285,7 @@ def config(
 
     text = include_text(_vault(session, where).directory, resolver=Path(resolver))
     if session.json:
-        session.page.value({"config": text})
+        session.page.value("auth-config/1", {"config": text})
     else:
         session.page.block(text.rstrip("\n"))
 
@@ -296,6 +308,7 @@ def tls(
     folder = _vault(session, where).directory
     made = [issue(folder, host) for host in map(check_host, hosts)]
     session.page.result(
+        "auth-certificates/1",
         {
             "ca": str(made[0].ca),
             "servers": [
@@ -337,7 +350,8 @@ def _in_force(told: list[str] | None) -> str:
 
 
 def _value(key: Key) -> dict[str, Any]:
-    return {**asdict(key), "role": str(key.role)}
+    value: dict[str, Any] = as_json(key)
+    return value
 
 
 def _day(seconds: int) -> str:

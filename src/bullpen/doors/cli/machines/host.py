@@ -43,8 +43,13 @@ def run(
     this process: its agents keep running, and the next host process takes them over.
     """
 
+    session.goes_on("`host run`")
+
     def tell(text: str) -> None:
         # The log of a service must show it at once.
+        if session.json:
+            session.page.json_line("host-news/1", {"text": text})
+            return
         session.page.line(text)
         session.page.flush()
 
@@ -72,7 +77,8 @@ def hosts(session: Session) -> None:
         free = "" if beat is None or beat.memory_mb_free is None else f"{beat.memory_mb_free} MB"
         rows.append((record.name, host.state, full, free, age, shown_labels(record.labels)))
     session.page.listing(
-        [_as_json(host) for host in found],
+        "hosts/1",
+        {"hosts": [_as_json(host) for host in found]},
         ("host", "state", "agents", "free", "heard", "labels"),
         rows,
         nothing="No hosts. Start one on each machine: bullpen host run",
@@ -102,7 +108,7 @@ def forget(
         await forget_host(_on_nats(settings), name)
 
     _run(session, gone)
-    session.page.line(f"Forgot host {name}.")
+    session.page.result("host-forgotten/1", {"host": name}, f"Forgot host {name}.")
 
 
 def _run(session: Session, operation: Callable[[Settings], Awaitable[T]]) -> T:

@@ -85,6 +85,7 @@ def start(
 
     started = anyio.run(run)
     session.page.result(
+        "server-started/1",
         {
             "url": started.url,
             "directory": str(path),
@@ -130,6 +131,7 @@ def prepare(
 
     _with_servers(session, where, make)
     session.page.result(
+        "server-prepared/1",
         {"replicas": replicas, "partitions": partitions},
         f"The servers are ready: {partitions} partitions, {replicas} copies of each.",
     )
@@ -144,6 +146,7 @@ def stop(session: Session, *, where: Where = None) -> None:
     path = _directory(session, where)
     ended = anyio.run(detached.stop, path)
     session.page.result(
+        "server-stopped/1",
         {"directory": str(path), "stopped": sorted(ended.processes)},
         f"Stopped {', '.join(sorted(ended.processes))}. Their data stays in {path}."
         if ended.processes
@@ -204,7 +207,7 @@ def config(
         tls=tls,
     )
     if session.json:
-        session.page.value({"configs": made})
+        session.page.value("server-configs/1", {"configs": made})
         return
     for host, text in made.items():
         if len(made) > 1:
@@ -230,7 +233,7 @@ def backup(
         return await back_up(nc, path)
 
     made = _with_servers(session, where, run)
-    session.page.result(backup_json(made), *backup_lines(made))
+    session.page.result("server-backup/1", backup_json(made), *backup_lines(made))
 
 
 @examples(
@@ -259,7 +262,7 @@ def restore(
         return found
 
     found = _with_servers(session, where, run)
-    session.page.result(backup_json(found), restored_line(found))
+    session.page.result("server-backup/1", backup_json(found), restored_line(found))
 
 
 def _directory(session: Session, where: str | None) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from bullpen.doors.cli.output.page import Page
@@ -23,20 +22,20 @@ def status_json(last: Round, found: Sequence[Alarm]) -> dict[str, Any]:
                 "up": told.up,
                 "error": told.error or told.ill or None,
                 "version": told.version or None,
-                "sync_always": told.sync_always if told.up else None,
-                "meta_leader": told.meta_leader or None,
+                "syncAlways": told.sync_always if told.up else None,
+                "metaLeader": told.meta_leader or None,
             }
             for told in last
         ],
         "streams": [_stream_json(key, last) for key in _streams(last)],
-        "alarms": [asdict(alarm) for alarm in found],
+        "alarms": found,
     }
 
 
 def show_status(page: Page, last: Round, found: Sequence[Alarm]) -> None:
     """The servers, the streams, and what is wrong."""
     if page.json:
-        page.value(status_json(last, found))
+        page.value("server-status/1", status_json(last, found))
         return
     page.table(
         ("server", "state", "version", "synced", "leads", "address"),
@@ -64,7 +63,7 @@ def show_status(page: Page, last: Round, found: Sequence[Alarm]) -> None:
 def show_alarms(page: Page, found: Sequence[Alarm]) -> None:
     """What is wrong, one sentence each."""
     if page.json:
-        page.value({"alarms": [asdict(alarm) for alarm in found]})
+        page.value("server-alarms/1", {"alarms": found})
         return
     for alarm in found:
         page.line(Cell(f"alarm: {alarm.text}", "bad"))
@@ -125,8 +124,8 @@ def _stream_json(key: StreamKey, last: Round) -> dict[str, Any]:
             {
                 "node": node,
                 "messages": copy.messages,
-                "first_seq": copy.first_seq,
-                "last_seq": copy.last_seq,
+                "firstSeq": copy.first_seq,
+                "lastSeq": copy.last_seq,
                 "lag": head - copy.last_seq,
             }
             for node, copy in sorted(copies.items())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import typer
 
+from bullpen.by_name import load
 from bullpen.doors.actions.request_lookup import search
 from bullpen.doors.cli.session import Session
 
@@ -66,6 +67,11 @@ def request_ids(context: typer.Context) -> list[Offer]:
         return [(each.handle, each.request.sender) for each in found.waiting]
 
     return _offers(context, look)
+
+
+def config_keys(context: typer.Context) -> list[Offer]:
+    """The keys of `bullpen config`."""
+    return [(key.name, key.about) for key in load("bullpen.app.config.keys:KEYS")]
 
 
 def _offers(context: typer.Context, look: Callable[[Session], Iterable[Offer]]) -> list[Offer]:

@@ -13,7 +13,10 @@ Turns = Annotated[int | None, _limit("Stop after N turns", "N", min=1)]
 Tokens = Annotated[int | None, _limit("Stop after N tokens", "N", min=1)]
 Usd = Annotated[float | None, _limit("Stop after X US dollars", "X", min=0.0001)]
 Seconds = Annotated[float | None, _limit("Stop after S seconds", "S", min=0.1)]
-Wait = Annotated[float | None, _limit("Seconds it has to get ready [default: 120]", "S", min=0.1)]
+Wait = Annotated[
+    float | None,
+    _limit("Seconds it has to get ready [default: 120, more under load]", "S", min=0.1),
+]
 Until = Annotated[
     str | None,
     _limit(

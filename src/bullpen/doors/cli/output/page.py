@@ -26,39 +26,54 @@ Draw = Callable[["Page"], None]
 class Page:
     """Standard output as a command sees it, when it is not a terminal.
 
-    With `json`, `value` is the only thing that reaches standard output; without, `value` is
-    not called. Warnings go to standard error either way.
+    With `json`, one JSON object is all that reaches standard output. With `jsonl`, each object is
+    on a line of its own, and `json` is true as well. Warnings go to standard error either way.
+
+    Every object has the name and the version of its schema, as `bullpen schema --list` shows them.
     """
 
     draws = False
     """Whether box characters are welcome."""
 
-    def __init__(self, *, json: bool) -> None:
-        self.json = json
+    def __init__(self, *, json: bool = False, jsonl: bool = False) -> None:
+        self.json, self.jsonl = json or jsonl, jsonl
 
-    def value(self, value: Any) -> None:
-        """Write one value as JSON, indented as the files are."""
-        self._write_bytes(json_text(jsontext.dumps(as_json(value))))
+    def value(self, schema: str, value: Any) -> None:
+        """Write one object as JSON, indented as the files are; with `jsonl`, on one line."""
+        if self.jsonl:
+            self.json_line(schema, value)
+        else:
+            self._write_json(jsontext.shaped(schema, as_json(value)), jsontext.dumps)
 
-    def json_line(self, value: Any) -> None:
-        """Write one value as JSON on a line of its own, at once."""
-        self._write_bytes(json_text(jsontext.dumps_line(as_json(value))))
+    def json_line(self, schema: str, value: Any) -> None:
+        """Write one object as JSON on a line of its own, at once."""
+        self._write_json(jsontext.shaped(schema, as_json(value)), jsontext.dumps_line)
         self.flush()
 
-    def result(self, value: Any, *lines: str | Cell) -> None:
-        """Write what a command did: the value for programs, or the lines for people."""
+    def document(self, value: dict[str, Any]) -> None:
+        """Write a JSON document that follows a standard of its own, such as a JSON Schema."""
+        self._write_json(value, jsontext.dumps_line if self.jsonl else jsontext.dumps)
+
+    def result(self, schema: str, value: Any, *lines: str | Cell) -> None:
+        """Write what a command did: the object for programs, or the lines for people."""
         if self.json:
-            self.value(value)
+            self.value(schema, value)
             return
         for line in lines:
             self.line(line)
 
     def listing(
-        self, value: Any, columns: Sequence[str], rows: Sequence[Row], *, nothing: str
+        self,
+        schema: str,
+        value: Any,
+        columns: Sequence[str],
+        rows: Sequence[Row],
+        *,
+        nothing: str,
     ) -> None:
-        """Write a list: the value for programs; for people a table, or that there is nothing."""
+        """Write a list: the object for programs; for people a table, or that there is nothing."""
         if self.json:
-            self.value(value)
+            self.value(schema, value)
         elif rows:
             self.table(columns, rows)
         else:
@@ -120,6 +135,9 @@ class Page:
     def flush(self) -> None:
         """Flush standard output."""
         _to_output(lambda stdout: stdout.flush())
+
+    def _write_json(self, value: dict[str, Any], dumps: Callable[[Any], bytes]) -> None:
+        self._write_bytes(json_text(dumps(value)))
 
     def _write(self, line: str) -> None:
         self._write_bytes(line.encode(_encoding(), "backslashreplace"))

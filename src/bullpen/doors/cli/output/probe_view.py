@@ -15,7 +15,8 @@ def show_probes(page: Page, rows: Sequence[ProbeRow]) -> bool:
     wrong = [row for row in rows if not row.is_fine]
     weak = weakness()
     if page.json:
-        page.value({"probes": rows, "total": len(rows), "wrong": len(wrong), "weakness": weak})
+        value = {"probes": rows, "total": len(rows), "wrong": len(wrong), "weakness": weak}
+        page.value("probes/1", value)
         return not wrong
     kinds = list(dict.fromkeys(row.probe.split(":")[0] for row in rows))
     page.table(

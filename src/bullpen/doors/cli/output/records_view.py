@@ -22,6 +22,7 @@ from bullpen.team.team import TeamSummary
 from bullpen.view import sentences
 from bullpen.view.news import actor_of, sender_of
 from bullpen.view.text import Cell
+from bullpen.view.transcript import moment
 
 if TYPE_CHECKING:
     from bullpen.team.tasks.meant_for import MeantFor
@@ -58,6 +59,7 @@ class RecordViews:
             if team.problem:
                 self._page.warn(f"team {team.name}: {team.problem}")
         self._page.listing(
+            "teams/1",
             {"teams": teams},
             ("team", "members", "pending", "in progress", "completed", "description"),
             [_team_row(team) for team in teams],
@@ -68,7 +70,7 @@ class RecordViews:
         """A whole team at one moment."""
         if self._page.json:
             self.problems(snapshot.problems)
-            self._page.value(snapshot)
+            self._page.value("team/1", snapshot)
         else:
             _draw_team(self._page, snapshot)
 
@@ -76,7 +78,7 @@ class RecordViews:
         """A whole team after a change: a line of JSON, or another picture."""
         if self._page.json:
             self.problems(snapshot.problems)
-            self._page.json_line(snapshot)
+            self._page.json_line("team/1", snapshot)
         else:
             picture(partial(_draw_team, snapshot=snapshot))
 
@@ -84,7 +86,8 @@ class RecordViews:
         """The members of a team."""
         self.problems(snapshot.problems)
         if self._page.json:
-            self._page.value({"members": snapshot.members, "problems": snapshot.problems})
+            value = {"members": snapshot.members, "problems": snapshot.problems}
+            self._page.value("members/1", value)
         else:
             _draw_members(self._page, snapshot)
 
@@ -92,7 +95,7 @@ class RecordViews:
         """Some of the tasks of a listing, with what each still waits for."""
         self.problems(listing.problems)
         if self._page.json:
-            self._page.value({"tasks": shown, "problems": listing.problems})
+            self._page.value("tasks/1", {"tasks": shown, "problems": listing.problems})
         elif shown:
             self._page.table(
                 ("id", "status", "owner", "waits for", "subject"), _task_rows(listing, shown)
@@ -105,7 +108,7 @@ class RecordViews:
     def task(self, task: Task, kept: MeantFor | None = None) -> None:
         """One task with all it says; `kept` says whom it waits for, and why."""
         if self._page.json:
-            self._page.value(task)
+            self._page.value("task/1", task)
             return
         facts = task.facts
         self._page.fields(
@@ -161,7 +164,8 @@ class RecordViews:
         passed = f"{len(checks) - len(missing)} of {len(checks)} checks of task {task.id} passed."
         if not checks:
             passed = f"Task {task.id} has no checks."
-        self._page.result({"passed": not missing, "missing": missing, "checks": checks}, passed)
+        value = {"passed": not missing, "missing": missing, "checks": checks}
+        self._page.result("task-checks/1", value, passed)
         return not missing
 
     def _no_tasks(self, listing: Listing) -> None:
@@ -177,13 +181,16 @@ class RecordViews:
         if self._page.json:
             edges = [[blocker, task.id] for task in tasks for blocker in task.blocked_by]
             value = {"layers": graph.layers(tasks), "edges": edges, "mermaid": graph.mermaid(tasks)}
-            self._page.value({**value, "problems": listing.problems})
+            self._page.value("task-graph/1", {**value, "problems": listing.problems})
         elif mermaid:
             self._page.drawing(graph.mermaid(tasks).splitlines())
         elif not tasks:
             self._no_tasks(listing)
         elif self._page.draws:
-            self._page.drawing(graph.lines(tasks))
+            lines = graph.lines(tasks)
+            self._page.drawing(lines)
+            if any(line.endswith(graph.LONGEST) for line in lines):
+                self._page.line(Cell("* marks the longest chain of unfinished tasks", "muted"))
         else:
             self._page.table(
                 ("layer", "id", "status", "blocked by", "blocks", "subject"), _graph_rows(tasks)
@@ -191,10 +198,14 @@ class RecordViews:
 
     def mailbox(self, mailbox: Mailbox, entries: Sequence[Entry], *, name: str) -> None:
         """Some of the messages of a mailbox."""
+        if self._page.jsonl:
+            self.letters(mailbox, entries)
+            return
         self.problems(mailbox.problems)
         if self._page.json:
             messages = [_entry(entry) for entry in entries]
-            self._page.value({"messages": messages, "problems": mailbox.problems})
+            value = {"messages": messages, "problems": mailbox.problems}
+            self._page.value("inbox/1", value)
             return
         self._letters(entries)
         if not entries:
@@ -209,7 +220,7 @@ class RecordViews:
         self.problems(mailbox.problems)
         if self._page.json:
             for entry in entries:
-                self._page.json_line(_entry(entry))
+                self._page.json_line("inbox-message/1", _entry(entry))
         else:
             self._letters(entries)
             self._page.flush()
@@ -227,10 +238,14 @@ class RecordViews:
 
     def events(self, events: Sequence[Event]) -> None:
         """What happened, oldest first."""
+        if self._page.jsonl:
+            self.event_lines(events)
+            return
         self._page.listing(
+            "events/1",
             {"events": [event.encode() for event in events]},
-            ("seq", "time", "who", "op", "what"),
-            [_event_row(event) for event in events],
+            ("seq", "time", "who", *([] if self._page.draws else ["op"]), "what"),
+            [self._event_row(event) for event in events],
             nothing="No events yet.",
         )
 
@@ -238,15 +253,22 @@ class RecordViews:
         """What happens, each event at once."""
         for event in events:
             if self._page.json:
-                self._page.json_line(event.encode())
+                self._page.json_line("event/1", event.encode())
             else:
-                self._page.line("  ".join(_event_row(event)))
+                self._page.line("  ".join(self._event_row(event)))
                 self._page.flush()
+
+    def _event_row(self, event: Event) -> tuple[str, ...]:
+        """An event in columns: for people in their time, for programs such as awk with its name."""
+        said, who = sentences.happened(event), actor_of(event)
+        if self._page.draws:
+            return (str(event.seq), " ".join(moment(event.time)), who, said)
+        return (str(event.seq), event.time, who, event.op, said)
 
     def findings(self, findings: Sequence[Finding], *, fix: bool) -> None:
         """What a checkup found, and what was done about it."""
         if self._page.json:
-            self._page.value({"findings": findings})
+            self._page.value("findings/1", {"findings": findings})
             return
         if not findings:
             self._page.line(Cell("No problems found.", "good"))
@@ -396,10 +418,6 @@ def _last_lines(text: str) -> str:
 
 def _entry(entry: Entry) -> dict[str, Any]:
     return {"id": entry.id, "state": entry.state, "message": entry.message}
-
-
-def _event_row(event: Event) -> tuple[str, ...]:
-    return (str(event.seq), event.time, actor_of(event), event.op, sentences.happened(event))
 
 
 def _finding_row(finding: Finding) -> Row:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
@@ -39,6 +40,9 @@ STYLES = {
     "red": "red",
 }
 
+_GAPS = (3, 2, 1)
+"""How many blanks may stand between two columns of a table, best first."""
+
 _CELL_MAX = 400
 """A cell longer than this is cut: one row must not fill the screen."""
 
@@ -49,7 +53,7 @@ class Screen(Page):
     draws = True
 
     def __init__(self) -> None:
-        super().__init__(json=False)
+        super().__init__()
         self.console = Console(
             file=sys.stdout,
             color_system=None if os.environ.get("NO_COLOR") else "auto",
@@ -80,12 +84,21 @@ class Screen(Page):
 
     def table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Write rows under their column names."""
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-        for name in columns[:-1]:
-            table.add_column(name, overflow="fold")
-        table.add_column(columns[-1], overflow="fold", ratio=1)
-        for row in rows:
-            table.add_row(*(_styled(cell) for cell in row))
+        shown = [[_styled(cell) for cell in row] for row in rows]
+        texts = [[name, *(row[at].plain for row in shown)] for at, name in enumerate(columns)]
+        gap, widths = column_widths(texts, self.console.width)
+        padding = (0, gap // 2, 0, (gap - 1) // 2)
+        table = Table(
+            box=SIMPLE_HEAD,
+            padding=padding,
+            pad_edge=False,
+            show_edge=False,
+            header_style="bold",
+        )
+        for name, width in zip(columns, widths, strict=True):
+            table.add_column(name, overflow="fold", width=width)
+        for row in shown:
+            table.add_row(*row)
         self.put(table)
 
     def fields(self, rows: Sequence[tuple[str, str | Cell]]) -> None:
@@ -119,6 +132,24 @@ class Screen(Page):
             self.console.print(what)
         else:
             self._frame.append(what)
+
+
+def column_widths(columns: Sequence[Sequence[str]], width: int) -> tuple[int, list[int]]:
+    """The space between the columns of a table, and their widths, with a title as first text.
+
+    The widest columns become narrower, but no word is broken while there is another way.
+    """
+    widths = [max(map(cell_len, texts)) for texts in columns]
+    least = [
+        max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns
+    ]
+    gap = next((gap for gap in _GAPS if sum(least) + gap * (len(least) - 1) <= width), _GAPS[-1])
+    too_wide = sum(widths) + gap * (len(widths) - 1) - width
+    for _ in range(min(too_wide, sum(widths) - len(widths))):
+        # Tuples compare by their first part: a column that has only whole words left comes last.
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        widths[widest] -= 1
+    return gap, widths
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Watching a goal being pursued: a live picture, plain lines, or lines of JSON."""
+"""Watching a goal being pursued: beside a screen, in plain lines, or in lines of JSON."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.text import say
 from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
+from bullpen.runs.watch.ending import open_tasks
 from bullpen.runs.watch.outcome import Outcome, Progress
 from bullpen.team.requests.handles import handles
 from bullpen.view import agent_words as words
 from bullpen.view import sentences
 from bullpen.view.news import folded, planner
-from bullpen.view.text import Cell
+from bullpen.view.text import Cell, one_line, shortened
 
 INTERRUPTED = 130
 """The exit code of a command that was ended with Ctrl-C."""
@@ -43,6 +44,7 @@ _HELD_S = 1.0
 """How long a line that may continue is held back."""
 
 Start = Callable[[Callable[[Progress], None]], Awaitable[Outcome]]
+Show = Callable[[Start], Awaitable[Outcome | None]]
 
 
 class Watcher:
@@ -58,12 +60,6 @@ class Watcher:
         self._held: list[str] = []
         self._held_at = 0.0
         self.progress: Progress | None = None
-
-    def __enter__(self) -> Watcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def elapsed_s(self) -> float:
@@ -83,9 +79,8 @@ class Watcher:
         self.progress = progress
         for text in progress.news:
             self._happened(progress.team, text)
-        if self._page.json:
-            for happening in progress.happenings:
-                self._page.json_line({"kind": "happening", **happening.row})
+        for happening in progress.happenings:
+            self._line("happening/1", {"kind": "happening", **happening.row})
         pending = progress.snapshot.pending
         short = handles(pending)
         for request in pending:
@@ -100,13 +95,13 @@ class Watcher:
         say("Stopping the agents. Press Ctrl-C again to quit at once.")
 
     def close(self) -> None:
-        """Say what was kept back, and give the terminal back."""
+        """Say what was kept back."""
         self._let_go()
 
     def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
         """Say how it ended, and what to do next."""
         if self._page.json:
-            self._page.json_line({"kind": "outcome", **outcome_json(outcome)})
+            self._page.value("outcome/1", {"kind": "outcome", **outcome_json(outcome)})
             return
         if outcome.note is not None:
             self._page.line(Cell(outcome.note, "attention"))
@@ -125,7 +120,8 @@ class Watcher:
         )
         account = outcome.account
         for need in account.needs if account is not None else ():
-            self._page.line(Cell(f"  needs you: {need}", "attention"))
+            # A block stays indented where it is broken.
+            self._page.block(f"needs you: {one_line(need)}", indent=2, style="attention")
         for left in account.worktrees if account is not None and next_steps else ():
             branch = "" if left.branch is None else f" (branch {left.branch})"
             self._page.line(f"  worktree left: {left.path}{branch}")
@@ -136,15 +132,15 @@ class Watcher:
 
     def _begins(self, progress: Progress) -> None:
         if self._page.json:
-            self._page.json_line({"kind": "goal", "team": progress.team, "text": self._goal})
+            self._line("goal/1", {"kind": "goal", "team": progress.team, "text": self._goal})
         else:
-            self._page.line(f"{clock()}  team {progress.team}: {self._goal}")
+            self._page.line(f"{clock()}  team {progress.team}: {shortened(self._goal)}")
             self._page.flush()
 
     def _happened(self, team: str, text: str) -> None:
         if self._page.json:
             now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-            self._page.json_line({"kind": "news", "time": now, "team": team, "text": text})
+            self._line("news/1", {"kind": "news", "time": now, "team": team, "text": text})
             return
         who = planner(text)
         if self._held and planner(self._held[-1]) != who:
@@ -158,7 +154,7 @@ class Watcher:
         """Say once what waits for an answer, and what to type."""
         if self._page.json:
             about = {"team": team, "handle": handle, "request": request.raw}
-            self._page.json_line({"kind": "request", **about})
+            self._line("asked/1", {"kind": "request", **about})
             return
         self._let_go()
         typed = f" -> bullpen approve {handle}{self._elsewhere}"
@@ -166,6 +162,11 @@ class Watcher:
         how = typed if sentences.is_for_people(request) else ""
         self._page.line(Cell(f"{clock()}  {said}{how}", "attention"))
         self._page.flush()
+
+    def _line(self, schema: str, value: dict[str, Any]) -> None:
+        """Write a line for programs, if they want every line."""
+        if self._page.jsonl:
+            self._page.json_line(schema, value)
 
     def _let_go(self) -> None:
         """Write what was kept back; what somebody planned in one go is one line."""
@@ -203,8 +204,27 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     The first Ctrl-C cancels it, and it may take its time to end in order; the second one ends
     this process at once. `elsewhere` is what commands to try next must add, None if there are none.
     """
-    with watcher:
+    try:
         outcome = run_steadily(_pursue, watcher, start) or _interrupted(watcher)
+    finally:
+        watcher.close()
+    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
+    return outcome
+
+
+def watch_on_screen(
+    watcher: Watcher, show: Show, start: Start, *, elsewhere: str | None
+) -> Outcome:
+    """The same beside a screen, which heeds the signals: the watcher only says how it ended."""
+
+    def noted(shown: Callable[[Progress], None]) -> Awaitable[Outcome]:
+        def saw(progress: Progress) -> None:
+            watcher.progress = progress
+            shown(progress)
+
+        return start(saw)
+
+    outcome = run_steadily(show, noted) or _interrupted(watcher)
     watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
@@ -237,12 +257,35 @@ def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> li
     if outcome.status == "done" or any(view.lead and view.end == "finished" for view in agents):
         # A lead that ended by itself is not started again: there only is what it said.
         last = f"bullpen logs team-lead -t {which}" if led else f"bullpen merge list -t {which}"
-        steps += [f"bullpen task list -t {which}", last]
+        more = None if led else command_for_the_rest(watcher.progress, elsewhere)
+        steps += [*([more] if more else []), f"bullpen task list -t {which}", last]
     else:
-        steps += [f"bullpen team resume {which}", f"bullpen ps -t {which}"]
+        steps += [
+            command_to_go_on(watcher.progress, elsewhere) or f"bullpen team resume {which}",
+            f"bullpen ps -t {which}",
+        ]
     if outcome.account is not None and outcome.account.removal is not None:
         steps.append(f"{outcome.account.removal}{elsewhere}")
     return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
+
+
+def command_for_the_rest(progress: Progress | None, elsewhere: str) -> str | None:
+    """The command that goes on with what a person left open; None if nothing is.
+
+    It is for a team of a team file without a lead: a lead that was stopped stays so.
+    """
+    left = progress is not None and open_tasks(progress.snapshot.tasks)
+    return command_to_go_on(progress, elsewhere) if left else None
+
+
+def command_to_go_on(progress: Progress | None, elsewhere: str) -> str | None:
+    """The command that goes on with a team of a team file: only it reads the file."""
+    origin = None if progress is None else progress.snapshot.team.facts.origin
+    if origin is None or not os.path.isfile(origin.file):
+        return None
+    near = os.path.relpath(origin.file)
+    path = origin.file if near.startswith(os.pardir) else near
+    return f"bullpen up {shlex.quote(path)}{elsewhere}"
 
 
 async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:

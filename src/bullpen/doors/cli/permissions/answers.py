@@ -119,8 +119,8 @@ def _answer(session: Session, found: FoundRequest, **answer: Any) -> None:
         return await answer_request(team, found.request, session.identity, **answer)
 
     given = session.with_team(give, name=found.team)
-    if given.untold is not None:
-        session.page.warn(given.untold)
+    if given.warning:
+        session.page.warn(given.warning)
     request_views(session).answered(found, given.request, told=given.untold is None)
 
 

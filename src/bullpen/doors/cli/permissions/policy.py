@@ -1,4 +1,4 @@
-"""`bullpen policy`: what an agent may do, what would happen to a call, and a new mode."""
+"""`bullpen policy`: what an agent may do, and what would happen to a call."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from bullpen.app.app import App
 from bullpen.app.effective_rights import Effective, effective_of
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, option
-from bullpen.doors.cli.options.policy import ModeName
 from bullpen.doors.cli.permissions.policy_view import PolicyViews
 from bullpen.doors.cli.session import Session, text_or_input
 from bullpen.errors import Invalid
@@ -60,26 +58,6 @@ def check(
     PolicyViews(session.page).verdict(found, verdict)
     session.page.flush()
     raise typer.Exit(_CODES[verdict.outcome])
-
-
-@examples("bullpen policy mode alice plan", "bullpen policy mode team-lead delegate")
-def mode(
-    session: Session,
-    agent: Agent,
-    new_mode: Annotated[ModeName, argument("Its new mode", "MODE")],
-) -> None:
-    """Change the mode of an agent.
-
-    It counts from the agent's next tool call on. The lead may give a teammate no wider mode than
-    its own.
-    """
-
-    async def change(app: App, team: str) -> Effective:
-        by, voice = await session.identity.speaks(app.teams.open(team))
-        await app.set_mode(team, agent, new_mode, by=by, voice=voice)
-        return await effective_of(app, team, agent)
-
-    PolicyViews(session.page).mode(with_app(session, change))
 
 
 def _look(session: Session, agent: str) -> Effective:

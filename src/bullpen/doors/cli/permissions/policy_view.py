@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from bullpen.agents.permissions.rule_language.rule import tool_of
-from bullpen.agents.supervisor.new_mode import mode_told
 from bullpen.agents.system.vendors.acp_presets import GENERIC
 from bullpen.agents.system.vendors.programs import OWN_DRIVERS, is_foreign
 from bullpen.app.effective_rights import FOREIGN_TOOLS, Effective, EffectiveVerdict
@@ -16,7 +15,7 @@ from bullpen.team.requests.mode_rules import Kind
 from bullpen.view.text import Cell
 
 _STYLES = {"allow": "good", "ask": "attention", "deny": "bad"}
-_MODES = {
+MODE_WORDS = {
     "default": "asks before it changes files or runs commands",
     "acceptEdits": "changes project files freely, asks before it runs commands",
     "bypassPermissions": "never asks",
@@ -24,6 +23,7 @@ _MODES = {
     "delegate": "only coordinates if it is the lead; a teammate works as in acceptEdits",
     "dontAsk": "denies what no rule allows, without asking",
 }
+"""What an agent does in each mode."""
 _WHO = {
     "human": "a person",
     "lead": "the lead, or a person",
@@ -105,7 +105,7 @@ class PolicyViews:
     def effective(self, found: Effective) -> None:
         """The effective table of one agent."""
         if self._page.json:
-            self._page.value(effective_json(found))
+            self._page.value("policy/1", effective_json(found))
             return
         page = self._page
         page.title(f"What {found.name} may do in team {found.team}")
@@ -126,18 +126,10 @@ class PolicyViews:
         page.line()
         page.line(f"Try a call: bullpen policy check {found.name} Bash 'COMMAND'")
 
-    def mode(self, found: Effective) -> None:
-        """The mode of one agent, after it was changed."""
-        mode = found.rights.mode
-        if self._page.json:
-            self._page.value({"agent": found.name, "team": found.team, "mode": mode})
-            return
-        self._page.line(f"{mode_told(found.name, found.agent)} In this mode it {_MODES[mode]}.")
-
     def verdict(self, found: Effective, verdict: EffectiveVerdict) -> None:
         """What would come of a call."""
         if self._page.json:
-            self._page.value(verdict_json(found, verdict))
+            self._page.value("policy-check/1", verdict_json(found, verdict))
             return
         ruling, answer = verdict.ruling, verdict.answer
         said = f"{_VERDICTS[ruling.effect]}: {verdict.call}"
@@ -155,7 +147,7 @@ class PolicyViews:
 
 def _fields(found: Effective) -> Iterator[tuple[str, str | Cell]]:
     policy, rights, stands = found.policy, found.rights, found.agent.standing
-    yield "mode", Cell(f"{rights.mode} ({_MODES[rights.mode]})", "strong")
+    yield "mode", Cell(f"{rights.mode} ({MODE_WORDS[rights.mode]})", "strong")
     if found.driver not in OWN_DRIVERS:
         yield "driver", f"{found.driver}: {_enforced(found)}"
     if found.mode_by is not None:

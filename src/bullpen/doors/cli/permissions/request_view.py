@@ -12,9 +12,11 @@ from bullpen.doors.cli.output.page import Page
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.request import Request
 from bullpen.team.requests import always_rules
+from bullpen.team.requests.handles import short_id
 from bullpen.team.tasks import guarded_rules
 from bullpen.view import agent_words as words
-from bullpen.view import request_content, sentences
+from bullpen.view import sentences
+from bullpen.view.calls import request_content
 from bullpen.view.news import answered_by, asked_for
 from bullpen.view.text import Cell
 
@@ -48,7 +50,7 @@ class RequestViews:
         self._problems(search)
         waiting = search.waiting
         if self._page.json:
-            self._page.value({"requests": [request_json(each) for each in waiting]})
+            self._json(waiting)
             return
         for found in waiting:
             self._card(found, lines_max=_LINES_MAX)
@@ -65,17 +67,26 @@ class RequestViews:
         """All requests there ever were, a line each."""
         self._problems(search)
         now = now_ms()
-        self._page.listing(
-            {"requests": [request_json(each) for each in search.found]},
-            ("request", "state", "by", "age", "from", "about"),
-            [_row(each, now) for each in search.found],
-            nothing="No requests yet.",
-        )
+        if self._page.json:
+            self._json(search.found)
+        elif search.found:
+            columns = ("request", "state", "by", "age", "from", "about")
+            self._page.table(columns, [_row(each, now) for each in search.found])
+        else:
+            self._page.line("No requests yet.")
+
+    def _json(self, found: Sequence[FoundRequest]) -> None:
+        """Requests for programs: one object, or a line for each."""
+        if not self._page.jsonl:
+            self._page.value("requests/1", {"requests": [request_json(each) for each in found]})
+            return
+        for each in found:
+            self._page.json_line("request/1", request_json(each))
 
     def one(self, found: FoundRequest) -> None:
         """Everything about one request."""
         if self._page.json:
-            self._page.value(request_json(found))
+            self._page.value("request/1", request_json(found))
             return
         request, now = found.request, now_ms()
         self._page.fields(
@@ -103,7 +114,7 @@ class RequestViews:
     def comes(self, found: FoundRequest) -> None:
         """A request that came while somebody watches."""
         if self._page.json:
-            self._page.json_line(request_json(found))
+            self._page.json_line("request/1", request_json(found))
         else:
             self._card(found, lines_max=_LINES_MAX)
             self._page.line()
@@ -112,7 +123,7 @@ class RequestViews:
     def goes(self, found: FoundRequest) -> None:
         """A request that no longer waits for an answer."""
         if self._page.json:
-            self._page.json_line(request_json(found))
+            self._page.json_line("request/1", request_json(found))
         else:
             said, style = _state(found, now_ms())
             short = asked_for(found.request)
@@ -132,7 +143,7 @@ class RequestViews:
     def answered(self, found: FoundRequest, request: Request, *, told: bool) -> None:
         """What was allowed or denied, exactly; and the words, if they reached the agent."""
         if self._page.json:
-            self._page.value(request.raw)
+            self._page.value("request/1", request.raw)
             return
         answer = request.answer or {}
         self._page.line(Cell(*_verdict(request)))
@@ -223,8 +234,10 @@ class RequestViews:
 def _row(found: FoundRequest, now: int) -> Sequence[str | Cell]:
     request = found.request
     word, style = _state(found, now)
+    # That of one which waits is unique among those that wait.
+    handle = found.handle if found.waits(now) else short_id(request.id)
     return (
-        found.handle,
+        handle,
         Cell(word.split(" ")[0], style),
         answered_by(request),
         sentences.age(request.created_ms, now),

@@ -38,6 +38,7 @@ def requests(
     if watch and everything:
         raise typer.BadParameter("pass --watch or --all, not both.")
     if watch:
+        session.goes_on("--watch")
         session.with_teams(lambda teams: _watch(session, teams))
         return
     found = find_requests(session)

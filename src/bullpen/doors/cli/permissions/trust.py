@@ -31,9 +31,9 @@ def trust(
     """Trust this project's settings and roles.
 
     They can allow actions without approval and run commands on this machine as you. Read them
-    first: .claude/settings.json, .claude/settings.local.json, .bullpen/settings.toml, the roles in
-    .claude/agents and .bullpen/agents, and the settings of other agent programs, such as .codex,
-    .gemini and .mcp.json.
+    first: .claude/settings.json, .claude/settings.local.json, .bullpen/settings.toml,
+    .bullpen/config.toml, the roles in .claude/agents and .bullpen/agents, and the settings of other
+    agent programs, such as .codex, .gemini and .mcp.json.
 
     Trust covers the content of these files in this directory and the directories below it in the
     same git repository. When one of them changes or a new one appears, agents do not start there
@@ -42,17 +42,17 @@ def trust(
     if listing:
         record = with_home(session, lambda app: app.trusted())
         told = {"directories": list(record.projects), "outdated": record.outdated}
-        session.page.result(told, *(_listed(record) or ["No trusted projects."]))
+        session.page.result("trusted/1", told, *(_listed(record) or ["No trusted projects."]))
         return
     where = directory(project)
     if remove:
         if not with_home(session, lambda app: app.distrust(where)):
             raise NotFound(f"{where} was not trusted.", remedy="See: bullpen trust --list")
-        session.page.result({"removed": where}, f"{where} is no longer trusted.")
+        session.page.result("trust-removed/1", {"removed": where}, f"{where} is no longer trusted.")
         return
     done, found = with_home(session, lambda app: app.trust(where))
     lines = _lines(done, found)
-    session.page.result(_value(done, found), f"Trusted: {done.directory}", *lines)
+    session.page.result("trust/1", _value(done, found), f"Trusted: {done.directory}", *lines)
 
 
 def _listed(record: TrustRecord) -> list[str]:

@@ -26,7 +26,7 @@ _GIT_S = 10
 def play(
     settings: Settings,
     page: Page,
-    watched: Callable[[str, Start], Outcome],
+    watched: Callable[[Settings, str, Start], Outcome],
     *,
     backend: str | None,
     keep: bool,
@@ -42,6 +42,7 @@ def play(
     try:
         prepare(project)
         outcome = watched(
+            at_home,
             GOAL,
             lambda watch: play_team(at_home, backend=backend, folder=project, watch=watch),
         )

@@ -11,9 +11,9 @@ import typer
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.page import is_terminal
-from bullpen.doors.cli.runs.starters import Starters
+from bullpen.doors.cli.runs.starters import Starters, forge_page
 from bullpen.doors.cli.session import Session
-from bullpen.runs.teamfile.templates import TemplateChoice
+from bullpen.runs.teamfile.templates import FORGE_TEMPLATE, TemplateChoice
 
 Directory = Annotated[
     str | None, argument("Where to write the files [default: current directory]", "DIR")
@@ -33,6 +33,7 @@ class BudgetOptions:
     "bullpen init --list",
     "bullpen init --template backlog",
     "bullpen init ./try --template review --driver scripted",
+    "bullpen init --forge",
 )
 def init(
     session: Session,
@@ -50,6 +51,10 @@ def init(
     tests: Annotated[
         str | None, option("Command that runs the tests; - for none [default: detected]", "COMMAND")
     ] = None,
+    goal: Annotated[str | None, option("What to review, or the bug to explain", "TEXT")] = None,
+    forge: Annotated[
+        bool, flag("Take the issues of the forge this clone came from", "--forge")
+    ] = False,
     budget: BudgetOptions,
     force: Annotated[bool, flag("Overwrite existing files", "--force")] = False,
 ) -> None:
@@ -57,11 +62,15 @@ def init(
 
     Looks for git, tmux, API keys, agent programs, the branch and the test command, then asks what
     you want. With --template it asks nothing. With --driver scripted, members are simulated by a
-    script. --json alone prints what was found and writes nothing.
+    script. --json alone prints what was found and writes nothing. With --forge, the template is
+    backlog, and its tasks are issues.
     """
     if list_them:
         Starters(session.page).show_templates()
         return
+    page = forge_page(folder) if forge else None
+    if page is not None and template is None:
+        template = FORGE_TEMPLATE
     asking = template is None and is_terminal(sys.stdin) and is_terminal(sys.stderr)
     if template is None and session.json:
         Starters(session.page).found(folder)
@@ -77,17 +86,10 @@ def init(
         members=members,
         turns=budget.budget_turns,
         usd=budget.budget_usd,
+        goal=goal,
+        forge=page,
     )
     if asking:
         Starters(session.page).ask(session, folder, stated, driver=driver, tests=tests, force=force)
     else:
-        Starters(session.page).make(folder, stated, tests=tests, force=force)
-
-
-@examples("bullpen schema > team-file.schema.json")
-def schema(session: Session) -> None:
-    """Print the JSON Schema of team files.
-
-    Editors use it to check and complete team files.
-    """
-    Starters(session.page).schema()
+        Starters(session.page).make(session, folder, stated, tests=tests, force=force)

@@ -12,7 +12,8 @@ from bullpen.errors import Invalid, Refused
 from bullpen.runs.teamfile.dry_run.sizes import DOLLARS, SIZES, TURNS
 from bullpen.runs.teamfile.prerequisites import Prerequisites
 from bullpen.runs.teamfile.tables import nearest
-from bullpen.runs.teamfile.templates import TEMPLATES, TemplateChoice
+from bullpen.runs.teamfile.templates import GOALS, TEMPLATES, TemplateChoice
+from bullpen.view.text import within_sentence
 
 T = TypeVar("T")
 
@@ -57,6 +58,8 @@ class Interview:
         template = self._one_of("Which workflow?", list(TEMPLATES.items()), "review")
         choice = replace(stated, template=template, driver=driver or self._driver())
         choice.check()
+        if choice.goal is None and template in GOALS and choice.driver != "scripted":
+            choice = replace(choice, goal=self._goal(template))
         if choice.members is None:
             choice = replace(choice, members=self._members(template))
         if tests is None:
@@ -69,6 +72,12 @@ class Interview:
             return offered[0][0]
         return self._one_of("Which agent program?", offered, self._found.best)
 
+    def _goal(self, template: str) -> str | None:
+        """What the lead is told; None is what the template says."""
+        question, usual = GOALS[template]
+        said = self._ask(question, usual, _printable)
+        return None if said == usual else said
+
     def _members(self, template: str) -> int:
         size = SIZES[template]
         return self._ask(
@@ -79,7 +88,7 @@ class Interview:
 
     def _tests(self) -> str:
         found = self._found.project.tests or _NONE
-        return self._ask(f"Which command runs the tests? Type {_NONE} for none.", found, _command)
+        return self._ask(f"Which command runs the tests? Type {_NONE} for none.", found, _printable)
 
     def _bounded(self, choice: TemplateChoice) -> TemplateChoice:
         if choice.driver == "scripted" or choice.usd is not None or choice.turns is not None:
@@ -139,7 +148,7 @@ class Interview:
 def _tree(found: Prerequisites) -> str:
     project = found.project
     if project.no_repository is not None:
-        return project.no_repository
+        return within_sentence(project.no_repository)
     where = f"branch {project.branch}" if project.branch else "no branch checked out"
     if found.uncommitted is None:
         return f"{where}; could not check for uncommitted changes"
@@ -193,7 +202,10 @@ def _dollars(text: str) -> float:
     return value
 
 
-def _command(text: str) -> str:
+def _printable(text: str) -> str:
     if not text.isprintable():
-        raise Invalid("A command is one line of printable characters.", remedy="Type it again.")
+        raise Invalid(
+            "The text has characters that cannot be printed.",
+            remedy="Type one line of printable characters.",
+        )
     return text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-from bullpen.doors.cli.output.page import Page
+from bullpen.doors.cli.output.page import Page, as_json
 from bullpen.runs.teamfile.dry_run.costs import Range
 from bullpen.runs.teamfile.dry_run.plan import PlannedMember, PlannedTask, TeamPlan
 from bullpen.runs.teamfile.tables import BudgetTable
+from bullpen.team.tasks.graph import LONGEST
 from bullpen.view.text import Cell
 
 _GRAPH_LINES_MAX = 200
@@ -17,7 +17,7 @@ _GRAPH_LINES_MAX = 200
 def show_plan(page: Page, plan: TeamPlan, budget: BudgetTable) -> None:
     """Show who would do what, in which order, and what it may cost."""
     if page.json:
-        page.value(as_value(plan, budget))
+        page.value("plan/1", as_value(plan, budget))
         return
     page.line(f"Team {plan.team}: {plan.goal or 'works until its tasks are done.'}")
     page.line()
@@ -32,9 +32,12 @@ def show_plan(page: Page, plan: TeamPlan, budget: BudgetTable) -> None:
             [_task(task) for task in plan.tasks],
         )
         page.line()
-        page.drawing(plan.graph[:_GRAPH_LINES_MAX])
+        shown = plan.graph[:_GRAPH_LINES_MAX]
+        page.drawing(shown)
         if len(plan.graph) > _GRAPH_LINES_MAX:
             page.line(f"and {len(plan.graph) - _GRAPH_LINES_MAX} more lines")
+        if any(line.endswith(LONGEST) for line in shown):
+            page.line(Cell("* marks the longest chain of tasks", "muted"))
         page.line()
     _cost(page, plan, budget)
     for problem in plan.problems:
@@ -56,8 +59,8 @@ def as_value(plan: TeamPlan, budget: BudgetTable) -> dict[str, Any]:
         "goal": plan.goal,
         "ok": not plan.problems,
         "waves": plan.waves,
-        "members": [{**asdict(each), "cost": _range(each.cost)} for each in plan.members],
-        "tasks": [{**asdict(each), "cost": _range(each.cost)} for each in plan.tasks],
+        "members": [{**as_json(each), "cost": _range(each.cost)} for each in plan.members],
+        "tasks": [{**as_json(each), "cost": _range(each.cost)} for each in plan.tasks],
         "cost": _range(plan.cost),
         "budget": budget.model_dump(),
         "mermaid": plan.mermaid,

@@ -53,7 +53,7 @@ def report(
     page = _page(told, chosen)
     if output is None:
         if session.json:
-            session.page.value({"format": chosen, "page": page})
+            session.page.value("report/1", {"format": chosen, "page": page})
             return
         # As it is, and whole: the page of a terminal would wrap it.
         typer.echo(page, nl=False)
@@ -61,6 +61,7 @@ def report(
     path = Path(output)
     _put(path, page)
     session.page.result(
+        "report-written/1",
         {"path": str(path.absolute()), "format": chosen, "bytes": len(page.encode())},
         f"Wrote {output}.",
     )

@@ -30,6 +30,7 @@ from bullpen.doors.cli.options.spawn import (
     words_of,
 )
 from bullpen.doors.cli.runs.run_to_end import RunCommands
+from bullpen.doors.cli.runs.watched import Plain
 from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.runs.goal import Goal
 from bullpen.sandbox.command import weakness
@@ -76,7 +77,7 @@ class RunLimits:
     "bullpen run 'Make the tests pass'",
     "bullpen run - --backend tmux --timeout 3600 < goal.md",
     "bullpen run 'Tidy up' --delegate --mode acceptEdits --allow 'Bash(make:*)'",
-    "bullpen run 'Rename the module' --mode acceptEdits --json > run.jsonl",
+    "bullpen run 'Rename the module' --mode acceptEdits --jsonl > run.jsonl",
     "bullpen run -t night --until done",
 )
 def run(
@@ -92,19 +93,21 @@ def run(
     delegate: Annotated[
         bool, flag("The lead only coordinates; teammates do the work", "--delegate")
     ] = False,
+    plain: Plain = False,
     rights: PolicyOptions,
 ) -> None:
-    """Give a team a goal and watch until it is reached.
+    """Give a team a goal, and talk with its lead.
 
-    Without GOAL, a team continues with its own goal and tasks.
+    At a terminal the team's screen opens: type to the lead again and again, and end the run with
+    /finish; the lead can end it too. With --until, --plain, --json or without a terminal, the run
+    ends by itself. Without GOAL, a team continues with its own goal and tasks.
 
     Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end.
     Ctrl-C stops the agents and keeps the team and its work; press it again to quit at once.
     """
+    commands = RunCommands(session, plain=plain)
     if goal is None:
-        raise typer.Exit(
-            RunCommands(session).go_on(None, until=limits.until, timeout_s=limits.timeout).code
-        )
+        raise typer.Exit(commands.go_on(None, until=limits.until, timeout_s=limits.timeout).code)
     lead = SpawnRequest(
         cwd=directory(agents.cwd),
         driver=part_named("driver", agents.driver, DRIVERS),
@@ -124,7 +127,7 @@ def run(
         session.page.warn(warning)
     if rights.sandbox and (weak := weakness()):
         session.page.warn(weak)
-    outcome = RunCommands(session).run(
+    outcome = commands.run(
         Goal(
             text_or_input(goal),
             lead,
@@ -136,7 +139,7 @@ def run(
             budget_usd=limits.budget_usd,
             timeout_s=limits.timeout,
             keep=keep,
-            until=RunCommands(session).until(limits.until),
+            until=commands.until(limits.until),
         )
     )
     raise typer.Exit(outcome.code)
@@ -151,9 +154,10 @@ def demo(
         option("Where the agents run", panel=PLACE),
     ] = None,
     keep: Annotated[bool, flag("Keep the team and its files", "--keep")] = False,
+    plain: Plain = False,
 ) -> None:
     """Watch a simulated team work; no API key needed.
 
     Runs in a temporary folder and cleans up after itself, unless you pass --keep.
     """
-    raise typer.Exit(RunCommands(session).demo(backend=backend, keep=keep).code)
+    raise typer.Exit(RunCommands(session, plain=plain).demo(backend=backend, keep=keep).code)

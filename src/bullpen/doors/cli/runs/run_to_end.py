@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from bullpen.app.app import App
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.runs import demo
-from bullpen.doors.cli.runs.watched import watched
+from bullpen.doors.cli.runs.watched import opens_screen, watched
 from bullpen.doors.cli.session import Session
 from bullpen.runs.goal import Goal, pursues_goal, resume_goal, run_goal
 from bullpen.runs.watch.outcome import Outcome
@@ -19,17 +20,25 @@ from bullpen.view.summary import Summary, summed_up
 class RunCommands:
     """Goals and tasks of teams, pursued to their end."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, plain: bool = False) -> None:
+        """With `plain`, no screen opens: what happens is told in lines."""
         self._session = session
+        self._plain = plain
 
     def run(self, goal: Goal) -> Outcome:
         """Pursue a goal to its end while showing how it goes; how it ended."""
+        goal = replace(goal, conversation=self._is_conversation(goal.until))
         return watched(
             self._session,
             goal.text,
             lambda watch: run_goal(goal, settings=self._session.settings, watch=watch),
             elsewhere=self._session.elsewhere,
+            plain=self._plain,
         )
+
+    def _is_conversation(self, until: Until | None) -> bool:
+        """Whether a person is at the screen and did not say when the run ends by itself."""
+        return until is None and opens_screen(self._session, plain=self._plain)
 
     def until(self, text: str | None) -> Until | None:
         """When a person says that a team may rest; None if nothing is said."""
@@ -56,9 +65,16 @@ class RunCommands:
             self._session,
             goal or f"The tasks of team {team}",
             lambda watch: resume_goal(
-                self._session.settings, team, watch, until=end, timeout_s=timeout_s
+                self._session.settings,
+                team,
+                watch,
+                until=end,
+                timeout_s=timeout_s,
+                conversation=self._is_conversation(end),
             ),
             elsewhere=self._session.elsewhere,
+            plain=self._plain,
+            team=team,
         )
 
     async def summary(self, app: App, team_name: str) -> Summary:
@@ -74,7 +90,9 @@ class RunCommands:
         return demo.play(
             self._session.settings,
             self._session.page,
-            lambda about, start: watched(self._session, about, start, elsewhere=None),
+            lambda settings, about, start: watched(
+                self._session, about, start, elsewhere=None, plain=self._plain, settings=settings
+            ),
             backend=backend,
             keep=keep,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from dataclasses import replace
@@ -10,27 +9,30 @@ from pathlib import Path
 
 import anyio
 
+from bullpen.agents.config.allowed_tests import allow_tests
 from bullpen.app.settings import Settings
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.runs.interview import Interview, show_prerequisites
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import BullpenError, NotFound, Refused
 from bullpen.runs.dry_run import dry_run
+from bullpen.runs.forge.remote import remote_page
 from bullpen.runs.teamfile.prerequisites import Prerequisites, look_around, prerequisites_json
 from bullpen.runs.teamfile.project import Project
 from bullpen.runs.teamfile.read import read_team_file
-from bullpen.runs.teamfile.schema import shipped
 from bullpen.runs.teamfile.templates import (
+    GOALS,
     IN_TREES,
     TEAM_FILE,
     TEMPLATES,
+    WRITE_LATER,
     TemplateChoice,
     files_of,
     taken,
     write,
 )
 from bullpen.runs.up import StartRequest
-from bullpen.view.text import Cell
+from bullpen.view.text import Cell, within_sentence
 
 _WELL_KNOWN = ("claude-code", "codex", "goose")
 
@@ -44,20 +46,23 @@ class Starters:
     def show_templates(self) -> None:
         """Show the templates."""
         if self._page.json:
-            self._page.value([{"name": name, "about": text} for name, text in TEMPLATES.items()])
+            rows = [{"name": name, "about": text} for name, text in TEMPLATES.items()]
+            self._page.value("templates/1", {"templates": rows})
         else:
             self._page.table(("template", "purpose"), list(TEMPLATES.items()))
 
-    def schema(self) -> None:
-        """Show the schema of team files."""
-        self._page.value(json.loads(shipped()))
-
     def found(self, folder: str | None) -> None:
         """Show what there is to make a team of, as JSON; nothing is written."""
-        self._page.value(prerequisites_json(_look(_there(folder))))
+        self._page.value("prerequisites/1", prerequisites_json(_look(_there(folder))))
 
     def make(
-        self, folder: str | None, choice: TemplateChoice, *, tests: str | None, force: bool
+        self,
+        session: Session,
+        folder: str | None,
+        choice: TemplateChoice,
+        *,
+        tests: str | None,
+        force: bool,
     ) -> None:
         """Write the files of a template, and say what to do next."""
         choice.check()
@@ -65,9 +70,11 @@ class Starters:
         found = look_around(where, os.environ)
         project = _tested(found.project, tests)
         written = write(where, files_of(choice, project), force=force)
+        rule = allow_tests(session.settings.home, where, project.tests)
         commands = _next(choice, project, written, named=folder)
         if self._page.json:
             self._page.value(
+                "init/1",
                 {
                     "directory": str(where),
                     "template": choice.template,
@@ -75,10 +82,11 @@ class Starters:
                     "tests": project.tests,
                     "next": commands,
                     "found": prerequisites_json(found),
-                }
+                },
             )
             return
         self._told(choice, project, found, where, written)
+        self._show_allowed(rule)
         self._show_next(commands)
 
     def ask(
@@ -106,7 +114,8 @@ class Starters:
             _overwrite(session)
         written = write(where, files, force=True)
         self._page.line()
-        self._told(choice, project, found, where, written)
+        self._told(choice, project, found, where, written, simulated=driver is None)
+        self._show_allowed(allow_tests(session.settings.home, where, project.tests))
         self._tried(session.settings, where)
         self._show_next(_next(choice, project, written, named=folder))
 
@@ -117,10 +126,16 @@ class Starters:
         found: Prerequisites,
         where: Path,
         written: list[str],
+        *,
+        simulated: bool = False,
     ) -> None:
         self._page.line(f"Wrote to {where}: {', '.join(written)}")
-        for line in [*_remarks(choice, project), *_needs(choice, found)]:
+        for line in [*_remarks(choice, project), *_needs(choice, found, simulated=simulated)]:
             self._page.line(line)
+
+    def _show_allowed(self, rule: str | None) -> None:
+        if rule is not None:
+            self._page.line(f"Agents in this directory may run the tests without asking: {rule}")
 
     def _show_next(self, commands: list[str]) -> None:
         self._page.line()
@@ -193,10 +208,11 @@ def _tested(project: Project, command: str | None) -> Project:
     return replace(project, tests=None if command in {"", "-"} else command)
 
 
-def _needs(choice: TemplateChoice, found: Prerequisites) -> list[str]:
+def _needs(choice: TemplateChoice, found: Prerequisites, *, simulated: bool) -> list[str]:
     """What is still to be had before real agents can work, and how to try whether it does."""
     if choice.driver == "scripted":
-        return [] if found.best != "scripted" else _to_have(found)
+        # Somebody who named it does not ask for real agents.
+        return _to_have(found) if simulated and found.best == "scripted" else []
     if (lacking := found.lacks(choice.driver)) is not None:
         return [
             f"The driver {choice.driver} is not ready. {lacking}",
@@ -214,9 +230,8 @@ def _to_have(found: Prerequisites) -> list[str]:
         lines = ["The members are simulated for now. One more step makes an agent program usable;"]
         names = [each.name for each in found.nearly]
     else:
-        lines = ["No API key and no agent program was found, so the members are simulated by a"]
-        lines += ["script, at no cost. For real agents, set up one of"]
-        lines += ["these;"]
+        lines = ["No API key and no agent program was found, so a script simulates the members."]
+        lines += ["It costs nothing. For real agents, set up one of these;"]
         names = ["native", *_WELL_KNOWN]
     lines[-1] += " then run the same command with --force:"
     return [
@@ -230,15 +245,16 @@ def _remarks(choice: TemplateChoice, project: Project) -> list[str]:
     lines = []
     if choice.template in IN_TREES:
         if project.no_repository is not None:
-            lines.append(f"Members work in git worktrees, but {project.no_repository}")
+            why = within_sentence(project.no_repository)
+            lines.append(f"Members work in git worktrees, but {why}")
         if project.tests is None:
             lines.append("No test command was found: set the gate in TEAM.toml.")
         else:
             lines.append(f"The merge gate is the detected test command: {project.tests}")
         if choice.driver == "scripted":
             lines.append("The script writes notes, which are merged into the branch.")
-    elif choice.driver != "scripted":
-        lines.append("Set the goal in TEAM.toml before you start the team.")
+    elif _lacks_goal(choice):
+        lines.append("Describe the bug in TEAM.toml, where it says SYMPTOM.")
     return lines
 
 
@@ -250,12 +266,34 @@ def _next(
     if choice.template not in IN_TREES and choice.driver == "scripted":
         # There is nothing in it that has to be said first.
         return [f"{inside}bullpen up {TEAM_FILE}"]
-    if choice.template not in IN_TREES:
-        first = f"{inside}${{EDITOR:-vi}} {TEAM_FILE}"
-    else:
+    rest = [f"bullpen up {TEAM_FILE} --dry-run", f"bullpen up {TEAM_FILE}"]
+    if choice.forge is not None:
+        rest = ["bullpen forge login", f"bullpen forge check --file {TEAM_FILE}", *rest]
+    if choice.template in IN_TREES:
         tops = list(dict.fromkeys(name.partition("/")[0] for name in files))
-        begin = "git init && " if project.no_repository is not None else ""
-        words = " ".join(map(shlex.quote, tops))
-        what = "." if begin else words
-        first = f"{inside}{begin}git add {what} && git commit -m 'Add a team file'"
-    return [first, f"bullpen up {TEAM_FILE} --dry-run", f"bullpen up {TEAM_FILE}"]
+        begin = "" if project.in_git else "git init && "
+        # Without a commit there is nothing to make worktrees of, so everything is committed.
+        what = " ".join(map(shlex.quote, tops)) if project.no_repository is None else "."
+        return [f"{inside}{begin}git add {what} && git commit -m 'Add a team file'", *rest]
+    if _lacks_goal(choice):
+        return [f"{inside}${{EDITOR:-vi}} {TEAM_FILE}", *rest]
+    return [f"{inside}{rest[0]}", *rest[1:]]
+
+
+def forge_page(given: str | None) -> str:
+    """Return the page of the repository that a clone came from. Raises Refused."""
+    found = remote_page(_there(given))
+    if found is None:
+        raise Refused(
+            "There is no remote on a forge here.",
+            reason="no_remote",
+            remedy="Run it in a clone, or add one: git remote add origin"
+            " https://github.com/OWNER/REPOSITORY",
+        )
+    return found
+
+
+def _lacks_goal(choice: TemplateChoice) -> bool:
+    """Whether a person has to say first what the goal is."""
+    asked = choice.template in GOALS and GOALS[choice.template][1] == WRITE_LATER
+    return asked and choice.goal is None and choice.driver != "scripted"

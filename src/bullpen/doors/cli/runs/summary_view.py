@@ -31,7 +31,7 @@ class SummaryViews:
     def whole(self, summary: Summary, *, markdown: bool) -> None:
         """Show all of it."""
         if self._page.json:
-            self._page.value(summary.row)
+            self._page.value("summary/1", summary.row)
         elif markdown:
             for line in markdown_of(summary):
                 self._page.drawing([line])

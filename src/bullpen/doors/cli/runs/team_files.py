@@ -11,7 +11,7 @@ import anyio
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.doors.cli.options.policy import CAN_ASK
 from bullpen.doors.cli.runs.plan_view import show_plan
-from bullpen.doors.cli.runs.watched import watched
+from bullpen.doors.cli.runs.watched import opens_screen, watched
 from bullpen.doors.cli.session import Session
 from bullpen.errors import Invalid
 from bullpen.runs.dry_run import dry_run
@@ -43,8 +43,9 @@ class TeamFileCommands:
         timeout_s: float | None = None,
         until: str | None = None,
         again: bool = False,
+        plain: bool = False,
     ) -> Outcome:
-        """Bring a team up, and follow it to its end."""
+        """Bring a team up, and follow it to its end; with `plain`, in lines."""
         end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
         file = self._read(path, strict_model=strict_model)
         self._warn(StartRequest(file, cwd, attended=attended))
@@ -56,12 +57,14 @@ class TeamFileCommands:
             timeout_s=timeout_s,
             until=end,
             again=again,
+            conversation=until is None and opens_screen(self._session, plain=plain),
         )
         return watched(
             self._session,
             file.team.goal or f"The tasks of {path}",
             lambda watch: run(settings=self._settings, watch=watch),
             elsewhere=self._session.elsewhere,
+            plain=plain,
         )
 
     def start(

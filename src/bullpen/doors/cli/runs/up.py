@@ -10,7 +10,7 @@ import typer
 
 from bullpen.agents.supervisor.supervisor import Stopped
 from bullpen.app.app import App
-from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.agents.agents_table import agent_views
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Until
@@ -18,6 +18,7 @@ from bullpen.doors.cli.options.option import argument, flag
 from bullpen.doors.cli.options.spawn import Cwd, StrictModel
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
+from bullpen.doors.cli.runs.watched import Plain
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import NotFound
 from bullpen.runs.teamfile.templates import TEAM_FILE
@@ -31,7 +32,7 @@ FileIfAny = Annotated[str | None, argument("The team file, instead of -t NAME", 
 @examples(
     "bullpen up --dry-run",
     "bullpen up",
-    "bullpen up TEAM.toml --until 07:00 --json > ../night.jsonl",
+    "bullpen up TEAM.toml --until 07:00 --jsonl > ../night.jsonl",
     "bullpen up TEAM.toml --again",
     "bullpen up TEAM.toml --detach --cwd ~/project",
 )
@@ -45,6 +46,7 @@ def up(
     until: Until = None,
     again: Annotated[bool, flag("Run a finished team again from its beginning", "--again")] = False,
     strict_model: StrictModel = False,
+    plain: Plain = False,
     dry_run: Annotated[
         bool, flag("Check everything, show the plan and likely cost, start nothing", "--dry-run")
     ] = False,
@@ -53,6 +55,9 @@ def up(
 
     The team works until its goal is reached; without a goal, until every task is done and merged or
     given up. All members start, or none. A team that was started before continues where it stopped.
+
+    At a terminal the team's screen opens. Type to the lead, if there is one, and end the run with
+    /finish. With --until, --plain, --json or without a terminal, it ends by itself.
 
     With --again, a finished team starts over: its log is copied beside its transcripts, its tasks
     are added anew, and files that its members wrote stay until the new run overwrites them.
@@ -75,6 +80,7 @@ def up(
             timeout_s=timeout,
             until=until,
             again=again,
+            plain=plain,
         )
         raise typer.Exit(outcome.code)
     team, started = TeamFileCommands(session).start(

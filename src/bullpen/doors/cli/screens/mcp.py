@@ -38,8 +38,13 @@ def serve(
     tools: Annotated[
         Literal["all", "coordination", "read-only"], option("Tools to offer", None, "--tools")
     ] = "all",
+    hook: Annotated[
+        bool, flag("Answer one hook of Claude Code, read from standard input", "--hook")
+    ] = False,
 ) -> None:
     """Serve one program over standard input and output, or many over HTTP."""
+    if hook:
+        raise typer.Exit(load("bullpen.doors.cli.screens.mcp_hook:answer_hook")(session))
     if not http and (host is not None or port):
         raise typer.BadParameter("--host and --port need --http.")
     if not http and sys.stdin is not None and sys.stdin.isatty():
@@ -76,7 +81,7 @@ def serve(
 
 
 def _say_where(session: Session, url: str) -> None:
-    session.page.result({"url": url}, f"Listening at {url}")
+    session.page.result("listening/1", {"url": url}, f"Listening at {url}")
     session.page.flush()
 
 
@@ -89,7 +94,7 @@ def token(session: Session, name: Member) -> None:
     """
 
     team, made, replaced = with_home(session, lambda app: mint(app, name))
-    session.page.result({"team": team, "member": name, "token": made}, made)
+    session.page.result("mcp-token/1", {"team": team, "member": name, "token": made}, made)
     if replaced:
         session.page.warn(f"the earlier token of {name!r} in team {team!r} is no longer valid.")
 
@@ -106,7 +111,13 @@ def tokens(session: Session) -> None:
 
     grants = with_home(session, look)
     session.page.result(
-        [{"team": each.team, "member": each.member, "made_ms": each.made_ms} for each in grants],
+        "mcp-tokens/1",
+        {
+            "tokens": [
+                {"team": each.team, "member": each.member, "madeMs": each.made_ms}
+                for each in grants
+            ]
+        },
         *[f"{each.member}@{each.team}" for each in grants] or ["No tokens."],
     )
 
@@ -126,6 +137,7 @@ def revoke(session: Session, name: Member) -> None:
 
     team = with_home(session, forget)
     session.page.result(
+        "mcp-token-revoked/1",
         {"team": team, "member": name, "revoked": True},
         f"Revoked the token of {name} in team {team}.",
     )

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import typer
+
 from bullpen.app.app import App
 from bullpen.app.settings import Settings, settings_from
 from bullpen.doors.cli.app_session import with_app
@@ -14,6 +16,7 @@ from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.output.text import say
 from bullpen.doors.cli.screens.extras import need_extra
+from bullpen.doors.cli.screens.plugin_install import install_plugin, uninstall_plugin
 from bullpen.doors.cli.session import Session, directory
 from bullpen.doors.mcp.install.clients import CLIENTS, ServerEntry
 from bullpen.doors.mcp.install.install import (
@@ -35,6 +38,9 @@ InScope = Annotated[
     Literal["project", "user"],
     option("Configuration of this directory, or of your user account", None, "--scope"),
 ]
+Plugin = Annotated[
+    bool, flag("The plugin for your user account: tools, skill, commands, hooks", "--plugin")
+]
 Yes = Annotated[bool, flag("Do not ask for confirmation", "--yes")]
 DryRun = Annotated[bool, flag("Show the change and write nothing", "--dry-run")]
 
@@ -43,6 +49,7 @@ DryRun = Annotated[bool, flag("Show the change and write nothing", "--dry-run")]
     "bullpen mcp install claude --team alpha --as carol",
     "bullpen mcp install codex -t alpha --as dave --scope user --yes",
     "bullpen mcp install gemini -t alpha --as eve --tools coordination --dry-run",
+    "bullpen mcp install claude --plugin",
 )
 def install(
     session: Session,
@@ -53,6 +60,7 @@ def install(
         Literal["all", "coordination", "read-only"],
         option("Tools the program gets", None, "--tools"),
     ] = "all",
+    plugin: Plugin = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -61,13 +69,22 @@ def install(
     Shows the change, asks, and writes it. From then on, every session of the program that reads
     this file is the member that --as names, so use a different name for each program. Nothing else
     in the file changes.
+
+    With --plugin, installs the plugin for Claude Code or the extension for Gemini CLI instead. It
+    belongs to no team: a session creates one, or BULLPEN_TEAM names one when the program starts.
     """
 
     need_extra("mcp", "mcp")
+    if plugin:
+        if tools != "all":
+            raise typer.BadParameter("--tools does not work with --plugin.")
+        install_plugin(session, program, yes=yes, dry_run=dry_run)
+        return
     client = CLIENTS[program]
     change = installing(client, scope, _server(session, tools), _here())
     if not change.is_needed:
         session.page.result(
+            "mcp-config/1",
             _value(change, written=False),
             f"{change.path} is already up to date; nothing was changed.",
         )
@@ -76,20 +93,29 @@ def install(
     _carry_out(session, change, after, yes=yes, dry_run=dry_run)
 
 
-@examples("bullpen mcp uninstall claude", "bullpen mcp uninstall codex --scope user")
+@examples(
+    "bullpen mcp uninstall claude",
+    "bullpen mcp uninstall codex --scope user",
+    "bullpen mcp uninstall claude --plugin",
+)
 def uninstall(
     session: Session,
     program: Program,
     *,
     scope: InScope = "project",
+    plugin: Plugin = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Remove Bullpen from a program's MCP configuration.
 
     The member stays in the team with its messages; `bullpen member remove NAME` removes it.
+    With --plugin, removes what `bullpen mcp install PROGRAM --plugin` installed.
     """
 
+    if plugin:
+        uninstall_plugin(session, program, yes=yes, dry_run=dry_run)
+        return
     client = CLIENTS[program]
     change = uninstalling(client, scope, _here())
     after = f"Running sessions of {client.title} stay connected until they end."
@@ -128,7 +154,8 @@ def _here() -> ConfigPlace:
 def _carry_out(session: Session, change: Change, after: str, *, yes: bool, dry_run: bool) -> None:
     shown = _shown(change)
     if dry_run:
-        session.page.result(_value(change, written=False), *shown, "Nothing was written.")
+        value = _value(change, written=False)
+        session.page.result("mcp-config/1", value, *shown, "Nothing was written.")
         return
     if not yes:
         # With the question, so that both reach whoever answers it.
@@ -139,7 +166,8 @@ def _carry_out(session: Session, change: Change, after: str, *, yes: bool, dry_r
     )
     write(change)
     told = shown if yes else []
-    session.page.result(_value(change, written=True), *told, f"Wrote {change.path}. {after}")
+    value = _value(change, written=True)
+    session.page.result("mcp-config/1", value, *told, f"Wrote {change.path}. {after}")
 
 
 def _shown(change: Change) -> list[str]:

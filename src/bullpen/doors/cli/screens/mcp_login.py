@@ -42,4 +42,4 @@ def login(
 
     done = with_home(session, log_in)
     said = f"Logged in to {name}." if done else f"{name} needs no login."
-    session.page.result({"server": name, "logged_in": done}, said)
+    session.page.result("mcp-login/1", {"server": name, "loggedIn": done}, said)

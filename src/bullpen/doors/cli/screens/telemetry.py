@@ -68,6 +68,8 @@ def telemetry(
         raise typer.BadParameter("--follow needs --otlp or --logs.")
     if content and otlp is None and not logs:
         raise typer.BadParameter("--content needs --otlp or --logs.")
+    if logs:
+        session.goes_on("--logs")
     if otlp is not None:
         # Other extras install a part of it.
         need_extra("otel", "opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
@@ -81,7 +83,11 @@ def telemetry(
         elif prometheus is not None:
             await _serve(session, observer, prometheus)
         elif prometheus_once:
-            typer.echo(await _text(observer), nl=False)
+            text = await _text(observer)
+            if session.json:
+                session.page.value("metrics/1", {"text": text})
+            else:
+                typer.echo(text, nl=False)
         else:
             await _logs(session, team, follow=follow, content=content)
 
@@ -105,6 +111,7 @@ async def _send(
     try:
         if follow:
             session.page.result(
+                "telemetry-sending/1",
                 {"url": otlp.url, "team": team.name},
                 f"Sending telemetry of team {team.name} to {otlp.url}. Press Ctrl-C to stop.",
             )
@@ -118,6 +125,7 @@ async def _send(
         otlp.close()
     trace = observer.trace.trace_id
     session.page.result(
+        "telemetry-sent/1",
         {"url": otlp.url, "team": team.name, "spans": count, "trace": trace},
         f"Sent {count} spans and the metrics of team {team.name} to {otlp.url}.",
         f"Trace: {trace}",
@@ -133,7 +141,7 @@ async def _serve(session: Session, observer: Observer, port: int) -> None:
             return await _text(observer)
 
     def ready(url: str) -> None:
-        session.page.result({"url": url}, f"Metrics are at {url}")
+        session.page.result("listening/1", {"url": url}, f"Metrics are at {url}")
         session.page.flush()
 
     await text()
@@ -149,9 +157,9 @@ async def _logs(session: Session, team: Team, *, follow: bool, content: bool) ->
     trace = Trace(content=content)
     if not follow:
         for row in log_rows(await team.events(), trace, content=content):
-            session.page.json_line(row)
+            session.page.json_line("log/1", row)
         return
     async with aclosing(team.follow_events()) as batches:
         async for batch in batches:
             for row in log_rows(batch, trace, content=content):
-                session.page.json_line(row)
+                session.page.json_line("log/1", row)

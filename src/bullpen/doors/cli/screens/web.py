@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bullpen.app.app import App
+from bullpen.app.config.public_address import checked_address
 from bullpen.by_name import load
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
@@ -34,14 +35,24 @@ def web(
         ),
     ] = None,
     read_only: Annotated[bool, flag("Allow looking only", "--read-only")] = False,
+    public_url: Annotated[
+        str | None,
+        option(
+            "Address under which your phone reaches it, by a proxy or tunnel with TLS",
+            "URL",
+            "--public-url",
+        ),
+    ] = None,
     open_browser: Annotated[bool, flag("Open it in a browser", "--open")] = False,
 ) -> None:
     """Watch and steer a team in a browser.
 
     Prints an address that contains a token, and a second one for people who may only look. Ctrl-C
-    stops the server and makes both tokens invalid.
+    stops the server and makes both tokens invalid. With --public-url, or the setting public_url,
+    notices to your phone carry links that answer.
     """
     need_extra("web", "jinja2", "starlette", "uvicorn")
+    address = session.setting("public_url") if public_url is None else checked_address(public_url)
 
     async def serve(app: App, team: str) -> None:
         names = allow_host or []
@@ -59,6 +70,7 @@ def web(
                 port=port,
                 names=names,
                 read_only=read_only,
+                public_url=address,
                 ready=lambda where: _say_where(session, where, opening),
             )
         finally:
@@ -69,10 +81,10 @@ def web(
 
 
 def _say_where(session: Session, where: Any, opening: BrowserPage | None) -> None:
-    found = {"url": where.act, "look_url": where.look}
+    found = {"url": where.act, "lookUrl": where.look}
     lines = [f"Open {where.act}"] if where.act else []
     lines += [f"{'To look only: ' if where.act else 'Open '}{where.look}"]
-    session.page.result(found, *lines)
+    session.page.result("web/1", found, *lines)
     session.page.flush()
     if opening is not None:
         opening.open(where.once())

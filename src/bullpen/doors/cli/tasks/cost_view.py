@@ -38,7 +38,7 @@ class CostViews:
         """The account of a team, or of one agent."""
         cost = cost_of(team, tasks, now_ms=now_ms(), agent=agent)
         if self._page.json:
-            self._page.value(cost_json(cost, by))
+            self._page.value("cost/1", cost_json(cost, by))
             return
         lines = {"agent": cost.agents, "task": cost.tasks, "model": cost.models}
         if by is not None:
@@ -57,7 +57,7 @@ class CostViews:
     def limits(self, team: TeamConfig, limits: Limits) -> None:
         """The limits of a team."""
         if self._page.json:
-            self._page.value(limits.raw)
+            self._page.value("limits/1", limits.raw)
             return
         self._page.title(f"Limits of team {team.name}:")
         self._page.fields(
@@ -79,7 +79,7 @@ class CostViews:
         """The budget of one agent."""
         cap = agent.spec.budget_with_turns
         if self._page.json:
-            self._page.value(cap.raw)
+            self._page.value("budget/1", cap.raw)
             return
         self._page.title(f"Budget of {name} and the agents it spawned:")
         self._page.fields(
@@ -95,6 +95,7 @@ class CostViews:
         """The budget of one task."""
         cap = task.facts.budget
         self._page.result(
+            "budget/1",
             cap.raw,
             f"Task #{task.id} may use {budget_words(cap) or 'as much as the team'}.",
         )

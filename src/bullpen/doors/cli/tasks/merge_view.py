@@ -18,7 +18,7 @@ from bullpen.protocol.team import MergeSettings
 from bullpen.runs.teamfile.backlog.boxes import boxes_of
 from bullpen.runs.teamfile.tables import MergeTable
 from bullpen.runs.teamfile.team_records import merge_settings
-from bullpen.team.tasks.merge_rules import queue_order
+from bullpen.team.tasks.merge_rules import output_end, queue_order
 from bullpen.team.team import Team
 from bullpen.view.text import Cell
 from bullpen.workspace.git.task_commits import parse_author
@@ -31,6 +31,7 @@ _WHY = {
     "checks": "checks fail on the target",
     "missing": "commits are missing",
     "guarded": "changes guarded paths without approval",
+    "review": "a review asks for changes",
 }
 
 
@@ -40,6 +41,7 @@ class MergeCommands:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._page = session.page
+        self._steps: list[Stepped] = []
 
     def show_line(self) -> None:
         """Where work goes, what waits in which order, and what came back."""
@@ -52,11 +54,12 @@ class MergeCommands:
         back = [task for task in tasks if _state(task) == "returned"]
         if self._page.json:
             self._page.value(
+                "merge-queue/1",
                 {
                     "settings": None if settings is None else settings.raw,
                     "line": [_json(task) for task in waiting],
                     "returned": [_json(task) for task in back],
-                }
+                },
             )
             return
         if settings is None:
@@ -113,7 +116,8 @@ class MergeCommands:
 
         steps = _steps(self._session.with_team(look))
         if self._page.json:
-            self._page.value([{"task": ids, **step.raw} for ids, step in steps])
+            told = [{"tasks": ids, **step.raw} for ids, step in steps]
+            self._page.value("merge-log/1", {"steps": told})
             return
         if not steps:
             self._page.line("The merge queue has done nothing yet.")
@@ -126,11 +130,17 @@ class MergeCommands:
                 "" if step.passed is None else "passed" if step.passed else "failed",
                 (step.onto or "")[:12],
                 (step.commit or "")[:12],
-                (step.detail or "").split("\n")[0],
+                _in_a_line(step),
             )
             for ids, step in steps
         ]
         self._page.table(("when", "what", "tasks", "result", "onto", "commit", "detail"), rows)
+        judged = [step for _, step in steps if step.passed is not None]
+        output = (judged[-1].detail or "").split("\n")[1:] if judged else []
+        if output and judged[-1].passed is False:
+            self._page.line("")
+            self._page.line(Cell("Output of the last failure:", "attention"))
+            self._page.block("\n".join(output), indent=2)
 
     def run(self, *, once: bool) -> None:
         """Be the queue."""
@@ -147,6 +157,8 @@ class MergeCommands:
                 await self._until_nothing_waits(queue)
 
         self._session.with_team(be)
+        if self._page.json and not self._page.jsonl:
+            self._page.value("merge-run/1", {"steps": self._steps})
 
     async def _until_nothing_waits(self, queue: Queue) -> None:
         pause_s = _PAUSE_S
@@ -167,7 +179,9 @@ class MergeCommands:
     def _tell(self, stepped: Stepped | None, *, once: bool) -> None:
         if self._page.json:
             if stepped is not None:
-                self._page.json_line(stepped)
+                self._steps.append(stepped)
+                if self._page.jsonl:
+                    self._page.json_line("merge-step/1", stepped)
             return
         if stepped is None:
             if once:
@@ -220,7 +234,8 @@ class MergeCommands:
 
         settings = self._session.with_team(change)
         if self._page.json:
-            self._page.value(None if settings is None else settings.raw)
+            value = {"settings": None if settings is None else settings.raw}
+            self._page.value("merge-settings/1", value)
         elif settings is None:
             self._page.line("This team has no merge queue. Configure one with --target BRANCH")
         else:
@@ -267,6 +282,13 @@ def _how(record: Merge) -> str:
 def _json(task: Task) -> dict[str, Any]:
     record = task.facts.merge
     return {"task": task.id, "subject": task.subject, **({} if record is None else record.raw)}
+
+
+def _in_a_line(step: Step) -> str:
+    """Return what a step says: its first line, and how the output of a failed check ends."""
+    detail = step.detail or ""
+    first = detail.split("\n")[0]
+    return f"{first} {output_end(detail)}" if step.passed is False else first
 
 
 def _steps(tasks: Iterable[Task]) -> list[tuple[list[str], Step]]:

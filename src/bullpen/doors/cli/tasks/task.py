@@ -102,7 +102,7 @@ def claim(
 
     by, task, ready = session.with_team(taken)
     said = f"{by} has task {task.id}: {task.subject}"
-    session.page.result(task.raw, said, *([] if ready is None else [ready]))
+    session.page.result("task/1", task.raw, said, *([] if ready is None else [ready]))
 
 
 @examples("bullpen task release 3 --reason 'Needs a decision first'")
@@ -114,7 +114,7 @@ def release(
 ) -> None:
     """Release a task so that others can claim it."""
     task = session.as_actor(lambda team, by: team.tasks.release(task_id, by=by, reason=reason))
-    session.page.result(task.raw, f"Task {task.id} is pending again: {task.subject}")
+    session.page.result("task/1", task.raw, f"Task {task.id} is pending again: {task.subject}")
 
 
 @examples("bullpen task assign 3 alice")
@@ -128,7 +128,7 @@ def assign(
     The member gets a message.
     """
     task = session.as_actor(lambda team, by: team.tasks.assign(task_id, name, by=by))
-    session.page.result(task.raw, f"Assigned task {task.id} to {name}: {task.subject}")
+    session.page.result("task/1", task.raw, f"Assigned task {task.id} to {name}: {task.subject}")
 
 
 @examples("bullpen task depend 3 1 2  # 3 waits for 1 and 2")
@@ -138,7 +138,9 @@ def depend(session: Session, task_id: TaskId, on: OtherIds) -> None:
     A cycle is refused.
     """
     task = session.as_actor(lambda team, by: team.tasks.depend(task_id, on, by=by))
-    session.page.result(task.raw, f"Task {task.id} waits for {', '.join(task.blocked_by)}.")
+    session.page.result(
+        "task/1", task.raw, f"Task {task.id} waits for {', '.join(task.blocked_by)}."
+    )
 
 
 @examples("bullpen task undepend 3 1")
@@ -146,7 +148,7 @@ def undepend(session: Session, task_id: TaskId, on: OtherIds) -> None:
     """Remove dependencies of a task."""
     task = session.as_actor(lambda team, by: team.tasks.undepend(task_id, on, by=by))
     waits_for = ", ".join(task.blocked_by) or "nothing"
-    session.page.result(task.raw, f"Task {task.id} waits for {waits_for}.")
+    session.page.result("task/1", task.raw, f"Task {task.id} waits for {waits_for}.")
 
 
 @examples("bullpen task give-up 3 'It needs a decision by the customer'")
@@ -160,14 +162,27 @@ def give_up(
     if not why:
         raise typer.BadParameter("the reason is empty.")
     task = session.as_actor(lambda team, by: team.tasks.give_up(task_id, by=by, reason=why))
-    session.page.result(task.raw, f"Gave up task {task.id}: {task.subject}")
+    session.page.result("task/1", task.raw, f"Gave up task {task.id}: {task.subject}")
 
 
 @examples("bullpen task retry 3")
 def retry(session: Session, task_id: TaskId) -> None:
     """Retry a task that was given up."""
-    task = session.as_actor(lambda team, by: team.tasks.retry(task_id, by=by))
-    session.page.result(task.raw, f"Task {task.id} can be taken again: {task.subject}")
+
+    async def retried(team: Team, by: str) -> tuple[Task, list[Task]]:
+        before = {each.id for each in (await team.tasks.list()).tasks if each.facts.given_up}
+        task = await team.tasks.retry(task_id, by=by)
+        now = (await team.tasks.list()).tasks
+        again = (each for each in now if each.id in before and not each.facts.given_up)
+        return task, [each for each in again if each.id != task.id]
+
+    task, waiting = session.as_actor(retried)
+    session.page.result(
+        "task/1",
+        task.raw,
+        f"Task {task.id} can be taken again: {task.subject}",
+        *(f"Task {each.id} waits again: {each.subject}" for each in waiting),
+    )
 
 
 @examples("bullpen task delete 3")
@@ -182,7 +197,7 @@ def delete(session: Session, task_id: TaskId) -> None:
         return await team.tasks.delete(task_id, by=by, voice=voice)
 
     task = session.with_team(deleted)
-    session.page.result(task.raw, f"Deleted task {task.id}: {task.subject}")
+    session.page.result("task/1", task.raw, f"Deleted task {task.id}: {task.subject}")
 
 
 @examples("bullpen task graph", "bullpen task graph --mermaid > tasks.mmd")

@@ -78,6 +78,7 @@ def done(
     outcome = session.with_team(completed)
     unblocked = outcome.unblocked
     session.page.result(
+        "task-done/1",
         {"task": outcome.task.raw, "unblocked": list(unblocked)},
         f"Completed task {outcome.task.id}: {outcome.task.subject}",
         *([f"Ready now: task {', '.join(unblocked)}."] if unblocked else []),

@@ -63,7 +63,7 @@ def add(
         )
 
     task = session.with_team(added)
-    session.page.result(task.raw, f"Added task {task.id}: {task.subject}")
+    session.page.result("task/1", task.raw, f"Added task {task.id}: {task.subject}")
 
 
 @examples(
@@ -108,4 +108,4 @@ def edit(
         return task
 
     task = session.with_team(edited)
-    session.page.result(task.raw, f"Changed task {task.id}: {task.subject}")
+    session.page.result("task/1", task.raw, f"Changed task {task.id}: {task.subject}")

@@ -55,7 +55,8 @@ class Workspaces:
         """A table of all worktrees."""
         rows = [self._report(tree) for tree in self._trees]
         self._page.listing(
-            [_json(row) for row in rows],
+            "worktrees/1",
+            {"worktrees": [_json(row) for row in rows]},
             ("agent", "kind", "branch", "base", "changed", "in use by", "saved", "path"),
             [_row(row) for row in rows],
             nothing="No agent has a worktree.",
@@ -65,7 +66,7 @@ class Workspaces:
         """One worktree."""
         row = self._report(self._tree(name))
         if self._page.json:
-            self._page.value(_json(row))
+            self._page.value("worktree/1", _json(row))
             return
         self._page.title(f"Worktree of {row.agent} in team {row.team}")
         self._page.fields(_fields(row))
@@ -81,11 +82,13 @@ class Workspaces:
         tree = self._tree(name)
         kept = save(Path(tree.workspace.path), team=tree.team, agent=tree.agent, why=why)
         if kept is None:
-            self._page.result(None, f"Everything in the worktree of {name} is already saved.")
+            said = f"Everything in the worktree of {name} is already saved."
+            self._page.result("worktree-saved/1", {"snapshot": None}, said)
             return
         back = f"bullpen workspace restore {_end(kept)}{self._session.elsewhere}"
         self._page.result(
-            kept,
+            "worktree-saved/1",
+            {"snapshot": kept},
             f"Saved as {kept.ref} ({kept.files} files).",
             f"Restore it with: {back}",
         )
@@ -94,7 +97,8 @@ class Workspaces:
         """All snapshots."""
         rows = [row for _, row in self._saved]
         self._page.listing(
-            rows,
+            "snapshots/1",
+            {"snapshots": rows},
             ("snapshot", "at", "files", "branch", "why"),
             [
                 (_end(row), iso(row.at_ms), str(row.files), row.branch or "-", row.why)
@@ -112,6 +116,7 @@ class Workspaces:
         for lack in back.lacks:
             self._page.warn(lack)
         self._page.result(
+            "worktree-restored/1",
             {"path": str(back.path), "snapshot": kept, "lacks": list(back.lacks)},
             f"Restored {_end(kept)} to {back.path}.",
         )
@@ -154,7 +159,8 @@ class Workspaces:
                 self._page.warn(str(end))
         gone = [str(end) for end in ends if end.removed is not None]
         lines = gone or ([] if ends else ["No agent has a worktree."])
-        self._page.result([end.as_json for end in ends], *lines)
+        value = {"worktrees": [end.as_json for end in ends]}
+        self._page.result("worktrees-removed/1", value, *lines)
         if len(gone) < len(ends):
             self._page.flush()
             raise typer.Exit(_SOME_STAY)

@@ -13,37 +13,33 @@ from bullpen.protocol.changes import Event
 from bullpen.team.team import Team
 
 
-@examples(
-    "bullpen events --last 20", "bullpen events --after 120", "bullpen events --follow --json"
-)
+@examples("bullpen events -n 20", "bullpen events --after 120", "bullpen events --follow --jsonl")
 def events(
     session: Session,
     *,
     after: Annotated[int | None, option("Show only events after this one", "SEQ", min=0)] = None,
     limit: Annotated[
-        int | None, option("Show the newest N events; with --after, the next N", "N", min=1)
+        int | None,
+        option("Show the newest N events; with --after, the next N", "N", "--limit", "-n", min=1),
     ] = None,
-    last: Annotated[int | None, option("Show only the last N events", "N", min=1)] = None,
-    follow: Annotated[bool, flag("Keep showing new events", "--follow")] = False,
+    follow: Annotated[bool, flag("Keep showing new events", "--follow", "-f")] = False,
 ) -> None:
     """Show every change to a team: when, who, what.
 
-    The newest is last.
+    The newest is last. With --follow and --after, it ends after the next N events.
     """
 
-    async def before_first(team: Team, newest: int | None) -> int:
-        start = after or 0
-        return start if newest is None else max(start, await team.last_seq() - newest)
+    async def start(team: Team) -> int:
+        if after is not None or limit is None:
+            return after or 0
+        return max(0, await team.last_seq() - limit)
 
     async def read(team: Team) -> list[Event]:
-        newest = limit if last is None and after is None else last
-        if newest is None:
-            return await team.events(after=after or 0, limit=limit)
-        return (await team.events(after=await before_first(team, newest)))[-newest:][:limit]
+        return await team.events(after=await start(team), limit=limit)
 
     async def wait(team: Team) -> None:
-        left = limit
-        async with aclosing(team.follow_events(after=await before_first(team, last))) as batches:
+        left = None if after is None else limit
+        async with aclosing(team.follow_events(after=await start(team))) as batches:
             async for batch in batches:
                 RecordViews(session.page).event_lines(batch[:left])
                 if left is not None:
@@ -52,6 +48,7 @@ def events(
                         return
 
     if follow:
+        session.goes_on("--follow")
         session.with_team(wait)
     else:
         RecordViews(session.page).events(session.with_team(read))

@@ -101,7 +101,8 @@ class Guests:
         for warning in guests.warnings(there, name):
             self._page.warn(warning)
         if self._page.json:
-            self._page.json_line({"kind": "joined", "name": name, "team": there.team})
+            if detach or self._page.jsonl:
+                self._page.value("joined/1", {"kind": "joined", "name": name, "team": there.team})
             return
         home = self._settings.home
         how = f"bullpen stop {name} -t {there.team} --home {home}" if detach else "Ctrl-C"
@@ -112,7 +113,7 @@ class Guests:
     def _left(self, there: ClaudeSession, left: Left) -> None:
         if self._page.json:
             about = {"name": left.name, "team": there.team, "end": left.end, "cause": left.cause}
-            self._page.json_line({"kind": "left", **about})
+            self._page.value("left/1", {"kind": "left", **about})
             return
         self._page.line(f"{left.name} left {there.team} ({left.end}): {left.cause}")
 
@@ -123,7 +124,7 @@ class Guests:
 
     def _show(self, tail: TranscriptTail, began: str) -> None:
         """Show what is new, but nothing of an earlier guest of that name."""
-        if tail.begun:
+        if tail.begun and (self._page.jsonl or not self._page.json):
             rows = [row for row in tail.more() if row.get("time", "") >= began]
             self._transcript.rows(rows)
             self._page.flush()

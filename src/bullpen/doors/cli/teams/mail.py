@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bullpen.doors.actions.absence import absent
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, flag, option
@@ -48,17 +49,20 @@ def send(
             )
 
         all_sent = session.with_team(tell_all)
-        session.page.result({"sent": all_sent}, *map(_line, all_sent))
+        session.page.result("broadcast/1", {"sent": all_sent}, *map(_line, all_sent))
         return
 
-    async def tell(team: Team) -> Sent:
+    async def tell(team: Team) -> tuple[Sent, str | None]:
         by, voice = await session.identity.speaks(team)
-        return await team.mailbox.send(
+        sent = await team.mailbox.send(
             to, body, sender=by, summary=summary, in_reply_to=reply_to, key=key, voice=voice
         )
+        return sent, await absent(team, to, told="your message")
 
-    sent = session.with_team(tell)
-    session.page.result(sent, _line(sent))
+    sent, away = session.with_team(tell)
+    if away is not None:
+        session.page.warn(away)
+    session.page.result("sent/1", sent, _line(sent))
 
 
 def _line(sent: Sent) -> str:
@@ -112,4 +116,6 @@ def inbox(
             session.page.flush()
             await team.mailbox.mark(owner, [entry.id for entry in entries], "seen")
 
+    if follow:
+        session.goes_on("--follow")
     session.with_team(wait if follow else look)

@@ -41,7 +41,7 @@ def add(
             plan_mode_required=plan_mode,
         )
     )
-    session.page.result(member.raw, f"Added {member.name} ({member.color}).")
+    session.page.result("member/1", member.raw, f"Added {member.name} ({member.color}).")
 
 
 @examples("bullpen member list")

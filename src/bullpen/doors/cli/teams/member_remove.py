@@ -31,6 +31,7 @@ def remove(
     removal = with_app(session, remove_it)
     released = [task.id for task in removal.released]
     session.page.result(
+        "member-removed/1",
         {"member": removal.member.raw, "released": [task.raw for task in removal.released]},
         f"Removed {name}.",
         *([f"Pending again: task {', '.join(released)}."] if released else []),

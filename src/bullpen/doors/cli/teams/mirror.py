@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,7 @@ from bullpen.store.files.store import FileStore
 
 @examples(
     "bullpen team mirror alpha --into ~/.claude --member ann",
-    "bullpen team mirror alpha --into ./files --json",
+    "bullpen team mirror alpha --into ./files --jsonl",
 )
 def mirror(
     session: Session,
@@ -45,8 +44,9 @@ def mirror(
     Lets a Claude Code session on this machine take part in the team: changes in DIR are made in the
     team under its rules, and DIR shows the team. Runs until stopped, and continues where it
     stopped. While the team cannot be reached, DIR can still be read and changes are sent later.
-    With --json, prints its state on one line whenever it changes.
+    With --jsonl, prints its state on one line whenever it changes.
     """
+    session.goes_on("`team mirror`")
     where = directory(into)
 
     async def run(app: App, team: str) -> None:
@@ -70,7 +70,7 @@ def _teller(page: Page) -> Callable[[Status], None]:
 
     def tell(status: Status) -> None:
         if page.json:
-            page.json_line(asdict(status))
+            page.json_line("mirror/1", status)
             return
         before = shown[-1] if shown else None
         shown[:] = [status]

@@ -58,6 +58,7 @@ def move(
     moved = with_app(session, run, name=name)
     stays = "its agents' transcripts stay in this home"
     session.page.result(
+        "team-moved/1",
         {
             "name": moved.team,
             "to": moved.to,

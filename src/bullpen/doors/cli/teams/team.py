@@ -44,6 +44,7 @@ def create(
 
     team = session.with_teams(made)
     session.page.result(
+        "team-config/1",
         team.raw,
         f"Created team {team.name}. Try next:",
         f"  bullpen member add alice -t {team.name}{session.elsewhere}",
@@ -57,7 +58,7 @@ def list_teams(session: Session) -> None:
     RecordViews(session.page).teams(session.with_teams(lambda teams: teams.list()))
 
 
-@examples("bullpen team show", "bullpen team show alpha --watch")
+@examples("bullpen team show", "bullpen team show alpha --watch --jsonl")
 def show(
     session: Session,
     name: NameIfAny = None,
@@ -66,6 +67,7 @@ def show(
 ) -> None:
     """Show a team: members, tasks, requests, problems."""
     if watch:
+        session.goes_on("--watch")
         session.with_team(lambda team: _watch(session, team), name=name)
     else:
         RecordViews(session.page).snapshot(

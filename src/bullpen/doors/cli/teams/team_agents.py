@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
-from bullpen.agents.supervisor.admission import RoomWait
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.work.tree_cleanup import TreeEnd
 from bullpen.app.app import App
-from bullpen.doors.cli.agents.choose_agents_table import agent_views
+from bullpen.doors.cli.agents.agents_table import agent_views
+from bullpen.doors.cli.agents.starting import starting
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import flag, option
 from bullpen.doors.cli.runs.run_to_end import RunCommands
+from bullpen.doors.cli.runs.watched import Plain
 from bullpen.doors.cli.session import Session
 from bullpen.doors.cli.teams.team import Name, NameIfAny
 from bullpen.errors import Refused
@@ -34,6 +35,7 @@ def resume(
             complete=completion.member_names,
         ),
     ] = None,
+    plain: Plain = False,
 ) -> None:
     """Start the agents of a team again.
 
@@ -41,14 +43,15 @@ def resume(
     stopped. A team that `bullpen run` or `bullpen up` created is watched until its end, as with
     these.
     """
-    pursuer, goal = RunCommands(session).goal_of(name)
+    commands = RunCommands(session, plain=plain)
+    pursuer, goal = commands.goal_of(name)
     if goal is not None and not agent:
-        raise typer.Exit(RunCommands(session).go_on(pursuer).code)
+        raise typer.Exit(commands.go_on(pursuer).code)
 
     async def start(app: App, team: str) -> tuple[str, list[Spawned]]:
-        room = RoomWait(told=lambda waits: session.page.warn(str(waits)))
         by = await session.identity.acts(app.teams.open(team))
-        return team, await app.supervisor(team).resume(by=by, names=agent or None, room=room)
+        async with starting(session) as room:
+            return team, await app.supervisor(team).resume(by=by, names=agent or None, room=room)
 
     team, resumed = with_app(session, start, name=pursuer)
     agent_views(session).resumed(team, resumed, which=f"-t {team}{session.elsewhere}")
@@ -84,6 +87,7 @@ def delete(
         if tree.removed is None:
             session.page.warn(str(tree))
     session.page.result(
+        "team-deleted/1",
         {"name": name, "deleted": existed}
         | ({"trees": [tree.as_json for tree in trees]} if trees else {}),
         f"Deleted team {name}." if existed else f"There was no team {name}.",

@@ -98,7 +98,8 @@ def this_program(called: str) -> tuple[str, ...]:
     """
     found = shutil.which(called)
     if found is None or os.path.basename(found) == "__main__.py":
-        return (sys.executable, "-m", "bullpen")
+        # Without -P, a bullpen.py in the directory where the program is started would run.
+        return (sys.executable, "-P", "-m", "bullpen")
     # Links are kept: package managers move their targets.
     return (os.path.abspath(found),)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Generic, TypeVar
 
 from rich.text import Text
@@ -143,9 +142,3 @@ class LogPane(FeedPane[NewsItem]):
         text = self._story.shown_news(item)
         line.append_text(styled(self.terminal.fit(text, max(8, width - 9))))
         return line
-
-
-def messages_of(story: Story, name: str, last: int) -> list[Said]:
-    """The last messages from and to a member, oldest first."""
-    found = (said for said in reversed(story.said) if name in (said.sender, *said.to))
-    return list(islice(found, last))[::-1]

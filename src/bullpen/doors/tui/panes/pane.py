@@ -11,6 +11,8 @@ from textual.widget import Widget
 
 from bullpen.doors.tui.line_view import Blocks
 from bullpen.doors.tui.terminal_text import TerminalText
+from bullpen.protocol.names import LEAD, SHORT_LEAD
+from bullpen.view.cards import MemberCard
 from bullpen.view.scene import Scene
 from bullpen.view.story import Story
 
@@ -24,6 +26,14 @@ class TeamLook:
     scene: Scene
     story: Story
     now_ms: int
+
+    def name(self, name: str) -> str:
+        """The name of a member as this screen shows it: the lead is `lead`, or `you`."""
+        shown = self.story.shown_name(name)
+        return SHORT_LEAD if shown == LEAD else shown
+
+    def member(self, name: str | None) -> MemberCard | None:
+        return next((card for card in self.scene.members if card.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import ContentSwitcher
 
-from bullpen.doors.tui.graph_lines import drawn
 from bullpen.doors.tui.line_view import Blocks, Lines
+from bullpen.doors.tui.panes.graph_lines import drawn
 from bullpen.doors.tui.panes.pane import Pane, Selected, TeamLook, among
+from bullpen.doors.tui.team.task_text import ids, task_text
 from bullpen.doors.tui.terminal_text import STATE_STYLES, TerminalText, styled
 from bullpen.view.cards import TaskCard
 from bullpen.view.sentences import age
@@ -16,7 +17,6 @@ from bullpen.view.story import Story
 from bullpen.view.task_state import TASK_STATES, TaskState, state_word
 
 _OWNER = 12
-_VERDICTS = {True: ("passed", "good"), False: ("failed", "bad"), None: ("not run yet", "muted")}
 
 
 class TasksPane(Pane):
@@ -86,23 +86,7 @@ class TasksPane(Pane):
         card = self._card()
         if card is None:
             return None
-        owner = f", {self._story.shown_name(card.owner)}" if card.owner else ""
-        blocks = [(card.subject, "strong"), (f"{state_word(card.state).capitalize()}{owner}", "")]
-        if card.after:
-            blocks.append((f"Depends on: {_ids(card.after)}", "muted"))
-        if card.waits_for:
-            blocks.append((f"Waits for: {_ids(card.waits_for)}", ""))
-        for name, passed in card.checks:
-            word, style = _VERDICTS[passed]
-            blocks.append((f"Check {name}: {word}", style))
-        if card.note:
-            blocks.append((card.note, "attention"))
-        if card.commit:
-            blocks.append((f"Commit {card.commit}", "muted"))
-        for title, text in (("", card.description), ("Report:", card.report)):
-            if text:
-                blocks += [(title, "strong"), (text, "")]
-        return f"Task #{card.id}", blocks
+        return task_text(card, self._story.shown_name)
 
     def _card(self) -> TaskCard | None:
         at = self._board.cursor
@@ -130,7 +114,7 @@ class TasksPane(Pane):
         if isinstance(row, str):
             return styled(self.terminal.fit(row, width), "strong")
         style = STATE_STYLES[row.state]
-        note = row.note or (f"waits for {_ids(row.waits_for)}" if row.waits_for else "")
+        note = row.note or (f"waits for {ids(row.waits_for)}" if row.waits_for else "")
         aside = min(40, max(0, width - 60))
         mark = f"  {self.terminal.glyph(row.state)} #{row.id} "
         line = styled(mark, style)
@@ -141,7 +125,3 @@ class TasksPane(Pane):
         line.append_text(self.terminal.column(age(row.since_ms, self._now_ms), 5, right=True))
         line.append_text(styled(self.terminal.fit(f" {note}", aside), "muted"))
         return line
-
-
-def _ids(tasks: tuple[str, ...]) -> str:
-    return " ".join(f"#{each}" for each in tasks)

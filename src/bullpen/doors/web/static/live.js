@@ -24,6 +24,8 @@ function isInUse(piece) {
 // differs, even when the server sends all of them again.
 const drawn = new Map([...document.querySelectorAll("main [id], nav [id]")].map((each) => [each.id, each.outerHTML]));
 const sent = new Map();
+// Pieces that came while somebody was writing in their place.
+const held = new Map();
 
 function isShown(id, html, fresh) {
   return sent.has(id) ? sent.get(id) === html : drawn.get(id) === fresh.outerHTML;
@@ -32,7 +34,8 @@ function isShown(id, html, fresh) {
 function replace(old, html) {
   const fresh = parsed(html);
   const shown = isShown(fresh.id, html, fresh);
-  if (!shown && isInUse(old)) return;
+  held.delete(fresh.id);
+  if (!shown && isInUse(old)) { held.set(fresh.id, html); return; }
   sent.set(fresh.id, html);
   if (shown) return;
   const inside = (piece) => [piece, ...piece.querySelectorAll("*")];
@@ -55,23 +58,22 @@ function insert(html) {
 }
 
 function remove(piece) {
-  if (piece) { sent.delete(piece.id); drawn.delete(piece.id); piece.remove(); }
+  if (piece) { sent.delete(piece.id); held.delete(piece.id); drawn.delete(piece.id); piece.remove(); }
 }
 
 function arrange(list, ids, pieces) {
-  const box = list.closest("[data-follows]");
-  const atEnd = box && box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   let place = list.firstElementChild;
   for (const id of ids) {
     if (place && place.id === id) { place = place.nextElementSibling; continue; }
     const piece = byId(id) || insert(pieces[id]);
     if (piece) list.insertBefore(piece, place);
   }
-  if (atEnd) box.scrollTop = box.scrollHeight;
 }
 
 function show(update) {
   const pieces = update.set || {};
+  // Who reads the end of a list goes on to read the end.
+  const atEnd = [...document.querySelectorAll("[data-follows]")].filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 30);
   for (const [id, html] of Object.entries(pieces)) {
     const old = byId(id);
     if (old) replace(old, html);
@@ -85,7 +87,9 @@ function show(update) {
     arrange(list, ids, pieces);
   }
   for (const id of update.gone || []) remove(byId(id));
+  for (const box of atEnd) box.scrollTop = box.scrollHeight;
   tick();
+  document.dispatchEvent(new Event("shown"));
 }
 
 // --- times ------------------------------------------------------------------------------------
@@ -96,6 +100,7 @@ function age(ms) {
 }
 
 function tick() {
+  for (const [id, html] of [...held]) if (byId(id)) replace(byId(id), html);
   for (const each of document.querySelectorAll("time[data-since]")) {
     const words = age(Number(each.dataset.since));
     if (each.textContent !== words) each.textContent = words;
@@ -105,25 +110,40 @@ function tick() {
 // --- the stream -------------------------------------------------------------------------------
 let source = null;
 let waits = byId("waits")?.textContent;
+function say(text, live) {
+  byId("link").textContent = text;
+  byId("link").classList.toggle("live", Boolean(live));
+}
 function connect() {
-  if (source || !root.dataset.stream || document.hidden) return;
+  if (source || !root.dataset.stream || (document.hidden && !keeps)) return;
   source = new EventSource(root.dataset.stream);
-  source.onopen = () => { byId("link").textContent = "live"; };
+  source.onopen = () => say("live", true);
   source.onerror = () => {
-    byId("link").textContent = "disconnected, reconnecting";
+    say("disconnected, reconnecting");
     if (source.readyState === EventSource.CLOSED) { source = null; setTimeout(connect, 3000); }
   };
   source.onmessage = (message) => {
     const update = JSON.parse(message.data);
-    if (update.over) { byId("link").textContent = update.over; source.close(); return; }
+    if (update.over) { say(update.over); source.close(); return; }
     show(update);
     const now = byId("waits")?.textContent;
     if (now !== waits) byId("heard").textContent = waits = now;
   };
 }
 function leave() { source?.close(); source = null; }
-// Browsers limit connections per server, and hidden pages need none.
-document.addEventListener("visibilitychange", () => (document.hidden ? leave() : connect()));
+// Browsers limit connections per server. Of all hidden pages one keeps its stream, to count what waits.
+let keeps = false, release = null;
+function hide() {
+  if (!navigator.locks) { leave(); return; }
+  const turn = new AbortController();
+  release = () => { turn.abort(); release = null; };
+  navigator.locks.request("bullpen-hidden", { ifAvailable: true }, (lock) => {
+    if (!lock || turn.signal.aborted) { if (document.hidden) leave(); return null; }
+    keeps = true;
+    return new Promise((done) => { release = () => { keeps = false; release = null; done(); }; });
+  });
+}
+document.addEventListener("visibilitychange", () => { if (document.hidden) hide(); else { release?.(); connect(); } });
 addEventListener("pagehide", leave);
 addEventListener("pageshow", connect);
 

@@ -1,0 +1,1 @@
+"""Commands to begin with: the overview, your settings, the documentation."""

@@ -1,0 +1,1 @@
+"""The team in one look: the header, the members and the tasks."""

@@ -1,0 +1,1 @@
+"""What reaches a phone: the pages of links that answer, and the subscription to pushes."""
