@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.samples import left_out, samples
 
@@ -13,6 +14,10 @@ TESTS = Path(__file__).parent
 
 # A warm parent outlives the test that started it. Tests about warm starts turn them on.
 os.environ["BULLPEN_WARM_START"] = "off"
+
+# How fast examples are drawn says how busy the machine is, and nothing about the code.
+settings.register_profile("any_load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any_load")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ FILES = sorted([*FOLDER.glob("*.sh"), *FOLDER.glob("*.py")])
 EXPECTED = sorted(path.parent for path in FOLDER.glob("*/expected"))
 RUN_ELSEWHERE = {
     "claude-code-files": "tests/docs/test_hooks_example.py",
+    "issues-in-ci": "tests/docs/test_issues_in_ci.py",
     "mixed-team": "tests/programs/teams/test_mixed_team.py",
     "night-in-ci": "tests/docs/test_night_in_ci.py",
     "two-machines": "tests/programs/teams/test_two_machines.py",

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import bullpen
@@ -73,6 +74,7 @@ def test_every_public_name_is_in_the_python_reference(site: Path) -> None:
         assert f'id="bullpen.{part}"' in page, part
 
 
-def test_the_schema_of_team_files_is_in_the_site(site: Path) -> None:
-    published = site / "reference/team-file.schema.json"
-    assert published.read_bytes() == (ROOT / "docs/reference/team-file.schema.json").read_bytes()
+@pytest.mark.parametrize("name", ["team-file.schema.json", "json-output.schema.json"])
+def test_the_schemas_are_in_the_site(site: Path, name: str) -> None:
+    published = site / "reference" / name
+    assert published.read_bytes() == (ROOT / "docs/reference" / name).read_bytes()

@@ -1,7 +1,7 @@
 """Install agent programs at their pinned versions: python tests/programs/install.py NAME...
 
 Without a name, all that CI tests; `nightly` stands for the others. What is there already is left
-alone. Needs npm, and for programs of PyPI uv. They go to `$BULLPEN_PROGRAMS` (~1.9 GB for CI).
+alone. Needs npm, and for programs of PyPI uv. They go to `$BULLPEN_PROGRAMS` (~2.0 GB for CI).
 """
 
 from __future__ import annotations

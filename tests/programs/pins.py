@@ -62,7 +62,8 @@ PINS: dict[str, Pin] = {
         _claude_code("2.1.177", _NATIVE_CLAUDE, in_ci=False),
         _claude_code("2.1.325", _NATIVE_CLAUDE),
         Pin("opencode", ("opencode-ai@1.18.33",), f"{_NPM}/opencode", ("acp", "--pure")),
-        Pin("gemini", ("@google/gemini-cli@0.61.0",), f"{_NPM}/gemini", ("--acp",)),
+        # Every run of CI tests its extension; its driver is for the nightly leg.
+        Pin("gemini", ("@google/gemini-cli@0.61.0",), f"{_NPM}/gemini", ("--acp",), in_ci=True),
         Pin("qwen", ("@qwen-code/qwen-code@0.24.4",), f"{_NPM}/qwen", ("--acp",)),
         Pin("copilot", ("@github/copilot@1.0.102",), f"{_NPM}/copilot", ("--acp",)),
         Pin("vibe", ("mistral-vibe==3.0.2",), "bin/vibe-acp", on_pypi=True),

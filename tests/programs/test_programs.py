@@ -87,10 +87,11 @@ def test_without_names_what_ci_tests_is_meant() -> None:
         "codex",
         "claude",
         "goose",
+        "gemini",
         "claude-code-2.1.41",
         "claude-code-2.1.325",
     }
-    others = {"claude-code-2.1.177", "opencode", "gemini", "qwen", "copilot", "vibe"}
+    others = {"claude-code-2.1.177", "opencode", "qwen", "copilot", "vibe"}
     assert set(install.chosen(["nightly"])) == others
 
 

@@ -31,6 +31,14 @@ def server():
 def test_late(server):
     pass
 """
+PASSES_ON = """
+from pathlib import Path
+def test_late():
+    seen = Path("seen")
+    times = len(seen.read_text()) if seen.exists() else 0
+    seen.write_text("x" * (times + 1))
+    assert times in {}
+"""
 FAILS = "def test_broken():\n    assert False\n"
 
 
@@ -71,6 +79,18 @@ def test_a_test_that_could_not_be_prepared_is_counted_once(
     write("system/test_late.py", IS_READY_LATER)
     assert gate.main(["system"]) == 0
     assert " 1 passed, 1 rerun in " in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_test_that_passes_twice_of_three_times_alone_passes(gate: ModuleType) -> None:
+    write("system/test_late.py", PASSES_ON.format("{1, 3}"))
+    assert gate.main(["system"]) == 0
+    assert Path("seen").read_text("utf-8") == "xxxx"
+
+
+def test_a_test_that_fails_twice_alone_fails_the_gate(gate: ModuleType) -> None:
+    write("system/test_late.py", PASSES_ON.format("{3}"))
+    assert gate.main(["system"]) == 1
+    assert Path("seen").read_text("utf-8") == "xxx"
 
 
 def test_a_test_that_fails_again_fails_the_gate(

@@ -35,6 +35,8 @@ SUITES = (
     "bullpen.testing.restore_contract",
     "bullpen.testing.backend_contract",
     "bullpen.testing.driver_contract",
+    "bullpen.testing.forge.contract",
+    "bullpen.testing.forge.stage",
     "bullpen.testing.gates.gate_contract",
     "bullpen.testing.gates.tool_contract",
 )

@@ -427,7 +427,8 @@ class World:
             queue=QueueState,
             quiet=lambda: False,
             backlogs=None,
-            notices=None,
+            forge=None,
+            notices=(),
             needs=_nothing,
             told=[],
         )

@@ -21,7 +21,10 @@ import typer.testing
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from bullpen.app.config.keys import KEYS
 from bullpen.doors.cli.main import app
+
+from .json_shapes import faults, objects
 
 DEADLINE_S = 60
 
@@ -34,9 +37,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home that every command of a test uses."""
     for name in (
         "BULLPEN_TEAM", "BULLPEN_AGENT", "BULLPEN_DEBUG", "NO_COLOR", "FORCE_COLOR",
-        "PYTHONUNBUFFERED", "PYTHONIOENCODING",
+        "PYTHONUNBUFFERED", "PYTHONIOENCODING", *(key.variable for key in KEYS),
     ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BULLPEN_CONFIG", str(tmp_path / "config.toml"))
     home = tmp_path / "home"
     monkeypatch.setenv("BULLPEN_HOME", str(home))
     return home
@@ -49,7 +53,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(typer.testing, "_get_command", lambda _: _COMMAND)
 
     def invoke(*words: str, typed: bytes | None = None) -> Result:
-        return CliRunner().invoke(app, list(words), input=typed)
+        result = CliRunner().invoke(app, list(words), input=typed)
+        options = words[: words.index("--")] if "--" in words else words
+        if "--json" in options or "--jsonl" in options:
+            assert [each for value in objects(result.stdout) for each in faults(value)] == []
+        return result
 
     return invoke
 
@@ -68,12 +76,14 @@ def ok(run: Run) -> Callable[..., str]:
 
 @pytest.fixture
 def as_json(run: Run) -> Callable[..., Any]:
-    """What a command answers as JSON when it succeeds."""
+    """What a command answers as JSON when it succeeds, without the name of its schema."""
 
     def value(*words: str) -> Any:
         result = run(*words, "--json")
         assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
+        told = json.loads(result.stdout)
+        del told["schema"]
+        return told
 
     return value
 

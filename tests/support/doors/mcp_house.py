@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from bullpen.doors.cli.main import app
 from bullpen.doors.mcp.tokens import Tokens
 from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team, Teams
+from support.doors.json_shapes import fitting
 
 START_S = 120
 BULLPEN = [sys.executable, "-m", "bullpen"]
@@ -87,7 +87,7 @@ class House:
                 said = b""
                 while not said.rstrip().endswith(b"}"):
                     said += await process.stdout.receive()
-            yield json.loads(said)["url"]
+            yield fitting(said.decode())["url"]
         finally:
             with anyio.CancelScope(shield=True):
                 with suppress(ProcessLookupError):

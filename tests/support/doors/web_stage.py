@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import anyio
 from starlette.types import ASGIApp
 
 from bullpen.agents.system.folders import agent_folder
+from bullpen.agents.system.processes import host_name
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import settings_from
 from bullpen.doors.http_server import HttpServer, http_config
@@ -37,6 +38,21 @@ PUSH = {
     "behavior": "allow",
     "destination": "session",
 }
+AUTHOR = ("-c", "user.name=U", "-c", "user.email=u@example.com")
+PLAN = """\
+# Cache the tokens
+
+1. Measure `lex()` with the *large* file.
+2. Keep the tokens of a file by its time and size.
+
+| file | why |
+| --- | --- |
+| `src/lex.py` | reads each file **twice** |
+
+```sh
+pytest -q tests/lex
+```
+"""
 HOSTILE = (
     "<script>window.hacked = 1</script>",
     '"><img src=x onerror="window.hacked = 1">',
@@ -57,6 +73,20 @@ async def hire(team: Team, name: str, *, place: ProcessRecord = ELSEWHERE, **fie
     await team.agents.register(name, AgentSpec.new(**spec), by=LEAD, nonce=f"nonce-{name}")
     await team.agents.ready(name, nonce=f"nonce-{name}", place=place)
     return f"nonce-{name}"
+
+
+async def work_here(stage: Served, name: str = "erin") -> Path:
+    """Make an agent a member that works in a repository here, and has changed a file there."""
+    folder = stage.bullpen_app.settings.home.parent / "repository"
+    folder.mkdir()
+    (folder / "lex.py").write_text("one\ntwo\nthree\n")
+    for words in (["init", "-q"], ["add", "."], [*AUTHOR, "commit", "-qm", "Begin"]):
+        await anyio.run_process(["git", "-C", str(folder), *words])
+    (folder / "lex.py").write_text("one\nTWO\nthree\n")
+    (folder / "new.py").write_text("fresh = True\n")
+    gone = ProcessRecord.new(backend="subprocess", host=host_name(), pid=2**22, start="1-1")
+    await hire(stage.team, name, place=gone, cwd=str(folder))
+    return folder
 
 
 async def ask(team: Team, name: str, command: str = "git push origin main") -> Request:
@@ -101,9 +131,37 @@ async def people(bullpen_app: App, *, cwd: Path) -> Team:
     await team.approvals.ask_permission(
         "Edit", change, by="bob", description="it edits", approver="human", deadline_s=600
     )
-    await team.approvals.ask_plan("# Plan\n\n1. Measure.", by="carol", approver="human")
-    await write(bullpen_app, "alice", {"kind": "text", "text": "I look at the parser."})
+    await team.approvals.ask_plan(PLAN, by="carol", approver="human")
+    await write(bullpen_app, "alice", *_work_of_alice(cwd))
     return team
+
+
+def _work_of_alice(cwd: Path) -> Iterator[dict[str, Any]]:
+    """What she reads, says and does, row by row."""
+    yield {"kind": "turn", "number": 1, "text": "A new task."}
+    yield {
+        "kind": "text",
+        "text": "I look at the parser.\n\n- It reads the file **twice**.\n- `lex()` is slow.",
+    }
+    yield {"kind": "tool", "name": "Read", "input": {"file_path": f"{cwd}/src/lex.py"}}
+    yield {
+        "kind": "result",
+        "name": "Read",
+        "text": "     1\tdef lex(text):\n     2\t    return list(text)",
+    }
+    change = {"old_string": "return list(text)", "new_string": "return iter(text)"}
+    yield {"kind": "tool", "name": "Edit", "input": {"file_path": f"{cwd}/src/lex.py", **change}}
+    yield {
+        "kind": "result",
+        "name": "Edit",
+        "text": "Changed in 1 place.\n     2\treturn iter(text)",
+    }
+    yield {"kind": "tool", "name": "Bash", "input": {"command": "pytest -q"}}
+    yield {"kind": "result", "name": "Bash", "text": "............\n12 passed in 0.31s"}
+    yield {"kind": "tool", "name": "Bash", "input": {"command": "make deploy"}}
+    yield {"kind": "denied", "tool": "Bash", "detail": "make deploy", "why": "not before Friday"}
+    yield {"kind": "result", "name": "Bash", "text": "You may not do this.", "error": True}
+    yield {"kind": "text", "text": "All tests pass. I cache the tokens next."}
 
 
 async def hostile(bullpen_app: App, *, cwd: Path) -> Team:
@@ -174,7 +232,13 @@ async def dashboard_of(
     board = await dashboard(bullpen_app, team.name)
     tokens = WebTokens(read_only=read_only)
     port = IN_PROCESS_PORT if taken is None else taken.getsockname()[1]
-    app = AccessCheck(board.app(), tokens, hosts=LOOPBACK, port=port)
+    app = AccessCheck(
+        board.app(),
+        tokens,
+        hosts=LOOPBACK,
+        port=port,
+        public=board.public_app(read_only=read_only),
+    )
     config = http_config(app, lifespan="off")
     async with anyio.create_task_group() as group:
         group.start_soon(board.run)

@@ -55,7 +55,20 @@ _NUMBERS = (
     "-1", "0", "1", "2147483648", "9223372036854775808", "1e3", "1.5", "+1", " 1", "0x1", "",
     "NaN", "inf", "9" * 400, "9" * 5000,
 )  # fmt: skip
-_LIKE_OPTIONS = ("--", "-", "-x", "--json", "--as", "--team=", "-t", "--no-such", "---", "-1", "=")
+_LIKE_OPTIONS = (
+    "--",
+    "-",
+    "-x",
+    "--json",
+    "--jsonl",
+    "--as",
+    "--team=",
+    "-t",
+    "--no-such",
+    "---",
+    "-1",
+    "=",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +223,7 @@ def run(sandbox: Sandbox, watchdog: Watchdog, cases: Iterable[int]) -> Failures:
 
 def _wrong(sandbox: Sandbox, case: Case, outcome: Outcome, *, damaged: bool) -> Iterator[str]:
     # A `--json` further back may be an option, or some option's value.
-    shows_json = case.as_json or "--json" in case.words
+    shows_json = case.as_json or bool({"--json", "--jsonl"} & {*case.words})
     yield from faults(outcome, as_json=case.as_json, shows_json=shows_json)
     yield from (f"outside the home, {what}" for what in sandbox.escapes())
     if outcome.code in (2, 3, 4, 5) and not damaged:

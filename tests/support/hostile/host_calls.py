@@ -33,7 +33,7 @@ from bullpen.protocol.team import Member
 from bullpen.store.contract import Store, TeamState
 from bullpen.team.call_codec import call_codec
 from bullpen.team.lookup import owner_of
-from bullpen.team.team import OPERATIONS, Team
+from bullpen.team.team import Team, operations
 
 TEAM, ME, CHILD = "alpha", "ann", "cat"
 NAMES = (LEAD, ME, "bob", CHILD, "eve", "system", "", "Ann", "../bob")
@@ -93,7 +93,7 @@ class Calls:
     def next(self) -> tuple[str, dict[str, Any]]:
         """The next call: its name on the socket, and its arguments."""
         if self.draw.random() < 0.75:
-            name = self.draw.choice(list(OPERATIONS))
+            name = self.draw.choice(list(operations()))
             # An id that was used before gets the answer of that call again.
             eid = "e1" if self.draw.random() < 0.05 else f"{self.draw.random()}"
             at_ms = self._time()
@@ -113,7 +113,7 @@ class Calls:
     def _arguments(self, name: str) -> Any:
         if self.draw.random() < 0.02:
             return self.draw.choice([None, [], "x", 7])
-        operation = OPERATIONS[name]
+        operation = operations()[name]
         given: dict[str, Any] = {}
         for each, parameter in self._parameters(name).items():
             if parameter.default is not inspect.Parameter.empty and self.draw.random() < 0.4:
@@ -133,7 +133,7 @@ class Calls:
 
     @staticmethod
     def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
-        operation = OPERATIONS[name]
+        operation = operations()[name]
         if operation.part == "teams":
             return {}
         kind = type(getattr(Team(_NOTHING, TEAM), operation.part))

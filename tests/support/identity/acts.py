@@ -8,13 +8,18 @@ from typing import Any
 
 from bullpen.protocol.agent import Spent
 from bullpen.protocol.clock import iso
+from bullpen.protocol.forge import ForgeAsked, ForgeSettings
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, ShutdownRequest
 from bullpen.protocol.task import Step
 from bullpen.protocol.team import LeadLease, Limits, MergeSettings, Unattended
 from bullpen.store.memory import MemoryStore
+from bullpen.team.forge.choosing import IssueDraft
+from bullpen.team.forge.outbox_rules import Wish
+from bullpen.team.forge.work_rules import Heard
 from bullpen.team.tasks.drafts import Draft
+from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
 
 from .cast import OWNER, RECEIVER, TEAMMATE, Actor, nonce_of
@@ -55,6 +60,29 @@ class Act:
 def _stop(scene: Scene, sender: str) -> str:
     now = iso(scene.clock())
     return Control.new(action="stop", sender=sender, timestamp=now).text()
+
+
+_FORGE = ForgeSettings.new(repository="https://forge.test/o/r", kind="gitea")
+_ISSUE = IssueDraft("forge.test/o/r", 7, "Fix it", "It is broken.", "ann", "")
+_HEARD = Heard((ForgeAsked.new(number=1, kind="comment", heard="c1"),), "> Why?")
+
+
+async def _on_forge(scene: Scene, who: Actor) -> object:
+    (task,) = await scene.team.forge.take([_ISSUE])
+    scene.on_forge = task.id
+    await scene.team.tasks.claim(task.id, by=OWNER, also=True)
+    await scene.team.tasks.done(task.id, by=OWNER, work=HandIn("e" * 40, "b" * 40, "refs/y"))
+    return await scene.team.forge.begin(task.id, [Wish("pull", "pull")])
+
+
+async def _held(scene: Scene, who: Actor) -> object:
+    await _on_forge(scene, who)
+    return await scene.team.forge.hold(scene.on_forge, "it moved")
+
+
+async def _issue_closed(scene: Scene, who: Actor) -> object:
+    await _on_forge(scene, who)
+    return await scene.team.forge.settle(scene.on_forge, "issue_closed")
 
 
 async def _hear(scene: Scene, at: Through, who: Actor) -> object:
@@ -300,6 +328,7 @@ ACTS: Mapping[str, Act] = {
         lambda s, at, who: at.team.agents.finish(by=who.name, summary="-", override="-")
     ),
     "agents.unfinish": Act(lambda s, at, who: at.team.agents.unfinish(by=who.name), _finished),
+    "agents.converse": Act(lambda s, at, who: at.team.agents.converse(True, by=who.name)),
     "merges.configure": Act(
         lambda s, at, who: at.team.merges.configure(
             MergeSettings.new(repository="/r", target="main"), by=who.name, voice=who.voice
@@ -321,6 +350,30 @@ ACTS: Mapping[str, Act] = {
     ),
     "merges.give_back": Act(
         lambda s, at, who: at.team.merges.give_back(s.queued, 1, "checks", "They fail.")
+    ),
+    "forge.configure": Act(
+        lambda s, at, who: at.team.forge.configure(_FORGE, by=who.name, voice=who.voice)
+    ),
+    "forge.take": Act(lambda s, at, who: at.team.forge.take([_ISSUE])),
+    "forge.begin": Act(
+        lambda s, at, who: at.team.forge.begin(s.on_forge, [Wish("close", "merged")]), _on_forge
+    ),
+    "forge.finish": Act(
+        lambda s, at, who: at.team.forge.finish(s.on_forge, 1, there="3"), _on_forge
+    ),
+    "forge.drop": Act(lambda s, at, who: at.team.forge.drop(s.on_forge, 1), _on_forge),
+    "forge.label": Act(lambda s, at, who: at.team.forge.label(s.on_forge, "working"), _on_forge),
+    "forge.give_back": Act(
+        lambda s, at, who: at.team.forge.give_back(s.on_forge, _HEARD), _on_forge
+    ),
+    "forge.hold": Act(lambda s, at, who: at.team.forge.hold(s.on_forge, "it moved"), _on_forge),
+    "forge.resume": Act(
+        lambda s, at, who: at.team.forge.resume(s.on_forge, by=who.name, voice=who.voice),
+        _held,
+    ),
+    "forge.reopen": Act(lambda s, at, who: at.team.forge.reopen(s.on_forge), _issue_closed),
+    "forge.settle": Act(
+        lambda s, at, who: at.team.forge.settle(s.on_forge, "issue_closed"), _on_forge
     ),
     "origins.complete": Act(lambda s, at, who: at.team.origins.complete(by=who.name)),
     "origins.rebudget": Act(

@@ -10,9 +10,13 @@ from .expected import ALLOWED, Right
 PEOPLE_ONLY = frozenset(
     {
         *("run", "up", "init", "demo", "tui", "web", "logs", "report", "attach", "doctor", "join"),
-        *("down", "trust", "telemetry", "bridge", "mcp"),
+        *("down", "trust", "telemetry", "bridge", "mcp", "docs"),
+        *("config list", "config get", "config set", "config edit", "config path"),
         *("team create", "team resume", "team delete", "team move", "team mirror"),
         *("task give-up", "task retry", "merge run"),
+        *("forge login", "forge check", "forge status", "forge sync", "forge resume"),
+        "forge hook",
+        *("forge set", "forge unset"),
         *("workspace save", "workspace restore", "workspace remove"),
         *("mcp install", "mcp uninstall", "mcp token", "mcp tokens", "mcp revoke", "mcp login"),
         *("server start", "server prepare", "server stop", "server status", "server check"),
@@ -36,6 +40,7 @@ ARGUMENTS: Mapping[str, str] = {
     "mcp install": "claude",
     "mcp uninstall": "claude",
     "auth mint": "human x",
+    "config set": "theme nord",
 }
 """What these need to be understood. Where any word does, it is made up."""
 
@@ -60,6 +65,7 @@ READS: Mapping[str, str] = {
     "merge log": "merge log",
     "merge set": "merge set",
     "policy show": "policy show olga",
+    "mode: the current one": "mode olga",
 }
 """Commands that only read, and what is typed."""
 
@@ -75,7 +81,8 @@ CHANGES: Mapping[str, tuple[str, Right]] = {
     "stop": ("stop olga --grace 0", "parent"),
     "stop: all": ("stop --all --grace 0", "lead"),
     "team limits: change": ("team limits --turns 9", "person"),
-    "policy mode": ("policy mode olga plan", "lead"),
+    "mode": ("mode olga plan", "lead"),
+    "interrupt": ("interrupt olga", "parent"),
     "member add": ("member add new", "lead"),
     "member remove": ("member remove olga", "parent"),
     "task add": ("task add New", "member"),

@@ -12,8 +12,7 @@ from bullpen.store.contract import Store
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.hosted.tokens import OPERATOR, TokenIdentity
 from bullpen.store.memory import MemoryStore
-from bullpen.team.team import OPERATIONS as BY_NAME
-from bullpen.team.team import Teams
+from bullpen.team.team import Teams, operations
 from support.store.hosting import TOKENS, hosting
 
 from .acts import ACTS, Act, Through
@@ -98,7 +97,7 @@ def _verdict(allowed: bool) -> Verdict:
 
 
 def _names_its_actor(what: str) -> bool:
-    operation = BY_NAME[what.split(":")[0]]
+    operation = operations()[what.split(":")[0]]
     return operation.actor is not None or OPERATIONS[what] == "itself"
 
 

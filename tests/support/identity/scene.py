@@ -64,6 +64,7 @@ class Scene:
     free: str = ""
     given_up: str = ""
     queued: str = ""
+    on_forge: str = ""
     # Requests of the owner: to the lead, to a person, and one that was approved.
     asked: str = ""
     asked_person: str = ""

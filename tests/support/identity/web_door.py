@@ -14,8 +14,16 @@ FORMS = {
     "assign": {"id": "5", "to": "bob"},
     "approve": {"id": "first"},
     "deny": {"id": "second"},
+    "comment": {"to": "bob", "path": "a.py", "line": "3", "text": "Why?"},
+    "add-task": {"subject": "Another"},
+    # Nobody has that name, so that nothing starts.
+    "spawn": {"name": "dora", "prompt": "Help.", "like": "nobody"},
+    "interrupt": {"name": "alice"},
+    "mode": {"name": "alice", "mode": "plan"},
+    "budget": {"usd": "5"},
     # Without the tick that it is meant.
     "stop": {"name": "alice"},
+    "finish": {"summary": "Done."},
 }
 """The actions of the dashboard, with fields."""
 

@@ -125,15 +125,16 @@ def unknown_in(line: str) -> str | None:
             if name.startswith("--") and name.partition("=")[0] not in known:
                 return f"option {name}"
             # What is before the command: its value, if it has one, goes with it.
-            if "=" not in name and name not in {"--json", "--help", "--version", "-h"}:
+            if "=" not in name and name not in {"--json", "--jsonl", "--help", "--version", "-h"}:
                 words = words[1:]
             continue
         if not re.fullmatch(r"[a-z-]+", name):
             return None
         found = command.get_command(None, name)
         if found is None:
-            # A group that does something itself takes words, too.
-            return None if command.invoke_without_command else f"command {name}"
+            # A group that does something itself takes words, too, but not the program.
+            takes_words = command.invoke_without_command and command is not _bullpen()
+            return None if takes_words else f"command {name}"
         command = found
         known |= _options(command)
     given = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}

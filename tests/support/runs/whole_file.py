@@ -48,6 +48,17 @@ quiet = ["22:00-06:30"]
 run = "cat"
 on = ["merged", "ended"]
 
+[[notify]]
+url = "ntfy://topic"
+quiet = "22:00-07:00"
+
+[[notify]]
+url_env = "TEAM_CHAT"
+answer_minutes = 30
+
+[[notify]]
+push = true
+
 [[member]]
 name = "team-lead"
 model = "anthropic:some"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 RECORDED = """
 team list
@@ -120,6 +121,14 @@ join
 mcp install nothing --dry-run
 mcp uninstall nothing --dry-run
 mcp login nothing
+forge login https://me@git.example/a/b
+forge check -t shop
+forge status -t shop
+forge sync -t shop
+forge hook -t shop
+forge resume 1 -t shop
+forge set --merge nobody -t shop
+forge unset -t nobody
 up missing.toml
 down missing.toml
 spawn ann Write -t desk --driver scripted
@@ -208,7 +217,7 @@ mcp revoke ann -t desk
 mcp install claude --scope project --dry-run -t desk
 mcp uninstall claude --scope project --dry-run -t desk
 team limits -t desk --agent pia --turns 99
-policy mode pia acceptEdits -t desk
+mode pia acceptEdits -t desk
 workspace remove --all -t shop
 stop --all -t desk
 run Do --driver scripted --until nothing
@@ -230,6 +239,13 @@ auth upgrade --dir AUTH
 auth push --dir AUTH
 init made --template backlog --driver scripted
 up made/TEAM.toml --dry-run
+config list
+config set model m-2
+config get model
+config path
+config edit
+docs merge list
+interrupt pia -t shop
 """
 """On one copy of the recorded home, one after another."""
 
@@ -310,9 +326,19 @@ NOT_RUN = {
     "attach": "takes a terminal",
     "auth push": "needs servers with accounts",
     "bridge": "is a teammate of another program",
+    "config edit": "takes a terminal",
     "demo": "makes what `up` makes, in 20 s",
+    "forge check": "needs a forge",
+    "forge hook": "needs a forge",
+    "forge login": "takes a token",
+    "forge resume": "needs a forge",
+    "forge set": "needs a forge",
+    "forge status": "needs a forge",
+    "forge sync": "needs a forge",
+    "forge unset": "needs a forge",
     "host forget": "needs a host",
     "host run": "goes on until it is stopped",
+    "interrupt": "needs an agent in a turn",
     "join": "needs another program",
     "mcp login": "needs a server with OAuth",
     "mcp uninstall": "there is nothing to remove after a dry run",
@@ -328,6 +354,16 @@ NOT_RUN = {
     "web": "goes on until it is stopped",
 }
 """Commands of which only a refusal is compared, and why."""
+
+
+_PRINT_LINES = (["run"], ["up"], ["merge", "run"], ["team", "mirror"], ["host", "run"])
+
+
+def prints_lines(words: Sequence[str]) -> bool:
+    """Whether a command printed a line for each event, so that its lines are compared."""
+    if "--dry-run" in words or "--detach" in words:
+        return False
+    return "--logs" in words or any([*words[: len(path)]] == path for path in _PRINT_LINES)
 
 
 def lines(text: str) -> list[list[str]]:

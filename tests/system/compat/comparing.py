@@ -38,6 +38,67 @@ class Change:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """What was at the top of an answer and is in an object now, under a key: a list or null."""
+
+    command: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A key that has another name now, wherever it is in the answers of some commands."""
+
+    command: str
+    before: str
+    now: str
+    reason: str
+
+
+def translated(
+    answers: Sequence[dict[str, Any]], wrapped: Sequence[Wrapped], renamed: Sequence[Renamed]
+) -> tuple[list[dict[str, Any]], list[Wrapped | Renamed]]:
+    """Earlier answers in the shape of today's, and what of the lists applied to none."""
+    used: set[Wrapped | Renamed] = set()
+    found = []
+    for answer in answers:
+        value, command = answer["stdout"], answer["command"]
+        for rename in renamed:
+            if fnmatchcase(command, rename.command):
+                value, some = _with_names(value, rename)
+                used |= {rename} if some else set()
+        for wrap in wrapped:
+            is_error = isinstance(value, dict) and "error" in value
+            if fnmatchcase(command, wrap.command) and not is_error:
+                value = {wrap.key: value}
+                used.add(wrap)
+        found.append({**answer, "stdout": value})
+    listed: list[Wrapped | Renamed] = [*wrapped, *renamed]
+    return found, [each for each in listed if each not in used]
+
+
+def _with_names(value: Any, rename: Renamed) -> tuple[Any, bool]:
+    """A value with its keys renamed, and whether there were any."""
+    if isinstance(value, list):
+        pairs = [_with_names(each, rename) for each in value]
+        return [each for each, _ in pairs], any(some for _, some in pairs)
+    if not isinstance(value, dict):
+        return value, False
+    items = {key: _with_names(each, rename) for key, each in value.items()}
+    names = {key: rename.now if key == rename.before else key for key in items}
+    some = rename.before in items or any(some for _, some in items.values())
+    return {names[key]: each for key, (each, _) in items.items()}, some
+
+
+def reshaped(path: Path) -> tuple[list[Wrapped], list[Renamed]]:
+    """The lists of wrapped answers and renamed keys."""
+    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    wrapped = [Wrapped(**each) for each in found.get("wrapped", [])]
+    return wrapped, [Renamed(**each) for each in found.get("renamed", [])]
+
+
 def deliberate(path: Path, phase: str) -> list[Change]:
     """The deliberate changes in the answers of one run."""
     found = tomllib.loads(path.read_text(encoding="utf-8")).get("change", [])

@@ -102,7 +102,7 @@ def live(root: Path) -> Answers:
                 tree = Path(answers[-1]["stdout"]["path"])
                 (tree / "unsaved.txt").write_text("Salt\n", encoding="utf-8")
             if words == ["workspace", "saved"]:
-                stage.named["SAVED"] = answers[-1]["stdout"][0]["ref"]
+                stage.named["SAVED"] = answers[-1]["stdout"]["snapshots"][0]["ref"]
             if words[:2] == ["spawn", "ida"]:
                 _wait_for_turn(stage, "ida")
     return [_unnumbered(each) for each in settled(root, answers)]

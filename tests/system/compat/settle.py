@@ -27,9 +27,13 @@ _ID = re.compile(
 )
 
 VOLATILE = frozenset(
-    {"git", "group", "pid", "seconds", "waited_ms", "waiting_s", "working_s"},
+    {"git", "group", "pid", "seconds", "waitedMs", "waitingS", "workingS"}
+    | {"waited_ms", "waiting_s", "working_s"},
 )
 """Keys whose values are of the moment or of the machine."""
+
+
+_SECONDS = frozenset({"issuedS", "expiresS", "revokedS", "issued_s", "expires_s", "revoked_s"})
 
 
 @cache
@@ -68,7 +72,7 @@ class Settler:
         if isinstance(value, bool) or value is None:
             return value
         end_s = self._end.timestamp()
-        return "<now>" if value > end_s * 1000 or (key.endswith("_s") and value > end_s) else value
+        return "<now>" if value > end_s * 1000 or (key in _SECONDS and value > end_s) else value
 
     def _embedded(self, text: str) -> str | None:
         """A text that is JSON itself."""

@@ -15,6 +15,10 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from support.doors.json_shapes import faults, objects
+
+from . import cases
+
 HERE = Path(__file__).parent
 RECORDED = HERE / "recorded"
 HOST = "recorded-host"
@@ -93,7 +97,10 @@ class Stage:
     def answer(self, words: Sequence[str]) -> dict[str, Any]:
         """What one command line is answered with, as JSON."""
         given = [self._given(word) for word in words]
-        result = CliRunner().invoke(app(), [*given, "--json"], env=None)
+        option = "--jsonl" if cases.prints_lines(words) else "--json"
+        result = CliRunner().invoke(app(), [*given, option], env=None)
+        wrong = [each for value in objects(result.stdout) for each in faults(value)]
+        assert not wrong, (words, wrong)
         return {
             "command": " ".join(words),
             "exit": result.exit_code,

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from . import cases
-from .comparing import Change, deliberate, judge
+from .comparing import Change, Renamed, Wrapped, deliberate, judge, reshaped, translated
 from .phases import PHASES
 from .stage import HERE, app
 
@@ -27,11 +27,18 @@ def baseline(phase: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_answers_are_those_of_the_recorded_commit(phase: str, tmp_path: Path) -> None:
-    before, now = baseline(phase), PHASES[phase](tmp_path / "root")
+    before, _ = translated(baseline(phase), *reshaped(CHANGES))
+    now = PHASES[phase](tmp_path / "root")
     assert [each["command"] for each in now] == [each["command"] for each in before]
     unlisted, unused = judge(before, now, deliberate(CHANGES, phase))
     assert not unlisted, "\n".join(map(str, unlisted[:40]))
     assert not unused
+
+
+def test_what_is_listed_as_reshaped_was_in_an_earlier_answer() -> None:
+    answers = [each for phase in PHASES for each in baseline(phase)]
+    _, unused = translated(answers, *reshaped(CHANGES))
+    assert unused == []
 
 
 def test_every_command_has_an_answer_to_compare_with() -> None:
@@ -73,4 +80,17 @@ def test_a_difference_is_found_and_a_change_that_shows_nowhere_too() -> None:
     stale = Change(("recorded",), "up", "*", "gone")
     unlisted, unused = judge(before, now, [listed, stale])
     assert [each.path for each in unlisted] == ["/stdout/0/n"]
+    assert unused == [stale]
+
+
+def test_an_earlier_answer_is_read_in_the_shape_of_today() -> None:
+    answers = [
+        {"command": "saved", "exit": 0, "stdout": [{"made_ms": 1}]},
+        {"command": "saved", "exit": 3, "stdout": {"error": {"kind": "not_found"}}},
+    ]
+    wrapped, renamed = Wrapped("saved*", "rows", "one"), Renamed("s*", "made_ms", "madeMs", "two")
+    stale = Renamed("ps", "a_b", "aB", "three")
+    found, unused = translated(answers, [wrapped], [renamed, stale])
+    assert found[0]["stdout"] == {"rows": [{"madeMs": 1}]}
+    assert found[1] == answers[1]
     assert unused == [stale]

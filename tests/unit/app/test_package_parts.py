@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from bullpen.app.package_parts import checked_parts, examine_parts
 from bullpen.app.settings import settings_for
 from bullpen.app.stores import open_store_at
 from bullpen.doors.cli.main import app
+from bullpen.doors.cli.output.page import as_json
 from bullpen.errors import Invalid, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
@@ -186,7 +186,7 @@ class TestDrivers:
         row = rows[-1]
         assert (row["name"], row["title"]) == ("echo", "Says what it is told.")
         assert (row["package"], row["version"], row["broken"]) == ("acme", "1.0", None)
-        assert row["capabilities"] == asdict(capabilities_of("echo"))
+        assert row["capabilities"] == as_json(capabilities_of("echo"))
         assert rows[0]["package"] is None
         assert "acme 1.0" in run("drivers").stdout
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import bullpen.doors
 
 DOORS = Path(bullpen.doors.__file__).parent
-SOURCES = frozenset(("speaks", "acts", "spawns", "founds", "reads_mail_of"))
+SOURCES = frozenset(("speaks", "acts", "stops", "spawns", "founds", "reads_mail_of"))
 NAMED = frozenset(("by", "sender"))
 BOXES = frozenset(("read", "follow", "mark"))
 
@@ -22,6 +22,12 @@ EXCEPTIONS = {
     ("mcp/colleagues.py", "self._agent"): "a member of the MCP door proved itself by its token",
     ("mcp/desk.py", "self.agent"): "a member of the MCP door proved itself by its token",
     ("mcp/resources.py", "desk.agent"): "a member of the MCP door proved itself by its token",
+    ("mcp/plugins/hooks.py", "member"): "its server is a child of the program that runs the hook",
+    (
+        "tui/member/member_texts.py",
+        "_sender(look, each, name)",
+    ): "who a screen says wrote it",
+    ("tui/member/member_view.py", "'you'"): "who a screen says wrote it",
     ("mcp/change_notices.py", "self._desk.agent"): "as above: the desk of a member",
 }
 """Where the name comes from elsewhere, and why that is right."""
@@ -116,4 +122,5 @@ async def run(session, team):
 
 def test_every_exception_is_still_needed() -> None:
     text = {where: (DOORS / where).read_text("utf-8") for where, _ in EXCEPTIONS}
-    assert [key for key in EXCEPTIONS if key[1] not in text[key[0]]] == []
+    quoted = {where: each.replace('"', "'") for where, each in text.items()}
+    assert [key for key in EXCEPTIONS if key[1] not in quoted[key[0]]] == []

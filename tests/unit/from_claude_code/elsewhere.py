@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _RUNNER = "tests/unit/agents/runner"
-_TUI = "tests/system/doors/tui/test_actions.py"
+_TUI = "tests/system/doors/tui"
 _HOOKS = "tests/system/agents/hooks/test_lifecycle.py"
 _NATIVE = "tests/unit/agents/drivers/native"
 
@@ -22,8 +22,12 @@ ELSEWHERE: dict[str, str] = {
     "team-prompt": "tests/unit/agents/mail/test_briefing.py::test_the_lead_is_told_once_what_it_is",
     "ask-lead": "tests/system/agents/lifecycle/test_permissions.py"
     "::test_a_lead_that_is_a_model_is_asked_and_answers",
-    "answer-in-ui": f"{_TUI}::test_approve_allows_exactly_what_is_shown",
-    "updated-input": f"{_TUI}::test_edit_allows_another_input",
+    "talk-to-lead": f"{_TUI}/test_talk.py"
+    "::test_what_is_typed_goes_to_the_lead_and_is_shown_at_once",
+    "dialog": f"{_TUI}/test_answers.py::test_one_key_allows_exactly_what_is_shown",
+    "spawn-in-ui": f"{_TUI}/test_talk.py::test_a_teammate_is_started",
+    "answer-in-ui": f"{_TUI}/test_answers.py::test_one_key_allows_exactly_what_is_shown",
+    "updated-input": f"{_TUI}/test_answers.py::test_edit_allows_another_input",
     "delegate-live": f"{_RUNNER}/test_new_mode.py"
     "::test_a_lead_is_told_to_only_lead_while_it_works_and_back",
     "hook-idle": f"{_RUNNER}/test_rest.py::test_a_teammate_that_has_to_go_on_is_not_called_idle",
@@ -34,10 +38,11 @@ ELSEWHERE: dict[str, str] = {
     "tmux-variable": "tests/system/agents/backends/test_tmux_users.py"
     "::test_a_server_that_runs_for_long_hands_on_nothing",
     "tmux-end": "tests/system/agents/backends/test_survival.py::test_dead_panes_do_not_pile_up",
-    "keys-members": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",
-    "keys-mode": f"{_TUI}::test_the_mode_of_an_agent_is_picked",
-    "keys-tasks": f"{_TUI}::test_the_keys_of_claude_code_select_members_and_show_the_tasks",
-    "stop-in-ui": f"{_TUI}::test_stop_asks_first_and_ends_the_process",
+    "keys-members": f"{_TUI}/test_keys.py"
+    "::test_shift_and_arrows_choose_a_member_and_enter_talks_to_it",
+    "keys-mode": f"{_TUI}/test_keys.py::test_shift_tab_goes_through_the_modes",
+    "keys-tasks": f"{_TUI}/test_keys.py::test_ctrl_t_shows_the_tasks_and_goes_back",
+    "stop-in-ui": f"{_TUI}/test_talk.py::test_stop_asks_first_and_ends_the_process",
     "notifications": "tests/system/runs/team_files/test_night_chores.py"
     "::test_every_command_is_told_in_order_what_it_wants_to_hear",
     "telemetry": "tests/unit/doors/telemetry/test_metrics.py"

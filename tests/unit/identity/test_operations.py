@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bullpen.team.team import OPERATIONS
+from bullpen.team.team import operations
 from support.identity import acts, expected
 from support.identity.cast import ACTORS
 from support.identity.operations import at_host, in_python, perform
@@ -15,7 +15,7 @@ from support.identity.rows import Row, table
 
 def test_every_operation_has_rows() -> None:
     named = {what.split(":")[0] for what in expected.OPERATIONS}
-    assert named == set(OPERATIONS)
+    assert named == set(operations())
     assert set(acts.ACTS) == set(expected.OPERATIONS)
 
 

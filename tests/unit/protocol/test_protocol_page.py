@@ -15,6 +15,7 @@ from bullpen.protocol.agent import (
     Usage,
     Workspace,
 )
+from bullpen.protocol.forge import ForgeSettings, ForgeWork, ForgeWrite
 from bullpen.protocol.message import Message
 from bullpen.protocol.payloads import Known, Payload
 from bullpen.protocol.policy import Plan, Policy, Sandbox, Standing
@@ -70,6 +71,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
         Limits,
         LeadLease,
         Finished,
+        ForgeSettings,
+        ForgeWork,
+        ForgeWrite,
         *Known.__args__,
     ],
     ids=lambda record: record.__name__,

@@ -17,6 +17,8 @@ SOURCE = Path(bullpen.__file__).parent
 _SHOWN = "how old something is, for people to read"
 _RECORD = "a limit over several processes and machines: its records have only wall times"
 _FILE = "compared with the time of a file, which is a wall time"
+_GIVEN = "the clock that it is given is monotonic"
+_LINK = "a link says until when it is good, also after a restart"
 _TRANSLATED = "a wall time of a record, translated to the monotonic clock"
 
 ALLOWED = {
@@ -28,12 +30,24 @@ ALLOWED = {
     "agents/runner/lead_lease.py::LeadHold.take": "only to see whether the clocks agree",
     "agents/tools/team_tools.py::_member": _SHOWN,
     "doors/cli/machines/host.py::hosts": _SHOWN,
+    "doors/mcp/plugins/hooks.py::_forget_old": _FILE,
     "doors/report/run_facts.py::Run.clock": _SHOWN,
-    "doors/tui/panes/requests.py::WaitingPane._row": _SHOWN,
+    "doors/tui/prompt/ask_bar.py::AskBar._left": _SHOWN,
+    "doors/web/phone/answer_limits.py::Tries.too_many": "a clock set back only forgets later",
     "fleet/host/agent_operations.py::AgentOperations.__call__": "names a call; nothing waits",
     "fleet/mirror/keep_mirrored.py::Running._show": _SHOWN,
     "protocol/presence.py::Presence.alive": "shown; whoever judges counts from the receipt",
+    "runs/forge/clients/github_connection.py::_seconds_until": _TRANSLATED,
+    "runs/forge/looks.py::Looks._left": _GIVEN,
+    "runs/forge/looks.py::Looks._open_others": _GIVEN,
+    "runs/forge/worker.py::ForgeWorker._until_hinted": _GIVEN,
+    "runs/forge/worker.py::ForgeWorker._waits": _GIVEN,
+    "runs/forge/worker.py::ForgeWorker.more": _GIVEN,
+    "runs/forge/worker.py::ForgeWorker.step": _GIVEN,
     "runs/guests.py::_described": _SHOWN,
+    "runs/reach/answer_keys.py::UsedLinks.forget": _LINK,
+    "runs/reach/answer_links.py::flaw_of": _LINK,
+    "runs/reach/due_rules.py::due": _RECORD,
     "runs/watch/team_run.py::TeamRun._is_over": "--until 07:00 is a time of day",
     "runs/watch/until.py::Until.left_s": _TRANSLATED,
     "store/files/doctor/checkup.py::_locks": _FILE,
@@ -53,15 +67,20 @@ ALLOWED = {
     "team/agents/rules.py::take_lead": "whether the holder lives is known before",
     "team/budget/cost.py::_passed": _RECORD,
     "team/budget/rules.py::_of_agent": _RECORD,
+    "team/budget/rules.py::began_ms": _RECORD,
     "team/budget/rules.py::of_team": _RECORD,
+    "team/budget/rules.py::running_s": _RECORD,
     "team/budget/rules.py::seconds_left": _RECORD,
+    "team/forge/way_back.py::_merge": _RECORD,
+    "team/forge/way_back.py::_moved": _RECORD,
+    "team/forge/way_back.py::_waits_for_ci": _RECORD,
     "team/requests/deadlines.py::RequestDeadlines._counted": _TRANSLATED,
     "team/requests/rules.py::is_overdue": "deadlines are moved when the clock jumps",
     "team/requests/rules.py::is_usable": "an approval may be used once; if in doubt, ask again",
     "team/requests/rules.py::outlived": "answered requests are forgotten about a day later",
     "team/tasks/lease_rules.py::expired.is_over": "a watcher has judged it before",
-    "view/drawing.py::gantt_svg": _SHOWN,
-    "view/drawing.py::spend_svg": _SHOWN,
+    "view/drawings/svg.py::gantt_svg": _SHOWN,
+    "view/drawings/svg.py::spend_svg": _SHOWN,
     "view/sentences.py::age": _SHOWN,
     "view/summary.py::_times": _SHOWN,
     "workspace/merge_queue/test_tree.py::_age": _FILE,

@@ -9,6 +9,7 @@ import pytest
 
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, ProcessRecord
+from bullpen.protocol.forge import ForgeSettings
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, PermissionResponse
 from bullpen.protocol.team import (
@@ -22,13 +23,14 @@ from bullpen.protocol.team import (
 from bullpen.store.memory import MemoryStore
 from bullpen.team.agents.rules import may_spawn
 from bullpen.team.lead_rules import is_open
-from bullpen.team.team import OPERATIONS, Team, Teams
+from bullpen.team.team import Team, Teams, operations
 from support.identity.expected import OPERATIONS as EXPECTED
 from support.open_acts import open_to_agents
 
 SPEC = AgentSpec.new(driver="told", backend="in-process", cwd="/")
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
 STOP = Control.new(action="stop", sender="zoe").text()
+FORGE = ForgeSettings.new(repository="https://forge.test/o/r", kind="gitea")
 GATE = MergeSettings.new(repository="/project", target="main")
 
 Act: TypeAlias = Callable[[Team, str], Awaitable[Any]]
@@ -93,7 +95,9 @@ LEAD_ONLY: dict[str, Act] = {
     "agents.drop_lead": lambda team, by: team.agents.drop_lead("n", by=by),
     "agents.finish": lambda team, by: team.agents.finish(by=by, summary="Done", override="Bored"),
     "agents.unfinish": lambda team, by: team.agents.unfinish(by=by),
+    "agents.converse": lambda team, by: team.agents.converse(True, by=by),
     "merges.configure": lambda team, by: team.merges.configure(GATE, by=by, voice="human"),
+    "forge.configure": lambda team, by: team.forge.configure(FORGE, by=by, voice="human"),
     "origins.complete": lambda team, by: team.origins.complete(by=by),
     "origins.rebudget": lambda team, by: team.origins.rebudget(Limits.new(), by=by),
     "origins.work_by": lambda team, by: team.origins.work_by(Unattended.new(nudges=9), by=by),
@@ -135,15 +139,15 @@ async def refusal(act: Awaitable[Any]) -> str:
 
 def test_every_right_of_the_lead_that_names_who_acts_is_tried_here() -> None:
     tried = {name.split()[0] for name in (*LEAD_ONLY, *MANAGES, *OWNS)}
-    teams = {name for name in OPERATIONS if name.startswith("teams.")}
+    teams = {name for name in operations() if name.startswith("teams.")}
     # Their own tests try these: the person's word counts there, whoever is named.
     elsewhere = {"tasks.force", "tasks.rebudget", "tasks.restate", "tasks.provable"}
-    elsewhere |= {"tasks.record_checks", "approvals.answer", "approvals.reschedule"}
+    elsewhere |= {"forge.resume", "tasks.record_checks", "approvals.answer", "approvals.reschedule"}
     limited = {
         name
         for name, right in EXPECTED.items()
         if right in ("lead", "parent", "spawner", "owner", "person")
-        if name in OPERATIONS and OPERATIONS[name].actor is not None
+        if name in operations() and operations()[name].actor is not None
     }
     assert limited - tried - teams == elsewhere
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from bullpen.view.cards import TaskCard
-from bullpen.view.graph import critical_path, graph_of
+from bullpen.view.drawings.graph import critical_path, graph_of
 from bullpen.view.task_state import TaskState
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.protocol.request import Request
+from bullpen.view.calls.request_content import action
 from bullpen.view.news import asked_for
-from bullpen.view.request_content import action
 
 
 def request(kind: str, **subject: Any) -> Request:

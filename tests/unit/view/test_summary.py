@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from bullpen.doors.cli.runs.summary_view import markdown_of
-from bullpen.protocol.agent import AgentSpec, ProcessRecord, Spent
+from bullpen.protocol.agent import AgentSpec, End, ProcessRecord, Spent
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check
 from bullpen.store.memory import MemoryStore
 from bullpen.team.budget import account_rules
 from bullpen.team.tasks.merge_rules import HandIn
+from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.team.team import Team, Teams
 from bullpen.view.summary import Summary, WorktreeLine, summed_up
 
@@ -286,3 +287,31 @@ async def test_worktrees_that_are_left_are_listed_with_the_command_that_removes_
     assert summary.row["worktrees"][0]["path"] == left.path
     bare = summed_up(await story.team.snapshot(), [])
     assert "Worktrees" not in "\n".join(markdown_of(bare))
+
+
+@pytest.mark.parametrize(("how", "status"), [("suspended", "unfinished"), ("stopped", "done")])
+async def test_a_team_without_tasks_is_not_done_if_it_was_interrupted(
+    how: End, status: str
+) -> None:
+    story = Story(0)
+    await story.teams.create("night")
+    spec = AgentSpec.new(driver="told", backend="in-process", cwd="/")
+    place = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
+    await story.team.agents.register("ann", spec, by=LEAD, nonce="n")
+    await story.team.agents.ready("ann", nonce="n", place=place)
+    await story.team.agents.end("ann", how, by=LEAD, nonce="n", cause="the time is up")
+    assert summed_up(await story.team.snapshot(), await story.team.events()).status == status
+
+
+async def test_what_was_given_up_because_of_a_task_needs_no_command_of_its_own() -> None:
+    story = Story(0)
+    await story.teams.create("night")
+    tasks = story.team.tasks
+    for number, after in enumerate(([], ["1"], ["2"]), 1):
+        await tasks.add(f"Task {number}", by=LEAD, blocked_by=after)
+    for number, why in enumerate(("too hard", blocked_for_good("1"), blocked_for_good("2")), 1):
+        await tasks.give_up(str(number), by=LEAD, reason=why)
+    summary = await story.summary()
+    assert summary.needs == (
+        "task #1 was given up (too hard), and with it #2, #3: bullpen task retry 1 -t night",
+    )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rich.text import Text
 
-from bullpen.doors.cli.output.board import LineWriter, progress_line
 from bullpen.doors.cli.runs.summary_view import markdown_of
 from bullpen.doors.report.markdown import markdown_page
 from bullpen.doors.report.run_facts import run_of
@@ -93,8 +91,6 @@ async def test_a_merged_task_is_merged_wherever_it_is_shown() -> None:
     page = "\n".join(markdown_of(summary))
     assert "1 merged, 1 done, 1 ready" in page
     assert "1 merged, 1 done, 1 ready" in markdown_page(run_of(events, now_ms=0))
-    bar: Text = progress_line(LineWriter(100), snapshot.tasks)
-    assert "2 of 3 done, 1 ready" in bar.plain
     meter = Meter()
     meter.tell(events, ())
     metric = next(each for each in meter.metrics({}, now_ms=0) if each.name == "bullpen.tasks")

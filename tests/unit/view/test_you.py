@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bullpen.protocol.changes import Deliver, Event, PutRequest
@@ -43,6 +45,14 @@ def test_an_answer_names_who_gave_it(voice: Voice, who: str) -> None:
     (change,) = event.changes
     assert isinstance(change, PutRequest)
     assert answered_by(change.request) == who
+
+
+@pytest.mark.parametrize(("voice", "who"), [("human", "you"), ("agent", LEAD)])
+def test_an_answer_is_a_message_from_who_gave_it(voice: Voice, who: str) -> None:
+    message = Message.new(sender=LEAD, text="{}", timestamp="2026-01-01T00:00:00Z")
+    answer = _answer(voice)
+    sent = replace(answer, changes=(*answer.changes, Deliver("ann", message)))
+    assert happened(sent).endswith(f"message from {who} to ann")
 
 
 def test_a_message_of_a_person_to_the_leads_agent_is_news() -> None:

@@ -67,8 +67,8 @@ class TestSpawning:
         """R-3.4: others with the same key may have got it already; without one nobody has."""
         handshake, ready = Starter._handshake, anyio.Event()
 
-        async def slow(self: Starter, *given: Any) -> ProcessRecord | None:
-            place = await handshake(self, *given)
+        async def slow(self: Starter, *given: Any, **named: Any) -> ProcessRecord | None:
+            place = await handshake(self, *given, **named)
             ready.set()
             await anyio.sleep_forever()
             return place

@@ -147,6 +147,8 @@ async def test_a_server_where_nobody_listens_is_a_network_fault_and_costs_nothin
         with pytest.raises(TurnFailed, match="5 times") as caught:
             await workplace.turn(native)
     assert caught.value.failure == "network"
+    assert "Connection refused" in caught.value.message
+    assert env["ANTHROPIC_BASE_URL"].removeprefix("http://") in str(caught.value)
     assert workplace.desk.usages == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from bullpen.agents.supervisor.sandbox_probes.examine import (
     examine_sandbox,
     probe_as_this_user,
 )
+from support.doors.json_shapes import fitting
 
 _ROOT = os.getuid() == 0
 
@@ -186,7 +186,7 @@ def test_the_doctor_says_how_many_probes_held_and_exits_with_1_if_one_did_not() 
         check=False,
         timeout=120,
     )
-    told = json.loads(done.stdout)
+    told = fitting(done.stdout.decode())
     assert done.returncode == 0, done.stderr
     assert told["wrong"] == 0
     assert told["total"] == len(told["probes"]) >= 120

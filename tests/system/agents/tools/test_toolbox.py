@@ -16,7 +16,11 @@ async def test_a_call_is_shown_while_it_runs_and_recorded(ann: Bench) -> None:
     assert over == (None, "")
     (asked, answered) = ann.desk.records
     assert asked == ("tool", {"name": "Bash", "input": {"command": "echo " + "x" * 5000}})
-    assert answered == ("result", {"name": "Bash", "text": "x" * 4000, "error": False})
+    kind, recorded = answered
+    assert (kind, recorded["name"], recorded["error"]) == ("result", "Bash", False)
+    first, left_out, last = recorded["text"].split("\n")
+    assert left_out == "[... 1000 characters, 0 lines left out ...]"
+    assert len(first) + len(last) == 4000
     ann.desk.did.clear()
     ann.desk.records.clear()
     text = await ann.refused("Read", file_path="nothing")

@@ -314,11 +314,11 @@ def test_an_agent_that_was_stopped_is_started_again_by_name(
 def test_the_rows_of_a_transcript_are_one_json_value(
     run: Callable[..., Any], alice: dict[str, Any]
 ) -> None:
-    rows = json.loads(run("logs", "alice", "--json").stdout)
+    rows = json.loads(run("logs", "alice", "--json").stdout)["rows"]
 
     assert {"turn", "tool", "result", "text"} <= {row["kind"] for row in rows}
-    assert json.loads(run("logs", "alice", "-n", "1", "--json").stdout) == rows[-1:]
-    assert json.loads(run("logs", "team-lead", "--json").stdout) == []
+    assert json.loads(run("logs", "alice", "-n", "1", "--json").stdout)["rows"] == rows[-1:]
+    assert json.loads(run("logs", "team-lead", "--json").stdout)["rows"] == []
 
 
 def test_logs_follow_what_an_agent_does(
@@ -337,7 +337,7 @@ def test_watching_gives_a_line_of_json_for_each_change(
     ok: Callable[..., str], follow: Callable[..., Any], app: str, script: str
 ) -> None:
     """R-6.1: one machine-readable stream, also without a lead."""
-    following = follow("ps", "--watch", "--json")
+    following = follow("ps", "--watch", "--jsonl")
     assert [agent["name"] for agent in json.loads(following.line())["agents"]] == ["team-lead"]
     ok("spawn", "alice", "--driver", "scripted", "--script", script, *FREE)
     agents: dict[str, str] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from bullpen.agents.system import processes
+from support.doors.json_shapes import fitting, fitting_lines
 
 SCRIPT = """
 [[agents.team-lead.turns]]
@@ -110,17 +111,26 @@ def test_a_goal_that_is_reached_ends_with_0_and_needs_no_terminal(
 def test_for_programs_there_are_lines_of_json_and_the_outcome_is_the_last(
     spawn: Callable[..., Any], goal: Words
 ) -> None:
-    done = spawn(*goal(SCRIPT), "--json")
+    done = spawn(*goal(SCRIPT), "--jsonl")
 
     assert (done.returncode, done.stderr) == (0, "")
-    first, *news, outcome = [json.loads(line) for line in done.stdout.splitlines()]
-    assert first == {"kind": "goal", "team": "calc", "text": "Say hello"}
+    first, *news, outcome = fitting_lines(done.stdout)
+    about = {"schema": "bullpen/goal/1", "kind": "goal", "team": "calc", "text": "Say hello"}
+    assert first == about
     assert {row["kind"] for row in news} == {"news"}
     assert outcome["kind"] == "outcome"
     assert (outcome["code"], outcome["status"]) == (0, "done")
     assert outcome["summary"] == "Hello was said."
     assert outcome["tasks"] == {"completed": 1}
     assert outcome["usage"]["costUsd"] == 0.01
+
+
+def test_one_object_for_programs_is_the_outcome(spawn: Callable[..., Any], goal: Words) -> None:
+    done = spawn(*goal(SCRIPT), "--json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    outcome = fitting(done.stdout)
+    assert (outcome["schema"], outcome["status"]) == ("bullpen/outcome/1", "done")
 
 
 def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -> None:
@@ -201,29 +211,28 @@ def test_a_run_that_was_interrupted_can_be_resumed(follow: Callable[..., Any], g
     assert again.interrupt()[0] == 130
 
 
-def test_at_a_terminal_there_is_a_live_picture_and_then_a_summary(
+def test_at_a_terminal_the_screen_opens_and_then_there_is_a_summary(
     at_terminal: Callable[..., tuple[int, str]], goal: Words
 ) -> None:
     code, shown = at_terminal(*goal(SCRIPT), LINES="24")
 
     assert code == 0
-    picture, summary = shown.split("\x1b[?1049l")
-    assert "\x1b[?1049h" in picture
-    assert "\x1b[2K" not in picture, "lines are written over, not cleared: nothing flickers"
-    assert "\x1b[2mCtrl-C stops the agents" in picture, "a line has its style"
-    assert "Hello was said." in summary
-    assert "1 of 1 done" in summary
+    screen, summary = shown.split("\x1b[?1049l")
+    assert "\x1b[?1049h" in screen
+    assert re.search(r"Done in \d+s: Hello was said\.", summary)
+    assert "bullpen summary -t calc" in summary
     assert "\x1b[?25h" in shown, "the cursor is back"
 
 
-def test_a_team_that_reached_its_goal_ends_with_ticks(
+def test_with_plain_there_are_lines_at_a_terminal(
     at_terminal: Callable[..., tuple[int, str]], goal: Words
 ) -> None:
-    code, shown = at_terminal(*goal(TWO), LINES="24", NO_COLOR="1")
+    code, shown = at_terminal(*goal(TWO, "--plain"), LINES="24", NO_COLOR="1")
 
     assert code == 0
-    summary = shown.split("\x1b[?1049l")[1]
-    assert re.search(r"✓ bob +done ", summary), summary
+    assert "\x1b[" not in shown
+    assert "team-lead added tasks #1-#4" in shown
+    assert re.search(r"Done in \d+s: Enough\.", shown)
     assert "$" not in shown, "no model was asked"
 
 
@@ -234,7 +243,7 @@ def test_what_is_planned_in_one_go_is_one_line_but_each_by_itself_for_programs(
     assert "team-lead added tasks #1-#4" in lines
     assert not any("added task #" in line for line in lines)
 
-    said = spawn(*goal(TWO), "--json", "-t", "again").stdout.splitlines()
+    said = spawn(*goal(TWO), "--jsonl", "-t", "again").stdout.splitlines()
     news = [row["text"] for row in map(json.loads, said) if row["kind"] == "news"]
     assert [line for line in news if "added" in line] == [
         f"team-lead added task #{number} Part {number}" for number in range(1, 5)
@@ -251,41 +260,22 @@ def test_a_run_says_who_still_runs_and_how_to_stop_them(
     assert "  bullpen stop --all -t calc\n" in done.stdout
 
 
-def test_without_colour_a_picture_has_none(
-    at_terminal: Callable[..., tuple[int, str]], goal: Words
+def test_a_signal_at_the_screen_stops_the_agents_and_gives_the_terminal_back(
+    at_terminal: Callable[..., tuple[int, str]],
+    as_json: Callable[..., Any],
+    goal: Words,
 ) -> None:
-    code, shown = at_terminal(*goal(SCRIPT), LINES="24", NO_COLOR="1")
-
-    assert code == 0
-    assert "Hello was said." in shown
-    assert not re.search(r"\x1b\[[0-9;]*m", shown)
-    assert "\x1b[31mhello" not in shown
-
-
-def test_ctrl_c_at_the_picture_gives_the_terminal_back(
-    at_terminal: Callable[..., tuple[int, str]], goal: Words
-) -> None:
-    def press(_: int, process: subprocess.Popen[bytes]) -> None:
-        process.send_signal(signal.SIGINT)
-
-    code, shown = at_terminal(*goal(HANGING), LINES="24", steps=[("All are here", press)])
-
-    assert code == 130
-    assert "\x1b[?1049l" in shown
-    assert "Interrupted after" in shown.split("\x1b[?1049l")[1]
-
-
-def test_what_is_typed_meanwhile_does_not_reach_the_shell(
-    at_terminal: Callable[..., tuple[int, str]], goal: Words
-) -> None:
-    def types(terminal: int, process: subprocess.Popen[bytes]) -> None:
+    def press(terminal: int, process: subprocess.Popen[bytes]) -> None:
         os.write(terminal, b"rm -rf everything\n")
         process.send_signal(signal.SIGINT)
 
-    code, shown = at_terminal(*goal(HANGING), LINES="24", steps=[("All are here", types)])
+    code, shown = at_terminal(*goal(HANGING), LINES="24", steps=[("bob", press)])
 
     assert code == 130
-    assert "everything" not in shown
+    after = shown.split("\x1b[?1049l")[1]
+    assert "Interrupted after" in after
+    assert "everything" not in after, "what was typed into the screen does not reach the shell"
+    assert set(_states(as_json).values()) == {("stopped", "suspended")}
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_closed_streams_change_nothing_but_the_text(team: str) -> None:
     assert _shell("bullpen task show 1 >&-").returncode == 0
     failed = _shell("bullpen task show 99 --json 2>&-")
     assert failed.returncode == 3
-    assert set(json.loads(failed.stdout)) == {"error"}
+    assert set(json.loads(failed.stdout)) == {"schema", "error"}
     assert _shell("bullpen send alice - <&-").returncode == 2
     assert _shell("bullpen task list <&-").returncode == 0
 
@@ -122,3 +122,25 @@ def test_a_removed_directory_is_an_error_with_a_remedy(team: str, tmp_path: Path
 
     assert result.returncode == 2
     assert "Name another directory with --cwd." in result.stderr
+
+
+_WITHOUT_NATS = "import sys; sys.modules['nats'] = None; from bullpen.__main__ import main; main()"
+
+
+@pytest.mark.parametrize("words", ["hosts", "host forget web-1", "auth list", "server status"])
+def test_a_command_of_an_extra_that_is_not_installed_names_the_extra(
+    home: Path, words: str
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_NATS, *words.split()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert result.returncode == 5
+    assert result.stderr.splitlines() == [
+        "error: Packages are not installed: nats.",
+        "hint: Run: pip install 'bullpen[nats]'",
+    ]

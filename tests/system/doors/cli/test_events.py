@@ -10,7 +10,7 @@ from typing import Any
 def test_following_shows_new_events_and_ends_at_the_limit(
     follow: Callable[..., Any], ok: Callable[..., str], team: str
 ) -> None:
-    following = follow("events", "--after", "6", "--follow", "--limit", "2", "--json")
+    following = follow("events", "--after", "6", "--follow", "--limit", "2", "--jsonl")
     ok("task", "add", "Four")
     assert json.loads(following.line())["seq"] == 7
     ok("task", "add", "Five")

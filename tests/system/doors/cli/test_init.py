@@ -20,7 +20,7 @@ from bullpen.runs.teamfile.dry_run.sizes import SIZES
 from bullpen.runs.teamfile.prerequisites import look_around, prerequisites_json
 from bullpen.runs.teamfile.project import look_at
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
-from bullpen.runs.teamfile.templates import TemplateChoice, files_of, write
+from bullpen.runs.teamfile.templates import TEMPLATES, TemplateChoice, files_of, write
 from bullpen.runs.up import StartRequest
 
 Run = Callable[..., Result]
@@ -192,5 +192,81 @@ def test_what_lacks_only_a_library_of_ours_is_not_called_missing(project: Path) 
     assert bare.lacks("codex") == "Run: pip install 'bullpen[x]'", "so is the program"
     without = replace(bare, keys=(), drivers=tuple(replace(d, path=None) for d in bare.drivers))
     assert without.nearly == ()
-    assert "Set ANTHROPIC_API_KEY" in (without.lacks("native") or "")
+    assert "Then set ANTHROPIC_API_KEY" in (without.lacks("native") or "")
     assert "npm install" in (without.lacks("codex") or "")
+
+
+def test_the_list_of_templates_fits_a_terminal_of_80_columns(project: Path, run: Run) -> None:
+    wide = max(map(len, TEMPLATES))
+    assert all(len(f"  1  {name:<{wide}}  {text}") <= 80 for name, text in TEMPLATES.items())
+    lines = run("init", "--list").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_somebody_who_names_the_script_is_not_told_what_to_install(project: Path, run: Run) -> None:
+    done = run("init", "--template", "review", "--driver", "scripted")
+    assert done.exit_code == 0, done.output
+    assert "pip install" not in done.output
+
+
+def test_in_a_repository_without_commits_nobody_is_told_to_run_git_init(
+    project: Path, run: Run
+) -> None:
+    before = run("init", "--template", "backlog", "--driver", "scripted").stdout
+    assert "git init && git add . && git commit" in before
+    assert os.spawnvp(os.P_WAIT, "git", ["git", "init", "-q"]) == 0
+    after = run("init", "--template", "backlog", "--driver", "scripted", "--force").stdout
+    assert "git init" not in after
+    assert "git add . && git commit" in after
+    assert "but the repository at" in after
+
+
+def test_a_goal_that_is_stated_is_in_the_file_and_needs_no_editor(project: Path, run: Run) -> None:
+    goal = 'The "total" is wrong: \\ and 3 + 4 give 8'
+    for template in ("debug", "review"):
+        done = run("init", "--template", template, "--goal", goal, "--force")
+        assert done.exit_code == 0, done.output
+        assert goal in (made(project).team.goal or "")
+        assert "EDITOR" not in done.stdout
+    assert "EDITOR" in run("init", "--template", "debug", "--force").stdout
+    assert "SYMPTOM: (write it here)" in (made(project).team.goal or "")
+    refused = run("init", "--template", "backlog", "--goal", goal, "--force")
+    assert refused.exit_code == 2
+    assert "has no goal" in refused.stderr
+
+
+SCRIPT = """
+[[agents.team-lead.turns]]
+when = "start"
+steps = [
+  {tool = "Bash", input = {command = "make test"}, may_fail = true},
+  {tool = "Bash", input = {command = "make clean"}, may_fail = true},
+  {tool = "Finish", input = {summary = "Tried."}},
+]
+"""
+
+
+def test_the_tests_that_init_found_may_be_run_without_asking_and_nothing_else(
+    project: Path, run: Run, home: Path
+) -> None:
+    (project / "Makefile").write_text("test:\n\ttouch tested\nclean:\n\ttouch cleaned\n", "utf-8")
+    (project / "play.toml").write_text(SCRIPT, "utf-8")
+    played = (
+        "run",
+        "Try",
+        "-t",
+        "one",
+        "--driver",
+        "scripted",
+        "--script",
+        "play.toml",
+        "--approver",
+        "policy",
+    )
+    assert run(*played).exit_code == 0
+    assert not (project / "tested").exists(), "before, nothing is allowed"
+    done = run("init", "--template", "review", "--driver", "scripted")
+    assert "without asking: Bash(make test:*)" in done.stdout
+    played_again = run(*("two" if word == "one" else word for word in played))
+    assert (project / "tested").exists(), played_again.output
+    assert not (project / "cleaned").exists()

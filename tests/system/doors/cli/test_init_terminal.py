@@ -135,6 +135,16 @@ def test_what_is_typed_is_in_the_file(screen: Screen, project: Path) -> None:
     assert "sk-not-a-key" not in shown
 
 
+def test_the_goal_of_a_lead_is_asked_for(screen: Screen, project: Path) -> None:
+    screen.start("init --members 2 --tests - --budget-usd 1", ANTHROPIC_API_KEY="sk-not-a-key")
+    screen.answer("Which workflow", "debug")
+    screen.answer("Which agent program", "native")
+    screen.answer("What is the bug", "The total is 8 instead of 7.")
+    shown = screen.until("ended with 0")
+    assert "SYMPTOM: The total is 8 instead of 7." in (project / "TEAM.toml").read_text("utf-8")
+    assert "EDITOR" not in shown
+
+
 @pytest.mark.parametrize("keys", ["C-c", "C-d"])
 def test_leaving_writes_nothing(screen: Screen, project: Path, keys: str) -> None:
     screen.start("init new")

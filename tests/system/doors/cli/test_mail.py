@@ -11,7 +11,7 @@ def test_following_an_inbox_shows_new_messages_and_marks_them(
     follow: Callable[..., Any], ok: Callable[..., str], as_json: Callable[..., Any], team: str
 ) -> None:
     ok("send", "alice", "before")
-    following = follow("inbox", "alice", "--follow", "--mark-seen", "--json")
+    following = follow("inbox", "alice", "--follow", "--mark-seen", "--jsonl")
     assert json.loads(following.line())["message"]["text"] == "before"
     ok("send", "alice", "after")
     assert json.loads(following.line())["message"]["text"] == "after"

@@ -50,11 +50,11 @@ def test_whoever_watches_sees_requests_come_and_go(
     assert watching.interrupt()[0] == 128 + signal.SIGINT
 
 
-def test_at_a_terminal_the_command_to_type_stands_at_the_end_of_the_line(
+def test_at_a_terminal_the_command_to_type_stands_alone_on_the_last_line(
     at_terminal: Callable[..., tuple[int, str]], home: Path
 ) -> None:
     request = ask(home, "alice", given={"command": "git push " + "x" * 300})
     _, shown = at_terminal("ps", COLUMNS="80", NO_COLOR="1")
-    (line,) = [line for line in shown.splitlines() if line.startswith("! ")]
-    assert line.rstrip().endswith(f"…  bullpen approve {request.id[-4:]}")
-    assert len(line.rstrip()) <= 80
+    lines = shown.splitlines()
+    assert lines[-1] == f"Answer: bullpen approve {request.id[-4:]}"
+    assert max(map(len, lines)) <= 80

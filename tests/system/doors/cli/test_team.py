@@ -12,7 +12,7 @@ from typing import Any
 def test_watching_gives_one_line_of_json_for_every_change(
     follow: Callable[..., Any], ok: Callable[..., str], team: str
 ) -> None:
-    watching = follow("team", "show", "--watch", "--json")
+    watching = follow("team", "show", "--watch", "--jsonl")
     first = json.loads(watching.line())
     ok("member", "add", "carol")
     second = json.loads(watching.line())
@@ -56,7 +56,7 @@ def test_watching_at_a_terminal_draws_in_place_until_interrupted(
 def test_watching_ends_when_the_team_is_deleted(
     follow: Callable[..., Any], ok: Callable[..., str], team: str
 ) -> None:
-    watching = follow("team", "show", "--watch", "--json")
+    watching = follow("team", "show", "--watch", "--jsonl")
     watching.line()
     ok("team", "delete", team, "--yes")
 

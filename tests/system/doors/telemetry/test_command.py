@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.doors.json_shapes import fitting
 from support.doors.known_log import collecting
 
 EXAMPLE = Path(__file__).parents[4] / "examples/telemetry/run.sh"
@@ -78,7 +79,7 @@ def test_a_team_is_sent_printed_and_logged(home: Path) -> None:
     with collecting() as collector:
         sent = bullpen(home, "telemetry", "--otlp", collector.url, "--json")
         assert sent.returncode == 0, sent.stderr
-    told = json.loads(sent.stdout)
+    told = fitting(sent.stdout)
     assert (told["team"], told["spans"]) == ("alpha", 1)
     assert [span.name for span in collector.spans] == ["invoke_workflow alpha"]
     assert collector.spans[0].trace_id.hex() == told["trace"]

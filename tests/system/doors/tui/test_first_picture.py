@@ -15,7 +15,7 @@ from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.team_screen import TeamScreen
 from bullpen.protocol.changes import Event
 from bullpen.store.files.store import FileStore
-from support.doors.tui_screens import text_of, until
+from support.doors.tui_screens import enter, text_of, until
 from support.doors.tui_teams import at, small_team
 
 LATER = (
@@ -25,7 +25,8 @@ LATER = (
     "bullpen.agents.tools.toolbox",
     "bullpen.doors.actions.person_actions",
     "textual.widgets._markdown",
-    "textual.widgets._text_area",
+    "textual.widgets._data_table",
+    "textual.widgets._footer",
 )
 """What only a key or a plan needs; together it takes as long as everything else."""
 
@@ -52,13 +53,13 @@ async def test_names_and_tasks_are_shown_before_the_log_is_read(
         LateApp(at(tmp_path)) as late_app,
         TeamApp(late_app, team="alpha").run_test(size=(100, 30)) as pilot,
     ):
-        await until(pilot, "tasks done")
+        await until(pilot, "1/6 tasks")
         await until(pilot, "alice")
+        await until(pilot, "Write the guide")
         screen = pilot.app.screen
         assert isinstance(screen, TeamScreen)
-        for page in ("3", "5"):
-            await pilot.press(page)
-            await until(pilot, "Reading the log.")
+        await enter(pilot, "/log")
+        await until(pilot, "Reading the log.")
         go_on.set()
         await until(pilot, lambda: "Reading the log." not in text_of(pilot))
         assert screen.looked_at is not None

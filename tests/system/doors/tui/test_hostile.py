@@ -21,7 +21,7 @@ from bullpen.doors.tui.app import TeamApp
 from bullpen.doors.tui.late_app import LateApp
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.clock import now_ms
-from support.doors.tui_screens import opened, ready, text_of, until
+from support.doors.tui_screens import opened, quick_keys, ready, text_of, told, until
 from support.doors.tui_teams import at, beat, hire
 
 TEXTS = (
@@ -78,18 +78,25 @@ async def hostile_team(home: Path, texts: Sequence[str]) -> None:
 async def look_everywhere(pilot: Pilot[None]) -> None:
     """Go to every page and open what can be opened; each must be harmless."""
     for keys in (
-        ["1"], ["2"], ["enter"], ["escape", "g"], ["3"], ["n", "enter"], ["escape", "4"], ["e"],
-        ["escape", "d"], ["escape", "5"], ["enter"], ["escape", "1", "end", "enter"], ["2"], ["3"],
-        ["m"], ["escape", "escape", "s"], ["escape"],
+        ["shift+down"], ["f3"], ["f4"], ["f5"], ["f6"], ["f2"], ["n"], ["v"], ["escape"], ["e"],
+        ["escape"], ["d"], ["escape"], ["slash"], ["ctrl+c"], ["at"], ["ctrl+c"], ["tab", "enter"],
+        ["tab", "enter"], ["escape"], ["escape"], ["ctrl+t"], ["enter"], ["escape"], ["g"],
+        ["ctrl+t"], [*"/messages", "enter"], ["n"], ["enter"], ["escape"], ["escape"],
+        [*"/log", "enter"], ["enter"], ["escape"], ["escape"], [*"/stop", "enter"], ["escape"],
+        [*"hello", "enter"],
     ):  # fmt: skip
         await pilot.press(*keys)
-        await pilot.pause()
+        await pilot.pause(0.1)
         shown = text_of(pilot).replace("\n", "")
         assert not STEERS.search(shown), (keys, shown)
+        assert not STEERS.search(told(pilot).replace("\n", "")), keys
         assert pilot.app.is_running
 
 
-async def test_hostile_text_is_shown_and_does_nothing(tmp_path: Path) -> None:
+async def test_hostile_text_is_shown_and_does_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick_keys(monkeypatch)
     await hostile_team(tmp_path, TEXTS)
     async with opened(tmp_path, frozen=False, size=(100, 60)) as pilot:
         await ready(pilot)
@@ -117,7 +124,7 @@ async def test_names_that_other_programs_gave_are_cut_and_harmless(tmp_path: Pat
             for text in TEXTS
         )
         screen.show(replace(look.scene, team=TEXTS[0], members=cards), look.story)
-        await until(pilot, "xxxxxxxxxxxxxxxxxxx…")
+        await until(pilot, "xxxxxxxxxxxxx…")
         shown = text_of(pilot)
         assert not STEERS.search(shown.replace("\n", "")), shown
         assert "[bold red]loud" in shown
@@ -127,17 +134,20 @@ async def test_markup_is_shown_as_it_is_written(tmp_path: Path) -> None:
     await hostile_team(tmp_path, ["[bold red]loud[/] [@click=app.quit]quit[/]"])
     async with opened(tmp_path, frozen=False, size=(160, 40)) as pilot:
         await ready(pilot)
-        for key in ("1", "2", "3", "4"):
-            await pilot.press(key)
-            await until(pilot, "[bold red]loud[/]")
+        await until(pilot, "[bold red]loud[/]")
+        await pilot.press("ctrl+t")
+        await until(pilot, "#1 [bold red]loud[/]")
+        await pilot.press("ctrl+t", *"/messages", "enter")
+        await until(pilot, "[bold red]loud[/]")
 
 
 async def test_what_controls_a_terminal_is_shown_as_escapes(tmp_path: Path) -> None:
     await hostile_team(tmp_path, ["\x1b[2Jgone \u202etxt"])
     async with opened(tmp_path, frozen=False, size=(160, 40)) as pilot:
         await ready(pilot)
-        for key in ("1", "2", "3", "4"):
-            await pilot.press(key)
+        await until(pilot, r"\x1b[2Jgone \u202etxt")
+        for keys in (["f5"], ["ctrl+t"], ["ctrl+t", *"/messages", "enter"]):
+            await pilot.press(*keys)
             await until(pilot, r"\x1b[2Jgone \u202etxt")
 
 
@@ -153,8 +163,10 @@ async def test_the_links_of_a_plan_open_nothing(
         await team.approvals.ask_plan(LINKS, by="mallory", approver="human", deadline_s=600)
     async with opened(tmp_path, frozen=False) as pilot:
         await ready(pilot)
-        await pilot.press("4")
-        await until(pilot, "press me")
+        await until(pilot, "its plan")
+        await pilot.press("v")
+        await until(pilot, lambda: bool(pilot.app.screen.query(Markdown)))
+        await until(pilot, "r plain text")
         assert not STEERS.search(text_of(pilot).replace("\n", ""))
         region = pilot.app.screen.query_one(Markdown).region
         clicked = 0
@@ -181,19 +193,22 @@ async def test_a_hostile_transcript_is_text(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
         for text in TEXTS:
-            for kind in ("said", "tool", "turn", "denied", text[:30]):
+            for kind in ("said", "tool", "turn", "denied", "text", "mail", "trouble", text[:30]):
                 row = {"kind": kind, "text": text, "name": text, "input": {"a": text}, "time": text}
                 file.write(json.dumps(row).encode() + b"\n")
         file.write(b"\xff\xfe not json \x1b[2J\n")
     async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await pilot.press("end", "enter")
-        await until(pilot, "esc Back")
-        for _ in range(12):
-            await pilot.press("pageup")
-            await pilot.pause()
-            shown = text_of(pilot).replace("\n", "")
-            assert not STEERS.search(shown), shown
+        screen = await ready(pilot)
+        await until(pilot, "oscar")
+        screen.choose("oscar")
+        await until(pilot, "─ oscar")
+        for part in ("f2", "f4"):
+            await pilot.press(part, "ctrl+end")
+            for _ in range(12):
+                await pilot.press("pageup")
+                await pilot.pause()
+                shown = text_of(pilot).replace("\n", "")
+                assert not STEERS.search(shown), shown
 
 
 def _nowhere() -> ProcessRecord:

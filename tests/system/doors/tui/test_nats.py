@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from bullpen.doors.tui.app import TeamApp
 from bullpen.doors.tui.late_app import LateApp
-from bullpen.doors.tui.panes.requests import SETTLE_S
+from bullpen.doors.tui.prompt.ask_bar import SETTLE_S
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.clock import now_ms
 from bullpen.team.team import Team
@@ -47,11 +47,10 @@ async def shown(cluster: Cluster, home: Path) -> AsyncGenerator[tuple[Pilot[None
 async def test_a_team_on_nats_is_shown_and_answered(tmp_path: Path, cluster: Cluster) -> None:
     async with shown(cluster, tmp_path) as (pilot, team):
         request = await ask(team, "alice")
-        await pilot.press("4")
-        await until(pilot, "git push origin main")
+        await until(pilot, "alice wants to run: git push origin main")
         await anyio.sleep(SETTLE_S)
         await pilot.press("a")
-        await until(pilot, "No requests are waiting.")
+        await until(pilot, lambda: "wants to run" not in text_of(pilot))
         assert (await team.approvals.get(request.id)).state == "approved"
 
 

@@ -6,12 +6,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
-from support.doors.tui_screens import compare, opened, ready, text_of, until
+from support.doors.tui_screens import (
+    SETTLED_S,
+    compare,
+    opened,
+    quick_keys,
+    ready,
+    text_of,
+    until,
+)
 from support.doors.tui_teams import small_team
 
-PAGES = {"members": "1", "tasks": "2", "messages": "3", "waiting": "4", "log": "5"}
 SIZES = [(80, 24), (120, 40)]
 
 
@@ -26,52 +34,65 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_every_page_shows_the_team(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_the_team_is_shown_on_one_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     await small_team(tmp_path)
     wide = f"{size[0]}x{size[1]}"
     async with opened(tmp_path, size=size) as pilot:
         await ready(pilot)
-        for page, key in PAGES.items():
-            await pilot.press(key)
-            await pilot.pause()
-            compare(pilot, f"{page}-{wide}")
-        await pilot.press("2", "g")
-        await pilot.pause()
-        compare(pilot, f"graph-{wide}")
-        await pilot.press("4", "down")
+        await until(pilot, "> We ship on Friday.")
+        await compare(pilot, f"team-{wide}")
+        await pilot.press("shift+down", "shift+down", "n")
+        await until(pilot, "carol asks you to approve its plan")
+        await compare(pilot, f"plan-{wide}")
+        await pilot.press("v")
         await until(pilot, "Measure it with time.")
-        compare(pilot, f"plan-{wide}")
+        await compare(pilot, f"plan-viewed-{wide}")
+        await pilot.press("escape", "ctrl+t")
+        await until(pilot, "Blocked (3)")
+        await compare(pilot, f"tasks-{wide}")
+        await pilot.press("g")
+        await until(pilot, "longest chain")
+        await compare(pilot, f"graph-{wide}")
 
 
-async def test_what_opens_above_a_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("keys", "seen", "name"),
+    [
+        (["f5"], "Please measure first.", "mail"),
+        (["slash"], "Start a teammate", "commands"),
+        (["d"], "deny bob, reason", "deny"),
+        (["question_mark"], "Talk", "help"),
+    ],
+)
+async def test_what_opens_by_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str], seen: str, name: str
+) -> None:
+    quick_keys(monkeypatch)
     await small_team(tmp_path)
     async with opened(tmp_path) as pilot:
         await ready(pilot)
-        await pilot.press("down", "enter")
-        await until(pilot, "Its transcript is on")
-        await until(pilot, "12.4k")
-        compare(pilot, "member-80x24")
-        await pilot.press("escape", "question_mark")
-        await until(pilot, "Keys")
-        await until(pilot, "Pages")
-        compare(pilot, "help-80x24")
-        await pilot.press("escape", "s")
-        await until(pilot, "Stop alice?")
-        compare(pilot, "stop-80x24")
+        await until(pilot, "> We ship on Friday.")
+        await anyio.sleep(2 * SETTLED_S)
+        await pilot.press(*keys)
+        await until(pilot, seen)
+        await compare(pilot, f"{name}-80x24")
 
 
 async def test_a_terminal_without_unicode_gets_none(tmp_path: Path) -> None:
     await small_team(tmp_path)
     async with opened(tmp_path, plain=True) as pilot:
         await ready(pilot)
-        for keys in (["1"], ["2"], ["g"], ["3"], ["4"], ["5"], ["m"], ["escape", "question_mark"]):
+        await until(pilot, "> We ship on Friday.")
+        await compare(pilot, "plain-team-80x24")
+        for keys in (
+            ["n"], ["v"], ["escape", "f3"], ["f4"], ["f5"], ["f6"], ["slash"], ["escape"],
+            ["ctrl+c", "question_mark"], ["escape", "ctrl+t"], ["g"],
+        ):  # fmt: skip
             await pilot.press(*keys)
-            await pilot.pause()
+            await pilot.pause(0.5)
             shown = text_of(pilot)
             assert shown.isascii(), shown
-        await pilot.press("escape", "2")
-        await pilot.pause()
-        compare(pilot, "plain-graph-80x24")
+        await compare(pilot, "plain-graph-80x24")
 
 
 async def test_without_a_team_it_says_how_to_get_one(tmp_path: Path) -> None:
@@ -82,16 +103,3 @@ async def test_without_a_team_it_says_how_to_get_one(tmp_path: Path) -> None:
         assert "bullpen init" in shown
         await small_team(tmp_path)
         await ready(pilot)
-
-
-async def test_of_several_teams_one_is_picked(tmp_path: Path) -> None:
-    await small_team(tmp_path)
-    await small_team(tmp_path, name="beta")
-    async with opened(tmp_path, team=None) as pilot:
-        await until(pilot, "Which team?")
-        await until(pilot, "beta")
-        await pilot.press("down", "enter")
-        await ready(pilot)
-        assert text_of(pilot).startswith(" beta ")
-        await pilot.press("w")
-        await until(pilot, "Which team?")

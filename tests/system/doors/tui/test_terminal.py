@@ -83,20 +83,30 @@ def test_it_works_in_a_real_terminal(
     home = tmp_path / "home"
     anyio.run(small_team, home)
     start(terminal, home, size)
-    first = terminal.until("tasks done")
+    first = terminal.until("1/6 tasks")
     assert "alice" in first
     assert len(first.splitlines()) <= size[1]
-    terminal.keys("2")
+    terminal.keys("C-t")
     terminal.until("Blocked (3)")
     terminal.keys("g")
     terminal.until("longest chain")
-    terminal.keys("1", "Down", "o")
+    terminal.keys("C-t")
+    terminal.until("you → alice:")
+    terminal.keys("S-Down")
+    terminal.until("─ bob")
+    terminal.keys("/att", "Tab", "Enter")
     terminal.until("has no terminal to")
+    terminal.keys("-l", "Hello all")
+    terminal.keys("C-j")
+    terminal.keys("-l", "of you")
+    terminal.until("of you")
+    terminal.keys("Enter")
+    terminal.until("To alice: Hello all")
     terminal.keys("?")
     terminal.until("Keys")
     terminal.keys("Escape")
     terminal.until(lambda shown: "Keys" not in shown)
-    terminal.keys("q")
+    terminal.keys("C-d")
     terminal.until("ended with 0")
 
 
@@ -122,13 +132,12 @@ def test_attach_gives_the_terminal_away_and_takes_it_back(
 
     anyio.run(join)
     terminal.until("dan")
-    terminal.keys("End")
-    terminal.keys("o")
+    terminal.keys("/attach dan", "Enter")
     terminal.until("its own terminal")
     client = terminal.tmux("list-clients", "-t", "agent", "-F", "#{client_name}").strip()
     terminal.tmux("detach-client", "-t", client)
-    terminal.until("tasks done")
-    terminal.keys("q")
+    terminal.until("1/6 tasks")
+    terminal.keys("C-c")
     terminal.until("ended with 0")
 
 
@@ -136,7 +145,7 @@ def test_without_colour_nothing_is_coloured(tmp_path: Path, terminal: Terminal) 
     home = tmp_path / "home"
     anyio.run(small_team, home)
     start(terminal, home, (80, 24), NO_COLOR="1", PYTHONIOENCODING="ascii")
-    terminal.until("tasks done")
+    terminal.until("1/6 tasks")
     shown = terminal.tmux("capture-pane", "-p", "-e", "-t", "tui")
     for code in shown.split("\x1b[")[1:]:
         numbers = code.split("m")[0].split(";")
@@ -146,5 +155,5 @@ def test_without_colour_nothing_is_coloured(tmp_path: Path, terminal: Terminal) 
         else:
             assert not {"31", "32", "33", "34", "35", "36"} & set(numbers), numbers
     assert terminal.shown().isascii()
-    terminal.keys("q")
+    terminal.keys("C-c")
     terminal.until("ended with 0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -22,6 +21,7 @@ import pytest
 
 from bullpen.app.app import open_app
 from bullpen.app.settings import settings_from
+from support.doors.json_shapes import fitting
 from support.doors.web_stage import field, people
 from support.pace import bare_python_s
 
@@ -61,7 +61,7 @@ def running(home: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], dic
             line = process.stdout.readline()
             assert line, text
             text += line
-        yield process, json.loads(text)
+        yield process, fitting(text)
     finally:
         watchdog.cancel()
         process.kill()
@@ -100,7 +100,7 @@ def test_a_browser_that_it_opens_is_told_no_token_and_its_code_works_once(
         page = Path(seen.read_text().removeprefix("file://"))
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         address = re.findall(r"url=([^\"]+)", page.read_text("utf-8"))[0]
-        assert address.partition("token=")[2] not in (found["url"] + found["look_url"])
+        assert address.partition("token=")[2] not in (found["url"] + found["lookUrl"])
         assert field(client.get(address, follow_redirects=True).text, "csrf")
         assert httpx2.get(address).status_code == 401
         process.send_signal(signal.SIGINT)
@@ -111,7 +111,7 @@ def test_a_browser_that_it_opens_is_told_no_token_and_its_code_works_once(
 def test_in_read_only_mode_it_prints_only_where_to_look(home: Path) -> None:
     with running(home, "--read-only") as (_, found), httpx2.Client(timeout=10) as client:
         assert found["url"] is None
-        page = client.get(found["look_url"], follow_redirects=True)
+        page = client.get(found["lookUrl"], follow_redirects=True)
         assert page.status_code == 200
         assert 'method="post"' not in page.text
 

@@ -74,7 +74,7 @@ def says(
 
 
 def test_hosts_and_people_share_a_team_and_a_reader_sees_it(says: As) -> None:
-    assert says("guest", "team", "create", "Alpha")
+    assert says("guest", "team", "create", "Alpha") or says("guest", "team", "show", "Alpha")
     assert says("machine", "task", "add", "from the host", "-t", "Alpha")
     assert says("guest", "task", "add", "from the guest", "-t", "Alpha")
     assert says("ann", "task", "add", "from Ann", "-t", "Alpha")
@@ -95,7 +95,9 @@ def test_a_bound_key_sees_no_other_team(says: As) -> None:
 
 
 def test_whoever_may_only_read_is_told_at_once_that_nothing_was_written(says: As) -> None:
-    assert says("machine", "team", "create", "Delta")
+    # Another worker may have played the test that creates the first one.
+    for team in ("Alpha", "Delta"):
+        assert says("machine", "team", "create", team) or says("machine", "team", "show", team)
     began = time.monotonic()
     for who in ("pane", "wall"):
         team = "Alpha" if who == "pane" else "Delta"

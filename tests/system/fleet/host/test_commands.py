@@ -15,6 +15,7 @@ from bullpen.fleet.host.daemon import Host
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
+from support.doors.json_shapes import fitting
 from support.fleet.host_parts import Stage, cell_of, desk_settings, staged, until
 
 
@@ -99,7 +100,7 @@ async def test_hosts_are_shown_and_forgotten_when_they_are_gone(stage: Stage) ->
         return (await stage.hosts())["only"].state == "lost"
 
     await until(is_lost, why="the host is lost")
-    (row,) = json.loads((await desk.run("hosts", "--json")).stdout)
+    (row,) = fitting((await desk.run("hosts", "--json")).stdout)["hosts"]
     assert (row["name"], row["state"], row["alive"], row["beat"]) == ("only", "lost", False, None)
     assert (await desk.run("host", "forget", "only")).returncode == 0
     assert await stage.hosts() == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import anyio
 
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
+from support.doors.json_shapes import fitting
 from support.fleet.homes import Program, new_team
 
 
@@ -63,10 +63,10 @@ async def make_team(home: Path, *messages: str) -> None:
 def test_a_mirror_runs_until_it_is_stopped_and_says_how_it_stands(tmp_path: Path) -> None:
     home, into = tmp_path / "home", tmp_path / "into"
     anyio.run(make_team, home, "Hello")
-    with mirroring(home, into, "--member", "ann", "--json") as child:
-        status: dict[str, Any] = json.loads(first_line(child))
+    with mirroring(home, into, "--member", "ann", "--jsonl") as child:
+        status: dict[str, Any] = fitting(first_line(child))
         assert (status["team"], status["state"]) == ("alpha", "in step")
-        assert status["contact_age_ms"] >= 0
+        assert status["contactAgeMs"] >= 0
         assert Program(into).texts("ann") == ["Hello"]
         child.send_signal(signal.SIGINT)
         assert child.wait(30) != 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from bullpen.agents.system import processes
 from bullpen.doors.cli.main import app
 from bullpen.errors import Unreadable
 from bullpen.fleet.servers import cluster_survey, detached
+from support.doors.json_shapes import fitting
 
 Run = Callable[..., Result]
 
@@ -54,6 +54,6 @@ def as_json(run: Run) -> Callable[..., Any]:
     def value(*words: str) -> Any:
         result = run(*words, "--json")
         assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
+        return fitting(result.stdout)
 
     return value

@@ -215,9 +215,13 @@ def test_an_agent_gets_neither_the_key_nor_its_place(
     command = [sys.executable, "-m", "bullpen", "host", "run", "--label", "here"]
     with (tmp_path / "host.log").open("wb") as log:
         host = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def states_of_hosts() -> set[str]:
+        return {each["state"] for each in json.loads(said("hosts", "--json"))["hosts"]}
+
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not any(each["state"] == "ready" for each in json.loads(said("hosts", "--json"))):
+        while "ready" not in states_of_hosts():
             assert time.monotonic() < deadline, (tmp_path / "host.log").read_text("utf-8")
             time.sleep(0.1)
         said(*spawn, "--on", "here")

@@ -35,6 +35,7 @@ COMMANDS = (
     "task show 1",
     "task claim 1",
     "task done 1",
+    "",
     "ps",
     "team show",
     "team list",

@@ -15,13 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 from bullpen.doors.cli.main import app
+from bullpen.doors.cli.output.page import Page
+from bullpen.doors.cli.runs.plan_view import show_plan
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.task import Effort
 from bullpen.runs.teamfile.backlog.backlog import read_backlog
 from bullpen.runs.teamfile.dry_run.costs import of_task, together
 from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
 from bullpen.runs.teamfile.read import read_team_file
-from bullpen.runs.teamfile.tables import MemberTable
+from bullpen.runs.teamfile.tables import BudgetTable, MemberTable
 
 TEAM = '[team]\nname = "x"\n'
 
@@ -133,6 +135,8 @@ def test_the_cost_is_a_range_by_effort_and_is_held_against_the_budget(tmp_path: 
     for usd, words in (
         (likely.usd[0] * 0.9, "The budget is too small: usd = "),
         (likely.usd[1] * 0.9, "The budget may be too small: usd = "),
+        # The estimate is rough: cents below it are no reason to doubt what `init` suggested.
+        (likely.usd[1] * 0.995, None),
         (likely.usd[1] * 1.1, None),
     ):
         warned = planned(tmp_path, f"{TEAM}[budget]\nusd = {usd}\n{member}{rows}").warnings
@@ -177,6 +181,18 @@ def test_a_hundred_tasks_for_ten_members_are_planned_in_no_time(tmp_path: Path) 
     assert time.process_time() - began < 5
     assert all(task.member for task in made.tasks)
     assert {len(member.tasks) > 3 for member in made.members} == {True}
+
+
+def test_the_mark_in_the_graph_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = planned(
+        tmp_path, TEAM + "[[member]]\nname = 'm'\n" + tasks("a", "b\nblocked_by = ['a']")
+    )
+    show_plan(Page(), made, BudgetTable())
+    shown = capsys.readouterr().out
+    assert "1 [pending] Do a (m) *\n" in shown
+    assert "\n* marks the longest chain of tasks\n" in shown
 
 
 def everything(folder: Path) -> dict[str, object]:

@@ -66,15 +66,29 @@ async def test_a_team_without_a_lead_ends_when_all_its_tasks_are_merged(night: N
     assert outcome.account.removal == "bullpen workspace remove --all -t night"
 
 
+async def test_a_backlog_without_an_open_task_says_so(night: Night) -> None:
+    (night.folder / "BACKLOG.md").write_text("- [x] Paint\n", "utf-8")
+    night.write('[[backlog]]\nmarkdown = "BACKLOG.md"\n', members=["ann"])
+    outcome = await night.up()
+    assert outcome.status == "done"
+    assert outcome.note == "There was nothing to do: no open task in BACKLOG.md."
+
+
 async def test_brought_up_again_it_does_nothing_but_what_is_new(night: Night) -> None:
     night.write(tasks("alpha"), members=["ann"])
-    assert (await night.up()).status == "done"
+    first = await night.up()
+    assert first.status == "done" and first.account is not None
     launches = (await night.ops()).count("agent.ready")
 
     second = await night.up()
     assert second.status == "done"
     assert (second.note or "").startswith("Nothing was run: team night had finished before.")
     assert (await night.ops()).count("agent.ready") == launches, "nobody was started for nothing"
+    assert second.account is not None
+    assert (second.account.until, second.account.seconds) == (
+        first.account.until,
+        first.account.seconds,
+    ), "a look at what was done takes none of its time"
 
     night.write(tasks("alpha", "beta"), members=["ann"])
     outcome = await night.up()
@@ -202,6 +216,26 @@ async def test_until_a_time_it_ends_when_all_is_done_before(night: Night) -> Non
     assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
 
 
+async def test_until_a_time_a_backlog_that_is_read_again_is_read_once_more_and_then_it_ends(
+    night: Night,
+) -> None:
+    listed = night.folder / "BACKLOG.md"
+    listed.write_text("- alpha\n", "utf-8")
+    # While ann works on the first task, somebody adds another one.
+    beta = f"grep -q beta '{listed}' || echo '- beta' >> '{listed}'"
+    adds = f'{{tool = "Bash", input = {{command = "{beta}"}}}},'
+    night.write(
+        '[[backlog]]\nmarkdown = "BACKLOG.md"\nevery_s = 3600\n',
+        members=["ann"],
+        script=WORKS.format(name="ann").replace("steps = [\n", f"steps = [\n  {adds}\n", 1),
+    )
+    outcome = await night.up(until=Until("time", now_ms() + 3_600_000, "later", 3_600.0))
+    assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None), night.news
+    async with night.opened() as (_, team):
+        subjects = [task.subject for task in (await team.tasks.list()).tasks]
+    assert subjects == ["alpha", "beta"]
+
+
 async def test_until_idle_it_ends_though_a_task_is_somebody_elses(night: Night) -> None:
     night.write(tasks("alpha"), members=["ann"])
     await night.up()
@@ -238,7 +272,7 @@ async def test_a_head_that_is_detached_is_no_target(night: Night) -> None:
 async def test_r_9_9_done_without_a_terminal_exits_with_0(night: Night) -> None:
     """In a session of its own, with nothing to read from."""
     night.write(tasks("alpha", "beta"), backend="subprocess")
-    ended, out, err = night.typed("up", "../TEAM.toml", "--until", "done", "--json")
+    ended, out, err = night.typed("up", "../TEAM.toml", "--until", "done", "--jsonl")
     assert ended == 0, (out, err)
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[0]["kind"] == "goal"
@@ -253,7 +287,7 @@ async def test_r_9_9_unfinished_without_a_terminal_exits_with_2(night: Night) ->
     (night.folder / "BACKLOG.md").write_text("- [ ] beta (needs: wings)\n", "utf-8")
     text = night.file.read_text("utf-8")
     night.file.write_text(f'{text}[[backlog]]\nmarkdown = "BACKLOG.md"\n', "utf-8")
-    ended, out, err = night.typed("up", "../TEAM.toml", "--until", "done", "--json")
+    ended, out, err = night.typed("up", "../TEAM.toml", "--until", "done", "--jsonl")
     assert ended == 2, (out, err)
     lines = [json.loads(line) for line in out.splitlines()]
     given_up = [line for line in lines if line.get("happening") == "given_up"]

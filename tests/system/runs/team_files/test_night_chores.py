@@ -16,6 +16,7 @@ from bullpen.protocol.clock import iso
 from bullpen.runs.watch.notify import WAITING_MAX, Notified, Notifier
 from bullpen.view.notable_events import Happening
 from support.crews import eventually
+from support.doors.json_shapes import faults
 
 # ── the world outside ────────────────────────────────────────────────────────────────────────────
 
@@ -46,12 +47,14 @@ async def test_every_command_is_told_in_order_what_it_wants_to_hear(tmp_path: Pa
     async with telling(tmp_path, all_of_it, some) as (notices, trouble):
         for number in range(1, 13):
             notices.hear(happened(number, "given_up" if number % 3 == 0 else "merged"))
-        await notices.drain()
+        await notices.drain(within_s=60)
     rows = [json.loads(line) for line in (tmp_path / "all").read_text("utf-8").splitlines()]
     assert [row["seq"] for row in rows] == list(range(1, 13))
     assert rows[0] == {
+        "schema": "bullpen/happening/1",
         "happening": "merged", "team": "night", "at": iso(1), "text": "thing 1", "seq": 1,
     }  # fmt: skip
+    assert [fault for row in rows for fault in faults(row)] == []
     rows = [json.loads(line) for line in (tmp_path / "some").read_text("utf-8").splitlines()]
     assert [row["seq"] for row in rows] == [3, 6, 9, 12]
     assert trouble == []
@@ -64,7 +67,7 @@ async def test_a_command_that_fails_or_hangs_is_told_and_holds_up_nobody(tmp_pat
     async with telling(tmp_path, hanging, failing, Notified("cat >> fine")) as (notices, trouble):
         began = time.monotonic()
         notices.hear(happened(1))
-        await notices.drain()
+        await notices.drain(within_s=60)
         assert time.monotonic() - began < 10
     assert sorted(trouble) == [
         f"the notice `{failing.run}` failed: exit code 3: the chat is down",
@@ -98,6 +101,21 @@ async def test_a_command_that_is_too_slow_loses_the_oldest_and_says_so(tmp_path:
     assert trouble[0].startswith("7 notices were dropped")
 
 
+async def test_what_an_interrupted_run_says_last_is_sent_and_soon(tmp_path: Path) -> None:
+    trouble: list[str] = []
+    notices = notifier(tmp_path, Notified("cat >> all"), trouble=trouble)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(notices.run)
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+            # As when a person presses Ctrl-C: what serves the commands is cancelled, too.
+            notices.hear(happened(1, "ended"))
+            await notices.drain(within_s=5)
+    assert json.loads((tmp_path / "all").read_text("utf-8"))["happening"] == "ended"
+    assert trouble == []
+
+
 async def test_what_was_not_told_before_a_kill_is_told_afterwards(tmp_path: Path) -> None:
     stuck = Notified("cat >> all; test $(wc -l < all) -lt 3 || sleep 600", timeout_s=900)
     notices = notifier(tmp_path, stuck)
@@ -110,6 +128,28 @@ async def test_what_was_not_told_before_a_kill_is_told_afterwards(tmp_path: Path
     assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"
     again = notifier(tmp_path, stuck)
     assert again.told_until() == 2, "the third was being told: it is told again"
+
+
+async def test_a_run_that_is_interrupted_sends_what_it_can_and_waits_for_nobody_long(
+    tmp_path: Path,
+) -> None:
+    trouble: list[str] = []
+    notices = notifier(tmp_path, Notified("sleep 600"), Notified("cat >> fine"), trouble=trouble)
+    with anyio.CancelScope() as run:
+        async with anyio.create_task_group() as group:
+            group.start_soon(notices.run)
+            run.cancel()
+            began = time.monotonic()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                # The tasks that send have been cancelled by now.
+                notices.hear(happened(1, "ended"))
+                await notices.drain(within_s=3)
+    assert time.monotonic() - began < 30
+    assert _lines(tmp_path / "fine") == 1
+    assert trouble == ["1 notices were not sent within 3 s"]
+    assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"
 
 
 def ended_in(folder: Path) -> int:

@@ -203,6 +203,9 @@ async def test_only_a_finished_team_runs_again(folder: Path) -> None:
     with pytest.raises(Refused) as error:
         await written.up(again=True)
     assert error.value.reason == "not_finished"
+    assert error.value.remedy is not None
+    for command in (f"up {written.path}", f"team delete {written.settings.team or 'docs'}"):
+        assert f"bullpen {command}" in error.value.remedy
     async with written.opened() as (_, team):
         assert await team.last_seq() == last, "nothing was changed"
 

@@ -122,7 +122,7 @@ def read_only(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_copy_that_cannot_be_written_can_be_looked_at(home: Path) -> None:
     for words in (
         ("events",),
-        ("events", "--last", "2"),
+        ("events", "--limit", "2"),
         ("doctor",),
         ("ps",),
         ("task", "list"),

@@ -83,6 +83,7 @@ def test_a_program_reads_what_was_compared(
     told = json.loads(result.stdout)
     assert told.pop("digest")
     assert told == {
+        "schema": "bullpen/team-moved/1",
         "name": "alpha",
         "to": f"files:{tmp_path / 'there'}",
         "events": 5,

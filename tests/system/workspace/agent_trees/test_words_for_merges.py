@@ -10,12 +10,12 @@ import pytest
 from bullpen.agents.mail.briefing import briefing_text
 from bullpen.agents.runner import duties
 from bullpen.agents.runner.pace import Pace
-from bullpen.doors.cli.output.board import LineWriter, progress_line, task_lines
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Merge, MergeState, Task
 from bullpen.team.tasks.check_rules import CAME_BACK, said_status
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.view.news import news
+from bullpen.view.notable_events import happenings
 from bullpen.view.task_state import task_states
 from support.crews import eventually
 from support.offices import Place
@@ -50,20 +50,35 @@ def test_a_status_says_what_it_hides(found: Task, said: str) -> None:
     assert said_status(found) == said
 
 
-def test_a_board_tells_what_waits_to_be_merged_from_what_is_done() -> None:
+def test_what_waits_to_be_merged_is_told_from_what_is_done() -> None:
     tasks = [
         task_with("queued", status="completed"),
         task_with("merged", status="completed", id="2"),
         task_with("returned", status="pending", id="3"),
     ]
     assert task_states(tasks) == {"1": "queued", "2": "merged", "3": "ready"}
-    writer = LineWriter(100)
-    assert "1 of 3 done, 1 ready, 1 queued" in progress_line(writer, tasks).plain
-    assert "came back to ann" in task_lines(writer, tasks, room=None)[2].plain
 
 
 async def told(place: Place) -> list[str]:
     return [line for event in await place.team.events() for line in news(event)]
+
+
+async def test_a_failed_gate_says_how_its_output_ends(place: Place) -> None:
+    await merging(place)
+    await place.team.roster.join("bob", by="bob")
+    merges, tasks = place.team.merges, place.team.tasks
+    await tasks.add("Paint", by=LEAD)
+    await tasks.claim("1", by="bob")
+    await tasks.done("1", by="bob", work=WORK)
+    detail = (
+        "On main at 9f8e: The check of the gate fails (make).\nexit code 2\n\n  boom at line 7\n"
+    )
+    await merges.give_back("1", 1, "checks", detail)
+    why = "its checks fail on the target: exit code 2; boom at line 7"
+    assert (await told(place))[-1] == f"#1 came back to bob: {why}"
+    assert (await tasks.get("1")).facts.released == f"came back from the merge queue: {why}"
+    [notice] = happenings("shop", (await place.team.events())[-1])
+    assert notice.text.endswith("checks: exit code 2; boom at line 7")
 
 
 async def test_what_becomes_of_work_is_news(place: Place) -> None:

@@ -205,6 +205,9 @@ ELSEWHERE = {
     ],
     # Makes a new repository in an empty folder.
     "testing/gates/tool_trial.py": ["['git', 'init', '-q', str(self.project)]"],
+    # The stand-in for a forge: its own bare repository, and a clone of a person in a test.
+    "testing/forge/checkout.py": ["['git', *words]"],
+    "testing/forge/github/bare_repository.py": ["['git', 'http-backend']", "['git', *words]"],
     # Words, no commands: a program that reads, and kinds of guarded paths.
     "agents/drivers/unsupported.py": ["('git',)"],
     "protocol/guarded_paths.py": [

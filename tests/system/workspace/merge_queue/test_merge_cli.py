@@ -68,18 +68,21 @@ def test_the_line_is_shown_worked_off_and_its_steps_are_told(run: Run, tmp_path:
     shown = run("merge", "list")
     assert "conflicts with the target: numbers.txt" in shown.stdout
     assert "checks fail on the target" in shown.stdout
-    told = json.loads(run("merge", "log", "--json").stdout)
+    told = json.loads(run("merge", "log", "--json").stdout)["steps"]
     assert [row["atMs"] for row in told] == sorted(row["atMs"] for row in told)
     assert {row["what"] for row in told} >= {"queued", "conflict", "tested", "returned", "merged"}
     mine = run("merge", "log", "2").stdout
     assert "failed" in mine
     assert "#1" not in mine
+    assert "Output of the last failure:\n  exit code 1\n" in mine
 
 
 def test_one_step_at_a_time_and_as_json(run: Run, tmp_path: Path) -> None:
     with_yard(tmp_path, lambda yard: yard.work("ann", {"a.txt": "a\n"}))
-    stepped = json.loads(run("merge", "run", "--once", "--json").stdout)
+    (stepped,) = json.loads(run("merge", "run", "--once", "--json").stdout)["steps"]
     assert stepped["merged"] == ["1"]
+    assert json.loads(run("merge", "run", "--json").stdout)["steps"] == []
+    assert run("merge", "run", "--jsonl").stdout == ""
     assert "merge queue is empty" in run("merge", "run", "--once").stdout
 
 
@@ -101,10 +104,11 @@ def test_where_work_goes_is_said_by_a_person_and_shown(
     assert refused.exit_code == 2
     changed = run("merge", "set", "--gate", "make test", "--gate", "make lint", "--after", "true")
     assert changed.exit_code == 0, changed.output
-    said = json.loads(run("merge", "set", "--json").stdout)
+    said = json.loads(run("merge", "set", "--json").stdout)["settings"]
     assert (said["repository"], said["target"], said["after"]) == (str(project), "main", "true")
     assert [row["run"] for row in said["gate"]] == ["make test", "make lint"]
-    said = json.loads(run("merge", "set", "--batch", "8", "--after", "", "--json").stdout)
+    changed = run("merge", "set", "--batch", "8", "--after", "", "--json")
+    said = json.loads(changed.stdout)["settings"]
     assert (said["batch"], said.get("after"), said["target"]) == (8, None, "main")
     assert run("merge", "set", "--target", "nowhere").exit_code == 2
 

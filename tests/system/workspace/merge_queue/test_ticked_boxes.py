@@ -85,6 +85,15 @@ async def test_a_file_with_uncommitted_changes_is_left_alone(listed: Yard) -> No
     assert (stepped.merged, stepped.held) == (["1"], None)
     assert (listed.project / "BACKLOG.md").read_text() == mine
     assert listed.at_target("BACKLOG.md") == LIST.strip("\n")
+    # Once the changes are committed, the next run ticks it, and no other box.
+    await listed.queue().tick()
+    assert (listed.project / "BACKLOG.md").read_text() == mine
+    listed.user_commits({"BACKLOG.md": mine}, "mine")
+    for _ in range(2):
+        await listed.queue().tick()
+    assert (listed.project / "BACKLOG.md").read_text() == mine.replace("[ ] One", "[x] One")
+    assert listed.log()[-2:] == ["mine", "Tick the boxes of finished tasks"]
+    assert git(listed.project, "status", "--porcelain") == ""
 
 
 async def test_a_change_during_the_tests_does_not_hold_the_queue(listed: Yard) -> None:

@@ -80,16 +80,21 @@ def test_trees_are_listed_kept_and_brought_back(run: Run, home: Path, project: P
     ann = tree_of(project, "ann")
     commit(ann, {"mine": "x\n"})
     write(ann, {"a.txt": "changed\n"})
-    rows = run("workspace", "list")
+    rows = run("workspace", "list")["worktrees"]
     assert [(row["agent"], row["ahead"], row["behind"], row["changed"]) for row in rows] == [
         ("ann", 1, 0, ["a.txt"]),
         ("bob", 0, 0, []),
     ]
     assert rows[0]["branch"] == "bullpen/night/ann" and rows[0]["inUseBy"] == []
-    kept = run("workspace", "save", "ann", "--why", "to see")
+    git(project, "commit", "--quiet", "--allow-empty", "--message=somebody else's")
+    git(project, "cherry-pick", "bullpen/night/ann")
+    [ann_row, _] = run("workspace", "list")["worktrees"]
+    assert (ann_row["ahead"], ann_row["behind"]) == (0, 2), "its work is on the base, rebased"
+    kept = run("workspace", "save", "ann", "--why", "to see")["snapshot"]
     assert (kept["ref"], kept["why"]) == ("refs/bullpen/night/ann/1", "to see")
-    assert run("workspace", "save", "bob") is None
-    assert run("workspace", "show", "ann")["snapshots"] == [kept] == run("workspace", "saved")
+    assert run("workspace", "save", "bob")["snapshot"] is None
+    saved = run("workspace", "saved")["snapshots"]
+    assert run("workspace", "show", "ann")["snapshots"] == [kept] == saved
     back = run("workspace", "restore", "night/ann/1")
     assert Path(back["path"]).parent.parent == ann.parent.parent
     assert (Path(back["path"]) / "a.txt").read_text() == "changed\n"
@@ -123,14 +128,14 @@ def test_one_tree_or_all_are_removed_and_those_that_stay_are_named(
 ) -> None:
     hire(home, project, "ann", "bob", "cid")
     write(tree_of(project, "ann"), {"new": "x\n"})
-    (end,) = run("workspace", "remove", "ann")
+    (end,) = run("workspace", "remove", "ann")["worktrees"]
     assert end["removed"] and end["snapshot"] == "refs/bullpen/night/ann/1"
     assert not tree_of(project, "ann").exists()
     run("workspace", "remove", code=2)
     with subprocess.Popen(["sleep", "60"], cwd=tree_of(project, "bob")) as user:
         try:
             run("workspace", "remove", "bob", code=2)
-            ends = run("workspace", "remove", "--all", code=1)
+            ends = run("workspace", "remove", "--all", code=1)["worktrees"]
         finally:
             user.kill()
     assert {end["agent"]: end["removed"] for end in ends} == {
@@ -176,7 +181,7 @@ def test_a_team_that_is_deleted_takes_its_trees_along_and_keeps_what_was_in_them
     ]
     assert tree_of(project, "bob").exists()
     # The team is gone: the repository says what there is.
-    (row,) = run("workspace", "list", "--repository", str(project))
+    (row,) = run("workspace", "list", "--repository", str(project))["worktrees"]
     assert (row["agent"], row["changed"]) == ("bob", ["new"])
     for name in ("ann", "dan"):
         into = str(tmp_path / f"back-{name}")
@@ -191,7 +196,7 @@ def test_a_team_that_is_deleted_takes_its_trees_along_and_keeps_what_was_in_them
     assert run("doctor", "--all")["findings"] == []
     git(project, "worktree", "remove", "--force", str(tmp_path / "back-ann"))
     assert belongings(project) == before
-    assert len(run("workspace", "saved", "--repository", str(project))) == 3
+    assert len(run("workspace", "saved", "--repository", str(project))["snapshots"]) == 3
 
 
 def test_trees_of_another_home_are_left_alone(

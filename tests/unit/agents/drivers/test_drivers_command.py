@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from typer.testing import CliRunner, Result
 from bullpen.agents.drivers.registry import DRIVERS, capabilities_of
 from bullpen.agents.system.vendors.acp_presets import PRESETS
 from bullpen.doors.cli.main import app
+from bullpen.doors.cli.output.page import as_json
 
 Run = Callable[..., Result]
 
@@ -35,7 +35,7 @@ def test_what_is_listed_is_what_is_declared(run: Run, programs: Path) -> None:
     rows: list[dict[str, Any]] = json.loads(run("drivers", "--json").stdout)["drivers"]
     assert [row["name"] for row in rows] == list(DRIVERS)
     for row in rows:
-        assert row["capabilities"] == asdict(capabilities_of(row["name"])), row["name"]
+        assert row["capabilities"] == as_json(capabilities_of(row["name"])), row["name"]
     for name, preset in PRESETS.items():
         row = next(row for row in rows if row["name"] == name)
         assert row["command"] == list(preset.command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bullpen.agents.mail.message_frame import mail_text
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.payloads import ShutdownRequest
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.mail.operations import new_message
@@ -16,8 +17,8 @@ def _message(text: str, voice: Voice, sender: str = LEAD) -> Message:
     return new_message(text, team=TEAM, sender=sender, message_id="m", now_ms=1, voice=voice)
 
 
-def _read(message: Message, reader: str = LEAD) -> str:
-    return mail_text([message], [], reader=reader, leads=reader == LEAD)
+def _read(message: Message) -> str:
+    return mail_text([message], [])
 
 
 def test_a_persons_words_are_the_users() -> None:
@@ -32,7 +33,13 @@ def test_a_message_from_the_lead_to_itself_is_not_enough() -> None:
 
 def test_a_teammates_claim_to_be_a_person_is_framed() -> None:
     assert "Your user says" not in _read(_message("Obey", "human", sender="zoe"))
-    assert "Your user says" not in _read(_message("Obey", "human"), reader="bob")
+
+
+def test_an_order_that_a_person_gives_stays_in_its_frame() -> None:
+    order = ShutdownRequest.new(request_id="r1", sender=LEAD, timestamp="now").text()
+    text = _read(_message(order, "human"))
+    assert "Your user says" not in text
+    assert "<teammate-message" in text
 
 
 def test_tags_in_a_persons_words_are_made_harmless() -> None:

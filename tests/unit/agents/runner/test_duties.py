@@ -133,6 +133,16 @@ async def test_finishing_is_refused_while_tasks_are_open(crew: Crew) -> None:
     assert done.override == "it can wait"
 
 
+async def test_a_person_may_finish_with_open_tasks_and_an_agent_may_not(crew: Crew) -> None:
+    await crew.team.tasks.add("Open", by=LEAD)
+    with pytest.raises(Refused) as refused:
+        await crew.team.agents.finish(by="alice", summary="Done")
+    assert refused.value.reason == "not_lead"
+    done = await crew.team.agents.finish(by="bob", summary="Enough", voice="human")
+    assert (done.voice, done.override) == ("human", None)
+    assert await crew.team.agents.result() == done
+
+
 async def test_only_one_process_leads_and_another_can_take_over(crew: Crew) -> None:
     """R-11a: lead is a role that is claimed with a lease."""
     from bullpen.errors import Conflict

@@ -34,7 +34,7 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told_why(
         request.id, approve=False, by=LEAD, voice="human", feedback="not today"
     )
     said = await last_words(crew, alice)
-    assert "team-lead denied it: not today" in said
+    assert "your user denied it: not today" in said
     assert "(reason: denied)" in said
     assert not (tmp_path / "agents" / "mark").exists()
 

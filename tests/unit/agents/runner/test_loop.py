@@ -24,7 +24,9 @@ from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, IdleNotification, payload_of
+from bullpen.protocol.presence import Presence
 from bullpen.protocol.team import TeamConfig
+from bullpen.team.agents.operations import Agents
 from bullpen.team.agents.turns import AgentTurn
 from bullpen.team.team import Team
 from support.crews import Crew, Hired, eventually
@@ -455,6 +457,40 @@ async def test_usage_adds_up_over_turns_and_is_kept_with_the_agent(crew: Crew) -
         return (used.turns, used.requests, used.input_tokens, used.cost_usd) == (2, 2, 200, 0.5)
 
     await eventually(counted)
+
+
+async def test_what_a_cancelled_turn_used_is_kept_with_the_agent(
+    crew: Crew, tmp_path: Path
+) -> None:
+    from bullpen.protocol.agent import Usage
+
+    async def turn(given: TurnInput, desk: Desk) -> str:
+        desk.used(Usage.new(requests=1, cost_usd=0.25))
+        await anyio.sleep_forever()
+        return ""
+
+    async with anyio.create_task_group() as group:
+        alice = await Crew(crew.team, tmp_path, group).hire("alice", turn, prompt="One")
+        await eventually(lambda: len(alice.told("usage")) == 1)
+        group.cancel_scope.cancel()
+    assert (await crew.team.agents.get("alice"))[1].usage.cost_usd == 0.25
+
+
+async def test_a_heartbeat_says_nothing_about_money_before_it_knows_what_was_used(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[Presence] = []
+    beat = Agents.beat
+
+    async def seen(self: Agents, presence: Presence) -> None:
+        beats.append(presence)
+        await beat(self, presence)
+
+    monkeypatch.setattr(Agents, "beat", seen)
+    await crew.hire("alice")
+    await eventually(lambda: beats[-1].state == "idle")
+    assert (beats[0].state, beats[0].usage) == ("starting", None)
+    assert beats[-1].usage is not None
 
 
 async def test_what_the_user_says_is_not_framed_as_a_teammates_word(crew: Crew) -> None:

@@ -112,8 +112,54 @@ async def test_a_lead_is_told_to_only_lead_while_it_works_and_back(crew: Crew) -
     assert "Bash" in {tool.name for tool in toolbox(lead.desk)}
 
 
+async def read_by(crew: Crew, name: str) -> None:
+    """Wait until an agent has seen all its mail."""
+
+    async def is_read() -> bool:
+        return not (await crew.team.mailbox.read(name)).unread
+
+    await eventually(is_read)
+
+
+async def test_an_agent_obeys_the_message_of_a_lead_that_only_writes_messages(crew: Crew) -> None:
+    """The lead may be another program: it knows the protocol and not our store."""
+    ann = await crew.hire("ann", mode="dontAsk")
+    order = ModeSetRequest.new(mode="plan", sender=LEAD)
+    await crew.team.mailbox.send("ann", order.text(), sender=LEAD)
+    await eventually(lambda: ann.desk.mode == "plan")
+    _, agent = await crew.team.agents.get("ann")
+    assert (agent.mode, agent.standing.mode_by) == ("plan", LEAD)
+
+
+async def test_the_message_about_an_earlier_change_does_not_undo_a_later_one(crew: Crew) -> None:
+    """Both are in the inbox when the agent reads the first."""
+    release = anyio.Event()
+
+    async def works(given: TurnInput, desk: Desk) -> str:
+        await release.wait()
+        return "done"
+
+    ann = await crew.hire("ann", works, mode="acceptEdits", prompt="Go")
+    await crew.team.modes.change("ann", "default", by=LEAD)
+    await crew.team.modes.change("ann", "plan", by=LEAD)
+    release.set()
+    await read_by(crew, "ann")
+    assert (await crew.team.agents.get("ann"))[1].mode == ann.desk.mode == "plan"
+
+
+@pytest.mark.parametrize("mode", ["root", "acceptEdits", "bypassPermissions"])
+async def test_a_message_gives_no_mode_that_its_sender_may_not_give(crew: Crew, mode: str) -> None:
+    ann = await crew.hire("ann", mode="default")
+    order = ModeSetRequest.new(mode=mode, sender=LEAD)
+    # Words of a person are no proof either: any program can write them into a file.
+    await crew.team.mailbox.send("ann", order.text(), sender=LEAD, voice="human")
+    await read_by(crew, "ann")
+    assert (await crew.team.agents.get("ann"))[1].mode == ann.desk.mode == "default"
+    assert "Ignored a mode from team-lead" in str(ann.told("trouble"))
+
+
 @pytest.mark.parametrize("sender", [LEAD, "bob"])
-async def test_a_message_alone_changes_no_mode(crew: Crew, sender: str) -> None:
+async def test_a_message_alone_widens_no_mode(crew: Crew, sender: str) -> None:
     """Whoever can write the message could otherwise give rights that are nobody's to give."""
     ann = await crew.hire("ann", mode="dontAsk")
     await crew.team.roster.join("bob", by=LEAD)

@@ -319,7 +319,10 @@ def test_the_reminders_of_a_lead_stop(tmp_path: Path, tasks: int) -> None:
         assert len(lead.turns) == 3
         assert sum("Everyone is idle" in text for text in lead.turns) == 2
         assert lead.ended is not None
-        assert (lead.ended.end, lead.ended.cause) == ("finished", "nobody had anything left to do")
+        cause = "nobody had anything left to do"
+        if tasks:
+            cause = "everyone was idle, with open tasks: #1, #2, #3"
+        assert (lead.ended.end, lead.ended.cause) == ("finished", cause)
 
     in_simulation(tmp_path, body)
 
@@ -349,6 +352,37 @@ def test_a_lead_does_not_give_up_while_a_teammate_waits_with_a_task(tmp_path: Pa
         await anyio.sleep(100)
         assert lead.ended is None
         assert len(lead.turns) == 1
+
+    in_simulation(tmp_path, body)
+
+
+def test_a_lead_that_a_person_talks_with_waits_for_words(tmp_path: Path) -> None:
+    """It is not reminded to finish, nor of its own task, until nobody talks with it any more."""
+
+    async def body(crew: Crew) -> None:
+        await crew.team.agents.converse(True, by=LEAD)
+        await crew.team.tasks.add("Open", by=LEAD)
+
+        async def claims(given: TurnInput, desk: Desk) -> str:
+            if not desk.attempts:
+                task = await desk.team.tasks.claim("1", by=LEAD)
+                desk.attempts["1"] = task.facts.attempt
+            return "A or B?"
+
+        options = {"until_done": True}
+        lead = await crew.hire(LEAD, claims, pace=SLOW, prompt="The goal", options=options)
+        await eventually(lambda: len(lead.turns) == 1)
+        await anyio.sleep(HOUR_S)
+        assert len(lead.turns) == 1
+        assert lead.ended is None
+        await crew.team.mailbox.send(LEAD, "And the printer?", sender=LEAD, voice="human")
+        await eventually(lambda: len(lead.turns) == 2)
+        assert "And the printer?" in lead.turns[1]
+        await anyio.sleep(HOUR_S)
+        assert len(lead.turns) == 2
+        await crew.team.agents.converse(False, by=LEAD)
+        await eventually(lambda: len(lead.turns) == 3, within_s=120)
+        assert "#1" in lead.turns[2]
 
     in_simulation(tmp_path, body)
 

@@ -193,7 +193,12 @@ async def test_what_a_model_is_told_is_booked_by_kind_with_the_request_that_told
     assert second["digestTokens"] == -(-len(lost[0]) // 4)
     assert second["mailTokens"] == -(-len(alice.told("mail")[1]["text"]) // 4)
     _, agent = await crew.team.agents.get("alice")
-    await eventually(lambda: alice.desk.spending.total.digest_tokens is not None)
+
+    def counted() -> bool:
+        total = alice.desk.spending.total
+        return total is not None and total.digest_tokens is not None
+
+    await eventually(counted)
     assert agent.usage.tool_tokens is None
 
 

@@ -52,9 +52,15 @@ def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "error: No.\nhint: Do that.\n")
 
     report(Refused("No.", reason="why", remedy="Do that."), ["--json"])
-    assert json.loads(capsys.readouterr().out) == {
-        "error": {"kind": "refused", "message": "No.", "remedy": "Do that.", "reason": "why"}
+    told = {
+        "schema": "bullpen/error/1",
+        "error": {"kind": "refused", "message": "No.", "remedy": "Do that.", "reason": "why"},
     }
+    assert json.loads(capsys.readouterr().out) == told
+
+    report(Refused("No.", reason="why", remedy="Do that."), ["--jsonl"])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == told
 
 
 def test_an_error_without_a_remedy_has_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,8 +135,8 @@ def test_a_misspelt_command_is_answered_with_a_guess(run: Callable[..., Any]) ->
     assert "Did you mean 'claim'" in run("task", "clami").stderr
 
 
-def test_no_command_shows_the_help(run: Callable[..., Any]) -> None:
-    for words in ([], ["task"]):
+def test_a_group_without_a_command_shows_its_help(run: Callable[..., Any]) -> None:
+    for words in (["config"], ["task"]):
         result = run(*words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert "Usage: bullpen" in result.stderr
@@ -177,3 +183,8 @@ def test_the_option_nearest_to_the_command_wins(run: Callable[..., Any], team: s
     result = run("--as", "alice", "task", "--as", "team-lead", "claim", "1", "--as", "bob")
 
     assert result.stdout == "bob has task 1: Write the parser\n"
+
+
+def test_a_word_that_is_no_choice_is_told_in_words_of_ours(run: Callable[..., Any]) -> None:
+    said = run("spawn", "alice", "--mode", "foo").stderr
+    assert said.startswith("error: Invalid value for '--mode': 'foo' is not one of 'default', ")

@@ -40,7 +40,7 @@ def test_all_commands_are_there() -> None:
         "member remove", "task add", "task list", "task show", "task claim", "task done",
         "task release", "task assign", "task depend", "task undepend", "task delete", "task edit",
         "task check", "task graph", "send", "inbox", "events", "doctor", "requests", "approve",
-        "deny", "policy show", "policy check", "policy mode",
+        "deny", "policy show", "policy check", "mode", "interrupt",
     }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_every_command_has_help_and_the_common_options(
     assert usage.startswith(f"Usage: bullpen {' '.join(words)} ")
     assert 0 < len(text.strip()) <= LINE_MAX
     assert not text.strip().endswith(".")
-    for option in ("--home", "--team", "--as", "--json"):
+    for option in ("--home", "--team", "--as", "--json", "--jsonl"):
         assert option in result.stdout
     if words not in {("team",), ("member",), ("task",), ("policy",)}:
         assert re.search(r"Examples:\n    (.*[ (|])?bullpen\b", result.stdout)

@@ -11,6 +11,8 @@ import pytest
 
 from bullpen.doors.cli.options import completion
 from bullpen.protocol import names
+from bullpen.protocol.agent import End
+from support.asking import hire, in_team
 
 
 def test_sending_says_how_many_are_ahead(ok: Callable[..., str], team: str) -> None:
@@ -215,3 +217,25 @@ def test_following_an_unknown_mailbox_is_an_error(run: Callable[..., Any], team:
 def test_everybody_has_one_name() -> None:
     """It is written twice, since whoever only wants help must not wait for the records."""
     assert completion.EVERYBODY == names.EVERYBODY
+
+
+@pytest.mark.parametrize(
+    ("end", "remedy"),
+    [
+        ("lost", "bullpen team resume calc\n"),
+        ("stopped", "bullpen team resume calc --agent team-lead\n"),
+    ],
+)
+def test_a_message_to_a_lead_that_has_ended_says_so(
+    run: Callable[..., Any], ok: Callable[..., str], home: Path, end: End, remedy: str
+) -> None:
+    ok("team", "create", "calc")
+    ok("member", "add", "ann")
+    hire(home, "team-lead")
+    lead = "calc-team-lead"
+    in_team(home, lambda t: t.agents.end("team-lead", end, by="team-lead", nonce=lead))
+    sent = run("send", "team-lead", "Go on", "--json")
+    assert set(json.loads(sent.stdout)) >= {"id", "to", "seq", "ahead", "duplicate"}
+    assert "team-lead is not running, so it does nothing with your message now." in sent.stderr
+    assert sent.stderr.endswith(remedy)
+    assert run("send", "ann", "Hello").stderr == "", "a person needs no start"

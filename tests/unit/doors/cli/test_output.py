@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,10 +17,16 @@ from bullpen.doors.cli.command import _collect_garbage_again
 from bullpen.doors.cli.output import page as page_module
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.records_view import RecordViews
+from bullpen.doors.cli.output.screen import Screen, column_widths
 from bullpen.doors.cli.output.text import say
+from bullpen.doors.cli.output.watch_run import Watcher
 from bullpen.protocol import json_text as jsontext
+from bullpen.protocol.agent import Usage
+from bullpen.protocol.task import Task
+from bullpen.runs.watch.outcome import Outcome
 from bullpen.store.memory import MemoryStore
 from bullpen.team.snapshot import Snapshot
+from bullpen.team.tasks.operations import Listing
 from bullpen.team.team import Teams
 from bullpen.view.text import Cell, json_text, one_line, visible
 
@@ -114,9 +121,9 @@ def test_a_bare_file_that_takes_a_part_only_gets_all_of_it(
     grudging = Grudging()
     stdout = io.TextIOWrapper(grudging, encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", stdout)
-    Page(json=True).json_line(["all of it"])
+    Page(json=True).json_line("task/1", {"all": "of it"})
 
-    assert grudging.getvalue() == b'["all of it"]\n'
+    assert grudging.getvalue() == b'{"schema":"bullpen/task/1","all":"of it"}\n'
     stdout.detach()
 
 
@@ -154,3 +161,57 @@ def test_json_holds_steering_characters_as_escapes() -> None:
     assert json.loads(text) == value
     assert not any(bad in text.decode() for bad in "\u009b\u202e\x1b")
     assert "é" in text.decode()
+
+
+def test_a_table_breaks_no_word_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    columns = (
+        *("member", "driver", "state", "done", "turns", "tokens", "cost"),
+        *("working", "waiting", "restarts"),
+    )
+    row = ["team-lead", "scripted", "in progress", "12", "140", "12.4k", "$0.4231", "12m 30s"]
+
+    Screen().table(columns, [[*row, "1h 2m", "0"]])
+    Screen().table(("team", "description"), [["goal-20261119-044045", "Write the parser " * 9]])
+
+    shown = capsys.readouterr().out
+    words = {*shown.split()}
+    assert {*columns, "team-lead", "scripted", "progress", "$0.4231", "restarts"} <= words
+    assert {"goal-20261119-044045", "description"} <= words
+    assert max(len(line.rstrip()) for line in shown.split("\n")) <= 80
+
+
+def test_only_what_is_longer_than_the_terminal_is_broken() -> None:
+    gap, widths = column_widths([["name", "alice"], ["path", "/" + "x" * 200]], 60)
+
+    assert widths[0] == len("alice")
+    assert sum(widths) + gap == 60
+    assert column_widths([["name", "alice"], ["state", "idle"]], 60) == (3, [5, 5])
+
+
+def test_what_needs_you_stays_indented_where_its_line_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    account: Any = SimpleNamespace(needs=["ann failed: " + "no key " * 20], worktrees=[])
+    outcome = Outcome(1, "failed", "", "shop", Usage.new(), {}, account=account)
+
+    Watcher(Screen(), "Ship it").ended(outcome, next_steps=[])
+
+    shown = capsys.readouterr().out.rstrip().split("\n")
+    told = shown[next(at for at, line in enumerate(shown) if "needs you" in line) :]
+    assert len(told) > 2
+    assert all(line.startswith("  ") for line in told)
+
+
+def test_the_graph_on_a_terminal_says_what_its_mark_means(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = Task.new(id="1", subject="Build", description="", status="pending", blocks=["2"])
+    then = Task.new(id="2", subject="Ship", description="", status="pending", blocked_by=["1"])
+
+    RecordViews(Screen()).graph(Listing([first, then], ()), mermaid=False)
+
+    assert "* marks the longest chain" in capsys.readouterr().out

@@ -92,6 +92,15 @@ def test_what_agents_write_cannot_steer_the_terminal(ok: Callable[..., str], hom
     assert "echo \\x1b[2J; rm -rf x" in ok("requests")
 
 
+def test_an_answer_to_an_agent_that_has_ended_says_so(run: Run, home: Path) -> None:
+    request = ask(home, "alice")
+    in_team(home, lambda t: t.agents.end("alice", "lost", by="team-lead", nonce="calc-alice"))
+    given = run("approve", request.id[-4:])
+    assert given.exit_code == 0
+    assert "alice is not running, so it does nothing with your answer now." in given.stderr
+    assert "bullpen team resume calc" in given.stderr
+
+
 def test_an_approval_says_what_was_allowed_and_counts_for_this_call(
     ok: Callable[..., str], home: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
+from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.team.team import Teams
 
 
@@ -271,3 +272,18 @@ def test_a_task_shows_whom_it_is_kept_for_and_why(
     assert "kept for" in shown
     ok("task", "add", "Read the change")
     assert "kept for" not in ok("task", "show", "5")
+
+
+def test_retrying_a_task_names_those_that_come_back_with_it(
+    ok: Callable[..., str], team: str, home: Path
+) -> None:
+    async def give_up() -> None:
+        tasks = Teams(FileStore(home)).open(team).tasks
+        await tasks.give_up("1", by=LEAD, reason="No compiler")
+        await tasks.give_up("3", by=LEAD, reason=blocked_for_good("1"))
+
+    anyio.run(give_up)
+
+    assert ok("task", "retry", "1") == (
+        "Task 1 can be taken again: Write the parser\nTask 3 waits again: Test both\n"
+    )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from rich.cells import cell_len
 
-from bullpen.doors.tui.graph_lines import SHOWN_MAX, drawn
-from bullpen.doors.tui.panes.members import columns_for
+from bullpen.doors.tui.panes.graph_lines import SHOWN_MAX, drawn
 from bullpen.doors.tui.panes.pane import SearchFilter, among
+from bullpen.doors.tui.prompt.commands import COMMANDS
+from bullpen.doors.tui.prompt.completion_list import CompletionList
+from bullpen.doors.tui.team.lists import TaskList
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.view.cards import TaskCard
 from bullpen.view.task_state import TaskState
@@ -41,18 +46,6 @@ def test_a_wrapped_text_loses_nothing() -> None:
 def test_a_style_of_somebody_else_is_none() -> None:
     for style in ("blink", "conceal", "red on red", "link file:///etc/passwd", "[red]"):
         assert all(not span.style for span in styled("text", style).spans)
-
-
-def test_what_matters_least_goes_first_when_there_is_little_room() -> None:
-    def keys(width: int) -> list[str]:
-        return [column.key for column in columns_for(width, 12)]
-
-    every = ["name", "state", "since", "task", "context", "tokens", "spend", "mail", "doing"]
-    assert keys(200) == every
-    assert keys(80) == ["name", "state", "since", "task", "context", "spend", "doing"]
-    assert keys(40) == ["name", "state", "since", "doing"]
-    for width in (60, 80, 100, 200):
-        assert sum(column.width + 1 for column in columns_for(width, 12)) == width
 
 
 def test_a_line_of_the_graph_leads_from_each_task_to_the_one_that_waits() -> None:
@@ -96,3 +89,30 @@ def test_a_search_goes_on_where_it_was() -> None:
     assert search.look(source) == 2
     assert search[1] == "carla"
     assert looked == ["Anna", "bob", "carla"]
+
+
+def test_a_list_of_commands_says_how_many_more_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    screen = SimpleNamespace(size=SimpleNamespace(width=80, height=24))
+    monkeypatch.setattr(CompletionList, "app", screen)
+    monkeypatch.setattr(CompletionList, "update", lambda _, text: shown.append(text.plain))
+    offered = CompletionList(TerminalText())
+
+    offered.offer("/", ())
+    lines = shown[-1].split("\n")
+    assert len(lines) == 4
+    assert lines[-1].strip() == f"{len(COMMANDS) - 3} more: press Down, or type on"
+
+    for _ in COMMANDS[1:]:
+        offered.move(1)
+    assert COMMANDS[-1].usage in shown[-1]
+
+    offered.offer("/sp", ())
+    assert "more" not in shown[-1]
+
+
+def test_the_empty_list_of_tasks_says_how_to_add_one_in_a_narrow_column() -> None:
+    tasks = TaskList(TerminalText())
+    tasks._look = Any  # type: ignore[assignment]  # There is a team, and it has no tasks.
+
+    assert tasks._row(0, 25).plain.strip() == "None yet: /task TEXT"

@@ -14,9 +14,10 @@ from bullpen.app.settings import settings_from
 from bullpen.doors.web.render_piece import PieceRenderer, Pieces, SentPieces
 from bullpen.doors.web.replay import Replay
 from bullpen.view.cards import TaskCard
-from bullpen.view.drawing import gantt_svg, graph_svg, spend_svg
-from bullpen.view.drawing_style import STYLE
-from bullpen.view.graph import graph_of
+from bullpen.view.diff import edit_diff
+from bullpen.view.drawings.graph import graph_of
+from bullpen.view.drawings.style import STYLE
+from bullpen.view.drawings.svg import gantt_svg, graph_svg, spend_svg
 from bullpen.view.scene import scene_of
 from bullpen.view.story import Span, SpendingOverTime, Story, story_of
 from support.doors.web_stage import HOSTILE, people
@@ -146,9 +147,10 @@ def test_a_piece_is_drawn_again_only_if_it_shows_something_else() -> None:
 def test_the_proof_of_a_session_comes_into_forms_when_they_are_sent() -> None:
     renderer = PieceRenderer()
     values = {"page": "overview", "team": "t", "notes": [], "now_ms": 0, "query": "", "back": "/"}
+    values["waiting"] = 0
     texts = {"message": f"csrf-{'0' * 32}", "remedy": "None"}
     assert "s3cret" not in renderer.page("trouble.html", csrf="s3cret", **values, **texts)
     for act in (False, True):
-        drawn = renderer.piece("send_form", "form", ("bob", "/"), act=act)
+        drawn = renderer.piece("file_diff", "form", (edit_diff("a", "x", "y"), "bob", "/"), act=act)
         assert "s3cret" not in drawn
         assert ('value="s3cret"' in renderer.signed(drawn, "s3cret")) is act

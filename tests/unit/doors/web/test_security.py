@@ -17,7 +17,9 @@ pytestmark = pytest.mark.anyio
 
 PAGES = (
     "/", "/tasks", "/messages", "/waiting", "/timeline", "/replay", "/replay/at?at=3",
-    "/member?name=alice", "/task?id=1", "/events?page=overview", "/static/live.js", "/none",
+    "/member?name=alice", "/transcript?name=alice", "/changes?member=alice", "/changes?task=1",
+    "/task?id=1", "/static/act.js", "/static/icon.svg",
+    "/events?page=overview", "/static/live.js", "/none",
 )  # fmt: skip
 
 
@@ -164,7 +166,7 @@ async def test_who_may_only_look_gets_no_form_and_no_answer_to_one(stage: Served
             if not page.startswith("/events"):
                 assert 'method="post"' not in (await client.get(page)).text, page
         form = {"id": waiting.id, "digest": waiting.digest or "", "csrf": ""}
-        for act in ("approve", "deny", "send", "assign", "stop", "none"):
+        for act in (*stage.board._acts_by_name, "none"):
             assert (await client.post(f"/act/{act}", data=form)).status_code == 403
     assert (await stage.team.approvals.get(waiting.id)).state == "pending"
 

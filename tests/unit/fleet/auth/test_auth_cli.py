@@ -55,12 +55,12 @@ def test_keys_are_listed_with_what_became_of_them(ok: Ok) -> None:
     ok("mint", "read-only", "wall", "--for", "alpha")
     ok("revoke", "web-1")
 
-    listed = {each["name"]: each for each in json.loads(ok("list", "--json"))}
+    listed = {each["name"]: each for each in json.loads(ok("list", "--json"))["keys"]}
 
     assert set(listed) == {"admin", "web-1", "wall"}
-    assert listed["web-1"]["expires_s"] - listed["web-1"]["issued_s"] == 30 * 86_400
-    assert listed["web-1"]["revoked_s"] is not None
-    assert listed["wall"]["revoked_s"] is None
+    assert listed["web-1"]["expiresS"] - listed["web-1"]["issuedS"] == 30 * 86_400
+    assert listed["web-1"]["revokedS"] is not None
+    assert listed["wall"]["revokedS"] is None
     table = ok("list").splitlines()
     assert table[0].split() == ["NAME", "ROLE", "STATE", "ISSUED", "EXPIRES", "TEAMS"]
     assert "revoked" in next(line for line in table if line.startswith("web-1"))
@@ -127,7 +127,7 @@ def test_an_agent_makes_no_keys(ok: Ok, run: Run, monkeypatch: pytest.MonkeyPatc
         assert run(*words).exit_code == 2, words
 
     monkeypatch.delenv("BULLPEN_NONCE")
-    assert [each["name"] for each in json.loads(ok("list", "--json"))] == ["admin"]
+    assert [each["name"] for each in json.loads(ok("list", "--json"))["keys"]] == ["admin"]
 
 
 def test_certificates_are_made_where_the_keys_are(ok: Ok, home: Path) -> None:

@@ -36,7 +36,8 @@ def test_a_script_has_turns_for_everybody_it_spawns(script: Path) -> None:
 def test_there_are_pictures_at_work_and_at_the_end() -> None:
     shown = ("demo", "run", "asks", "two-machines")
     ends = (f"{name}-end" for name in shown)
-    assert {path.stem for path in PICTURES} == {*shown, *ends, "tui"}
+    stems = {path.stem for path in PICTURES if not path.stem.startswith("journey-")}
+    assert stems == {*shown, *ends, "tui"}
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
@@ -55,11 +56,13 @@ def test_a_picture_shows_no_path_of_the_machine_it_was_made_on(picture: Path) ->
     tree = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
     shown = " ".join("".join(tree.itertext()).split())
     assert "bullpen" in shown
-    assert re.findall(r"(?:^|\s)[~/]\S*", shown) == []
+    # Commands such as /task are no paths.
+    assert re.findall(r"(?:^|\s)(?:~|/\w[\w.-]*/|/(?:home|root|tmp|work)\b)\S*", shown) == []
 
 
 def test_the_pictures_show_a_team_at_work() -> None:
     svg = (ROOT / "docs" / "images" / "demo.svg").read_text(encoding="utf-8")
     shown = "".join(ElementTree.fromstring(svg).itertext()).replace("\u00a0", " ")
-    assert "1 of 5 tests fails" in shown
-    assert shown.count("working") + shown.count("waiting") >= 3
+    assert "Write a word counter" in shown
+    assert "working" in shown
+    assert all(name in shown for name in ("ada", "ben", "cy"))

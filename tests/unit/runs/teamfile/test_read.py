@@ -17,6 +17,9 @@ from bullpen.protocol.team import MergeSettings
 from bullpen.runs.teamfile import mistakes, tables, team_records
 from bullpen.runs.teamfile import read as reading
 from bullpen.runs.teamfile.backlog.backlog import new_drafts
+from bullpen.runs.teamfile.file_table import FileTable
+from bullpen.runs.teamfile.forge_table import ForgeTable
+from bullpen.runs.teamfile.notify_table import NotifyTable
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.store.memory import MemoryStore
 
@@ -235,6 +238,34 @@ WRONG = [
         TEAM + MEMBERS + "[[notify]]\nrun = 'a'\non = ['mergd']\n",
         "notify 1: on: 'mergd' is not one of",
     ),
+    (
+        TEAM + MEMBERS + "[[notify]]\non = ['merged']\n",
+        "notify 1: it needs exactly one of run, url, url_env, push",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\nrun = 'a'\nurl = 'ntfy://a'\n",
+        "notify 1: it needs exactly one of run, url, url_env, push",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\nurl = 'ntfy'\n",
+        "notify 1: url: it is not an address of apprise",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\nurl_env = '$CHAT'\n",
+        "notify 1: url_env: '$CHAT' is not the name of an environment variable",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\npush = true\nquiet = 'night'\n",
+        "notify 1: quiet: 'night' is not a time span",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\npush = true\nquiet = '08:00-08:00'\n",
+        "notify 1: quiet: '08:00-08:00' is the whole day",
+    ),
+    (
+        TEAM + MEMBERS + "[[notify]]\nrun = 'a'\nquiet = '22:00-07:00'\n",
+        "notify 1: quiet and answer_minutes do not work with run",
+    ),
 ]
 
 
@@ -280,15 +311,16 @@ def test_a_file_that_is_not_there_is_told_so(tmp_path: Path) -> None:
         read_team_file(tmp_path)
 
 
-SECTIONS: dict[str, type[tables.FileTable]] = {
+SECTIONS: dict[str, type[FileTable]] = {
     "`[team]`": tables.TeamTable,
     "`[budget]`": tables.BudgetTable,
     "`[workspace]`": tables.WorkspaceTable,
     "`[merge]`": tables.MergeTable,
+    "`[forge]`": ForgeTable,
     "`[guarded]`": tables.GuardedTable,
     "`[unattended]`": tables.UnattendedTable,
     "`[retention]`": tables.RetentionTable,
-    "`[[notify]]`": tables.NotifyTable,
+    "`[[notify]]`": NotifyTable,
     "`[mcp_servers]`": tables.McpServerTable,
     "`[web]`": tables.WebTable,
     '`[models."NAME"]`': tables.ModelTable,
@@ -312,10 +344,10 @@ def test_the_page_lists_every_table_and_every_key() -> None:
     assert missing == {tables.TaskBudgetTable}, "a table that the page knows nothing of"
 
 
-def _all_tables(model: type[tables.FileTable]) -> Iterator[type[tables.FileTable]]:
+def _all_tables(model: type[FileTable]) -> Iterator[type[FileTable]]:
     for field in model.model_fields.values():
         for below in mistakes._tables_in(field.annotation):
-            assert issubclass(below, tables.FileTable)
+            assert issubclass(below, FileTable)
             yield below
             yield from _all_tables(below)
 
@@ -402,3 +434,43 @@ def test_a_file_says_how_much_of_the_log_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", ["", '[retention]\nexport = "old"\n'])
 def test_a_file_that_sets_no_limit_keeps_the_whole_log(tmp_path: Path, table: str) -> None:
     assert team_records.retention_of(read(tmp_path, TEAM + MEMBERS + table)) is None
+
+
+FORGE = '[merge]\ntarget = "main"\n[workspace]\nkind = "worktree"\n[forge]\n'
+
+
+def test_a_forge_is_an_address_and_what_to_take_from_it(tmp_path: Path) -> None:
+    text = f'[team]\nname = "docs"\n{MEMBERS}{FORGE}url = "https://github.com/acme/shop"\n'
+    file = read(tmp_path, f'{text}labels = ["agents"]\npoll_s = 30\n')
+    assert file.forge is not None
+    assert (file.forge.kind_or_guess, file.forge.labels) == ("github", ["agents"])
+    other = read(tmp_path, text.replace("github.com", "git.example:3000"))
+    assert other.forge is not None
+    assert other.forge.kind_or_guess == "gitea"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('url = "https://github.com/acme"', "an owner and a repository"),
+        ('url = "https://me:hunter2@github.com/a/b"', "must not contain"),
+        ('url = "git@github.com:a/b.git"', "must not contain"),
+        ('url = "https://github.com/a/b"\napi = "file:///etc"', "must begin with https"),
+        ('url = "https://github.com/a/b"\npoll_s = 0.5', "greater than or equal to 1"),
+        ('url = "https://github.com/a/b"\ntoken_env = "A B"', "token_env"),
+        ('labels = ["x"]', "url"),
+    ],
+)
+def test_a_forge_that_cannot_be_used_is_told(tmp_path: Path, given: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told) as caught:
+        read(tmp_path, f"{TEAM}{MEMBERS}{FORGE}{given}\n")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_forge_needs_handed_in_work_and_a_token_that_no_member_gets(tmp_path: Path) -> None:
+    url = 'url = "https://github.com/a/b"\n'
+    with pytest.raises(Invalid, match=r"Add \[merge\]"):
+        read(tmp_path, f"{TEAM}{MEMBERS}[forge]\n{url}")
+    text = f'{TEAM}{MEMBERS}env = ["CI_TOKEN"]\n{FORGE}{url}token_env = "CI_TOKEN"\n'
+    with pytest.raises(Invalid, match="it would get CI_TOKEN"):
+        read(tmp_path, text)

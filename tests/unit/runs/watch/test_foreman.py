@@ -83,7 +83,7 @@ class OnShift(Supervisor):
     async def look(self) -> tuple[Snapshot, list[AgentView]]:
         return await Present(self._shift.team, clock=simulated_ms).look()
 
-    async def order(self, name: str, action: str, *, by: str, reason: str | None = None) -> None:
+    async def order(self, name: str, action: str, *, by: str, **how: Any) -> None:
         assert (action, by) == ("cancel", LEAD)
         order = Control.new(action=action, sender=by, timestamp=iso(simulated_ms()))
         await self._shift.team.mailbox.send(name, order.text(), sender=by)

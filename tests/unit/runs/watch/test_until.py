@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End
+from bullpen.protocol.forge import ForgeWork
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.runs.watch.ending import HELD_S, EndVerdict, QueueState, all_done, at_a_standstill
 from bullpen.runs.watch.quiet_hours import is_quiet
-from bullpen.runs.watch.restarts import LOST_WITHIN_S, PAUSE_MAX_S, Restarts, passes
+from bullpen.runs.watch.restarts import LOST_WITHIN_S, PAUSE_MAX_S, Prospect, Restarts, passes
 from bullpen.runs.watch.until import DONE, Until, read_until
 
 
@@ -243,6 +244,14 @@ def test_all_done_means_merged_and_given_up_means_unfinished() -> None:
     assert found == EndVerdict("unfinished", "2 tasks were given up: #2, #3.")
 
 
+def test_a_task_whose_issue_people_closed_is_not_missing() -> None:
+    work = ForgeWork.new(repository="git.example/acme/shop", issue=7, outcome="issue_closed")
+    closed = task("2", "given_up").with_facts(forge=work)
+    assert all_done([task("1", "merged"), closed]) == EndVerdict("done")
+    gone = task("2", "given_up").with_facts(forge=work.evolve(outcome="gone"))
+    assert all_done([task("1", "merged"), gone]) != EndVerdict("done")
+
+
 def test_a_team_of_which_all_have_failed_for_good_has_failed() -> None:
     agents = {"ann": agent("failed", "401"), "bob": agent("lost", "gone")}
     gone = at_a_standstill(
@@ -263,6 +272,19 @@ def test_at_a_limit_it_is_unfinished_and_says_so() -> None:
     met = agent("stopped", "Team 'night' has used $5 of $5.").evolve(at_limit="team:night:usd:5")
     found = at_a_standstill([task("1", "open")], {"ann": met}, {"ann": "never"}, QueueState(), 0)
     assert found == EndVerdict("unfinished", "Team 'night' has used $5 of $5.")
+
+
+def test_tasks_behind_a_merge_that_is_held_do_not_keep_the_run_alive() -> None:
+    behind = task("2", "open").evolve(blocked_by=["1"])
+    last = task("3", "open").evolve(blocked_by=["2"])
+    tasks = [last, task("1", "queued"), behind]
+    held = QueueState("main itself fails", since_s=100.0)
+    alive: dict[str, Prospect] = {"ann": "runs"}
+    assert at_a_standstill(tasks, {}, alive, held, 100 + HELD_S - 1) is None
+    found = at_a_standstill(tasks, {}, alive, held, 100 + HELD_S)
+    assert found == EndVerdict("unfinished", "1 task waits to be merged: main itself fails")
+    free = [*tasks, task("4", "open")]
+    assert at_a_standstill(free, {}, alive, held, 100 + HELD_S) is None
 
 
 def test_a_merge_that_is_held_is_waited_for_but_not_for_ever() -> None:

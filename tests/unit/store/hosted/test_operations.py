@@ -21,7 +21,7 @@ from bullpen.store.hosted.client import HostedStore
 from bullpen.store.memory import MemoryStore
 from bullpen.team.budget.rules import OverBudget
 from bullpen.team.call_codec import call_codec
-from bullpen.team.team import OPERATIONS, Team, Teams
+from bullpen.team.team import Team, Teams, operations
 from support.store.hosting import hosting
 
 SPEC = AgentSpec.new(driver="scripted", backend="subprocess", cwd="/", prompt="Do the work.")
@@ -132,12 +132,12 @@ async def test_a_used_up_budget_reaches_the_agent_as_what_it_is(crew: Crew) -> N
 
 
 async def test_every_operation_can_be_sent_or_is_refused_by_name(crew: Crew) -> None:
-    for name, operation in OPERATIONS.items():
+    for name, operation in operations().items():
         if operation.part != "teams":
             part = getattr(crew.ann, operation.part)
             call_codec(inspect.unwrap(getattr(type(part), operation.method)))
         assert name in DOOR, f"{name} has no line in the table of the host's door"
-    assert set(DOOR) == set(OPERATIONS)
+    assert set(DOOR) == set(operations())
 
 
 async def test_any_agent_ends_requests_whose_time_is_over(crew: Crew) -> None:

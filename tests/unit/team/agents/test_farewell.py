@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, End, ProcessRecord
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.request import RequestState
+from bullpen.team.tasks import guarded_rules
 from bullpen.team.team import Team
 
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
+QUESTION = {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}
 LEFT = "It left 2 tasks, pending and nobody's now: #1, #2. See TaskList."
 
 
@@ -87,3 +91,40 @@ async def test_a_member_that_leaves_by_itself_says_which_tasks_it_left(team: Tea
     (text,) = await told(team)
     left = "It left 1 task, pending and nobody's now: #1. See TaskList."
     assert text == f"alice has ended (left the team). {left}"
+
+
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [
+        ("stopped", "expired"), ("failed", "expired"), ("finished", "expired"),
+        # These may use the answer when they go on.
+        ("suspended", "pending"), ("lost", "pending"),
+    ],
+)  # fmt: skip
+async def test_nobody_can_answer_an_agent_that_has_ended(
+    team: Team, how: End, state: RequestState
+) -> None:
+    await hired(team)
+    await hired(team, "cleo")
+    asked = [
+        await team.approvals.ask_permission("Bash", {"command": "make"}, by="ann"),
+        await team.approvals.ask_question([QUESTION], by="ann"),
+    ]
+    others = [
+        await team.approvals.ask_permission("Bash", {"command": "make"}, by="cleo"),
+        await team.approvals.ask_permission(guarded_rules.TOOL, {"paths": []}, by="ann"),
+    ]
+    await end(team, how, "it was told to")
+    found = await team.approvals.all()
+    assert [found[request.id].state for request in asked] == [state] * 2
+    assert [found[request.id].state for request in others] == ["pending"] * 2
+
+
+async def test_an_agent_that_has_ended_asks_nothing_more(team: Team) -> None:
+    await hired(team)
+    await end(team, "stopped", "a person stopped it")
+    with pytest.raises(Refused, match="has ended and cannot ask"):
+        await team.approvals.ask_permission("Bash", {"command": "make"}, by="ann")
+    with pytest.raises(Refused, match="has ended and cannot ask"):
+        await team.approvals.ask_question([QUESTION], by="ann")
+    assert await team.approvals.all() == {}

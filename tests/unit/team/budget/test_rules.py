@@ -183,6 +183,30 @@ async def test_time_counts_from_the_first_spawn_or_a_new_goal(team: Team, clock:
     await hired(team, "bob")
 
 
+async def test_time_in_which_nobody_runs_is_not_counted(team: Team, clock: Clock) -> None:
+    await team.agents.limit(by=LEAD, wall_s=10)
+    await hired(team, "ann")
+    clock.ms += 4_000
+    await team.agents.end("ann", "suspended", by=LEAD, nonce="n-ann", cause="the run is over")
+
+    async def used() -> float:
+        config = await team.agents.config()
+        [time] = [each for each in cost_of(config, (), now_ms=clock.ms).allowances
+                  if (each.scope, each.limit) == ("team", "wall_s")]  # fmt: skip
+        return time.used
+
+    clock.ms += 3_600_000
+    assert await used() == 4.0
+    await team.agents.relaunch("ann", by=LEAD, nonce="n-2")
+    clock.ms += 3_000
+    assert await used() == 7.0
+    await hired(team, "bob")
+    clock.ms += 3_000
+    with pytest.raises(OverBudget) as over:
+        await hired(team, "carl")
+    assert over.value.reason == "time_limit"
+
+
 async def test_a_task_has_a_budget_that_all_who_work_on_it_share(team: Team) -> None:
     """R-5.3: tokens or money per task; whoever has it is refused, and nobody can claim it."""
     await team.tasks.add("Dear", by=LEAD, budget={"tokens": 100})

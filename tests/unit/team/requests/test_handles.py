@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bullpen.protocol import names
 from bullpen.protocol.request import Request
-from bullpen.team.requests.handles import handles, named
+from bullpen.team.requests.handles import handles, named, without_ids
 
 
 def _requests(*ids: str) -> list[Request]:
@@ -64,3 +64,12 @@ def test_handles_grow_where_they_would_be_the_same() -> None:
 def test_requests_are_found_by_beginning_and_end(wanted: str, found: list[str]) -> None:
     there = _requests("perm-1-6ddb899", "perm-2-1234567")
     assert [each.id for each in named(there, wanted)] == found
+
+
+@pytest.mark.parametrize(
+    "request_id",
+    ["perm-1794828177377-39274b6", "question-1794828177377-a1", "plan_approval-1794828177377@bob"],
+)
+def test_a_line_can_do_without_the_ids_in_brackets(request_id: str) -> None:
+    assert without_ids(f"permission for Bash ls ({request_id})") == "permission for Bash ls"
+    assert without_ids("waits for (perm-1)") == "waits for (perm-1)"

@@ -8,6 +8,7 @@ from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.store.memory import MemoryStore
 from bullpen.team.tasks.drafts import Draft
+from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.team.team import Team, Teams
 
 
@@ -86,3 +87,22 @@ async def test_who_gave_a_task_back_is_on_record_until_somebody_retries_it() -> 
     assert (await team.tasks.release("2", by="team-lead")).facts.gave_back is None
     await team.tasks.depend("3", ["1"], by="ann")
     assert (await team.tasks.release("3", by="ann")).facts.gave_back is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["retry", "assign"])
+async def test_a_retried_task_brings_back_what_was_given_up_because_of_it(how: str) -> None:
+    team = await team_of(ann=[])
+    await team.tasks.add("One", by="team-lead")
+    await team.tasks.add("Two", by="team-lead", blocked_by=["1"])
+    await team.tasks.add("Three", by="team-lead", blocked_by=["2"])
+    await team.tasks.add("Four", by="team-lead", blocked_by=["1"])
+    reasons = ("too hard", blocked_for_good("1"), blocked_for_good("2"), "the lab is closed")
+    for task_id, reason in enumerate(reasons, 1):
+        await team.tasks.give_up(str(task_id), by="team-lead", reason=reason)
+    if how == "retry":
+        assert (await team.tasks.retry("1", by="team-lead")).id == "1"
+    else:
+        await team.tasks.assign("1", "ann", by="team-lead")
+    tasks = (await team.tasks.list()).tasks
+    assert [task.facts.given_up for task in tasks] == [None, None, None, "the lab is closed"]

@@ -6,6 +6,7 @@ import pytest
 
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers.native import limiter
+from bullpen.agents.drivers.native import model as model_module
 from bullpen.testing.models import Call, Fault, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
@@ -70,6 +71,20 @@ async def test_a_refusal_for_good_is_not_repeated_and_names_the_host_and_the_var
     assert (failed.failure, failed.for_good) == (failure, True)
     assert mock.host in failed.message and remedy in failed.remedy
     assert workplace.desk.usages == []
+
+
+@every_api
+async def test_an_api_that_stays_silent_is_what_the_agent_is_shown_to_wait_for(
+    workplace: Workplace, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_module, "SILENT_S", 0.01)
+    workplace.desk.spec = workplace.desk.spec.evolve(model=model)
+    steps: list[Reply | Fault] = [Fault.hanging(0.5), Reply("Here I am again.")]
+    with InProcessModels(lambda request: steps.pop(0)) as mock:
+        async with workplace.driver(mock, tools=tool_that(see)) as native:
+            assert await workplace.turn(native) == "Here I am again."
+    assert f"an answer of the API at {mock.host}" in workplace.desk.waits
+    assert workplace.desk.waiting_now == []
 
 
 @every_api

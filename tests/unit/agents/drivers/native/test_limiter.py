@@ -15,6 +15,7 @@ from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.drivers.native.limiter import (
     DELAY_MAX_S,
     DELAY_OVERLOAD_S,
+    RETRY_S,
     START_GAP_S,
     WAITING,
     WAITING_OVERLOAD,
@@ -301,3 +302,19 @@ async def test_an_old_rate_limit_slows_nobody_down_and_hides_no_other_cause(
 async def test_setting_the_clock_changes_no_delay(tmp_path: Path) -> None:
     """The delays that processes share are of the machine's own clock, which nobody sets."""
     assert Limiter(tmp_path, "key")._clock is time.monotonic
+
+
+async def test_after_a_rate_limit_another_failure_is_what_the_agent_waits_for(
+    make: Callable[..., Limiter], clock: Clock
+) -> None:
+    limited = Api(clock, open_at=clock.now + 30)
+    await run(make(), limited)
+    told, waiting = waits()
+    with pytest.raises(TurnFailed, match="The connection to"):
+        await make().run(
+            Api(clock, open_at=clock.now + 3600, kind="network"),
+            waiting=waiting,  # type: ignore[arg-type]
+        )
+    failed = told[told.index("the connection to the model's API") :]
+    assert len(failed) > len(RETRY_S["network"]), "some waits are for the limit"
+    assert set(failed) == {"the connection to the model's API"}

@@ -302,3 +302,17 @@ async def test_a_script_ends_with_the_consent_to_a_shutdown(play: Play, team: Te
     await team.approvals.ask_shutdown("ann", by=LEAD)
     assert await stage.turn() == ""
     assert stage.desk.left == ["agreed to the shutdown that team-lead asked for"]
+
+
+async def test_write_replaces_a_file_that_an_earlier_run_left(play: Play, team: Team) -> None:
+    stage = await play(
+        '[[turns]]\nsteps = [{tool = "Write", input = {file_path = "notes/{task}.md", '
+        'content = "{subject} is done"}}]'
+    )
+    await team.tasks.add("Paint the wall", by=LEAD)
+    await team.tasks.claim("1", by="ann")
+    notes = anyio.Path(stage.desk.spec.cwd, "notes", "1.md")
+    await notes.parent.mkdir()
+    await notes.write_text("of another run", encoding="utf-8")
+    await stage.turn()
+    assert await notes.read_text(encoding="utf-8") == "Paint the wall is done"

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from bullpen.doors.cli.output.page import Page
-from bullpen.doors.cli.output.run_screen import RunScene, picture
 from bullpen.doors.cli.output.watch_run import Watcher
-from bullpen.protocol.changes import Event, PutRequest
+from bullpen.protocol.changes import Event, PutRequest, PutTeam
 from bullpen.protocol.request import Request
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol.team import Finished, TeamConfig, TeamFacts
 from bullpen.runs.watch.outcome import Progress
 from bullpen.team.snapshot import Snapshot
 from bullpen.view.news import folded, news, planner
@@ -72,19 +71,6 @@ def test_very_many_plans_stay_one_line() -> None:
     assert line.endswith("…")
 
 
-def test_a_picture_shows_the_time_at_which_the_plans_ended() -> None:
-    lines = [*added(1, 2), "bob is ready", *added(3, who="bob"), *added(4)]
-    scene = RunScene("Plan", Progress("calc", TEAM, []))
-    scene.news += [(f"05:00:0{number}", line) for number, line in enumerate(lines)]
-    shown = picture(scene, width=80, height=24, elapsed_s=1, now_ms=1)
-    assert [line.plain.rstrip() for line in shown if line.plain.startswith("05:")] == [
-        "05:00:01  team-lead added tasks #1, #2",
-        "05:00:02  bob is ready",
-        "05:00:03  bob added task #3 Part 3",
-        "05:00:04  team-lead added task #4 Part 4",
-    ]
-
-
 def _said(capsys: pytest.CaptureFixture[Any]) -> list[str]:
     return [line[10:] for line in capsys.readouterr().out.splitlines()]
 
@@ -94,18 +80,39 @@ def test_plain_lines_wait_for_the_rest_of_a_plan_but_lose_nothing(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    with Watcher(Page(json=False), "Plan") as watcher:
-        watcher.saw(Progress("calc", TEAM, [], added(1, 2)))
-        watcher.saw(Progress("calc", TEAM, [], added(3)))
-        assert _said(capsys) == ["team calc: Plan"]
-        watcher.saw(Progress("calc", TEAM, [], ["bob is ready", *added(4)]))
-        assert _said(capsys) == ["team-lead added tasks #1-#3", "bob is ready"]
-        now += 2
-        watcher.saw(Progress("calc", TEAM, []))
-        assert _said(capsys) == added(4)
-        watcher.saw(Progress("calc", TEAM, [], added(5)))
-        assert _said(capsys) == []
+    watcher = Watcher(Page(json=False), "Plan")
+    watcher.saw(Progress("calc", TEAM, [], added(1, 2)))
+    watcher.saw(Progress("calc", TEAM, [], added(3)))
+    assert _said(capsys) == ["team calc: Plan"]
+    watcher.saw(Progress("calc", TEAM, [], ["bob is ready", *added(4)]))
+    assert _said(capsys) == ["team-lead added tasks #1-#3", "bob is ready"]
+    now += 2
+    watcher.saw(Progress("calc", TEAM, []))
+    assert _said(capsys) == added(4)
+    watcher.saw(Progress("calc", TEAM, [], added(5)))
+    assert _said(capsys) == []
+    watcher.close()
     assert _said(capsys) == added(5)
+
+
+def test_a_long_goal_is_cut_after_a_word_in_plain_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Watcher(Page(json=False), "Make every test\npass " * 40).saw(Progress("calc", TEAM, []))
+    (line,) = _said(capsys)
+    assert len(line) < 220 and line.endswith((" Make…", " every…", " test…", " pass…"))
+
+
+@pytest.mark.parametrize(
+    ("voice", "told"), [(None, "team-lead has finished"), ("human", "you ended the run")]
+)
+def test_who_ended_a_run_is_news(voice: str | None, told: str) -> None:
+    facts = TeamFacts.new(
+        finished=Finished.new(by="team-lead", at_ms=1, summary="", voice=voice).raw
+    )
+    change = PutTeam({"bullpen": facts.raw})
+    event = Event(seq=1, time="t", op="team.finish", actor="team-lead", changes=(change,))
+    assert news(event) == [told]
 
 
 @pytest.mark.parametrize(

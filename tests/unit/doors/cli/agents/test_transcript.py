@@ -29,6 +29,13 @@ def _row(kind: str, **data: Any) -> dict[str, Any]:
         (_row("turn", number=3, text="Go on", ids=["m1"]), "3\nGo on"),
         (_row("text", text="I am done"), "I am done"),
         (_row("end", text="Bye", failure=None, interrupted=None), "Bye"),
+        (_row("end", number=2, text="Bye", failure=None), "turn 2\nBye"),
+        (_row("ready", driver="native", launch=2, born=1795052103759), "driver native, start 2"),
+        (_row("note", text="The model is m.", format="1.1"), "The model is m."),
+        (_row("request", model="m", messages=1, mail=["a"], summary=False, seconds=1.25),
+         "m, 1 message, 1.2 s"),
+        (_row("request", model="m", messages=9, summary=True, about="x"),
+         "m, 9 messages, for a summary\nabout=x"),
         (_row("ended", end="stopped", cause="team-lead stopped it"),
          "stopped: team-lead stopped it"),
         (_row("usage", inputTokens=1200, outputTokens=34, costUsd=0.01),
@@ -37,6 +44,10 @@ def _row(kind: str, **data: Any) -> dict[str, Any]:
          "Bash rm -rf x: the rule Bash(rm:*) denies it"),
         (_row("permitted", tool="Bash", request="perm-1", by="team-lead"),
          "Bash, by team-lead (perm-1)"),
+        (_row("permitted", tool="Bash", request="perm-1", by="team-lead", voice="human"),
+         "Bash, by you (perm-1)"),
+        (_row("permitted", tool="Bash", request="perm-1", by="team-lead", voice="policy"),
+         "Bash, by a rule (perm-1)"),
         (_row("plan", state="submitted", request="plan-1", path="/p.md"),
          "submitted (plan-1)\n/p.md"),
         (_row("plan", state="approved", mode="acceptEdits", feedback="Go"),
@@ -72,7 +83,8 @@ def test_a_transcript_for_programs_is_its_rows(capsys: pytest.CaptureFixture[str
     rows = [_row("text", text=EVIL), _row("odd", x=1)]
     TranscriptViews(Page(json=True)).rows(rows)
 
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [*lines] == [{"schema": "bullpen/transcript-row/1", **row} for row in rows]
 
 
 def test_a_transcript_is_read_as_it_grows(tmp_path: Path) -> None:
@@ -113,3 +125,33 @@ def test_a_turn_that_failed_says_why(capsys: pytest.CaptureFixture[str]) -> None
     show = TranscriptViews(Page(json=False))
     show.rows([_row("text", text="Half"), _row("end", text="Half", failure="401")])
     assert "failure=401" in capsys.readouterr().out
+
+
+def test_people_see_what_a_turn_began_with_once_and_no_digest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mail, digest = "From bob: Hello.", "<team-digest>\nYou are ann.\n</team-digest>\n"
+    show = TranscriptViews(Page())
+    show.rows(
+        [
+            _row("ready", driver="scripted", launch=2, born=1794807528833),
+            _row("mail", text=mail),
+            _row("turn", number=1, text=f"{digest}{mail}\nTask 4 is yours."),
+            _row("request", text=f"{digest}{mail}\nTask 4 is yours."),
+            _row("permitted", tool="Bash", request="perm-1794807514594-47ba95d", by="you"),
+        ]
+    )
+    lines = [line[10:] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines == [
+        "ready   driver scripted, start 2",
+        "mail    From bob: Hello.",
+        "turn    1",
+        "        Task 4 is yours.",
+        "allowed Bash, by you (a95d)",
+    ]
+
+
+def test_what_others_wrote_is_shown_as_they_wrote_it() -> None:
+    words = "See perm-1794807514594-47ba95d"
+    assert said(_row("text", text=words)) == words
+    assert said(_row("note", text=words)) == "See a95d"

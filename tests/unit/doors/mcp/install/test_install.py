@@ -239,4 +239,4 @@ def test_the_program_is_named_by_its_full_path(
     monkeypatch.setenv("PATH", str(program.parent))
     assert this_program("bullpen") == (str(program),)
     module = tmp_path / "bullpen" / "__main__.py"
-    assert this_program(str(module)) == (sys.executable, "-m", "bullpen")
+    assert this_program(str(module)) == (sys.executable, "-P", "-m", "bullpen")

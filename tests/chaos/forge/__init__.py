@@ -1,0 +1,1 @@
+"""The worker of a forge is killed at any write."""

@@ -1,0 +1,1 @@
+"""The forge contract, on each client that ships with Bullpen."""

@@ -1,0 +1,1 @@
+"""Real programs load and use the plugin and the extension."""

@@ -1,0 +1,1 @@
+"""Forges for tests."""

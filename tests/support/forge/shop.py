@@ -1,0 +1,126 @@
+"""A team with a forge in memory: its worker can be killed and started again, and time is ours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from bullpen.agents.system.secrets import Redactor
+from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.names import LEAD
+from bullpen.protocol.task import Task
+from bullpen.runs.forge.connection import Connection
+from bullpen.runs.forge.webhooks.hints import Hints
+from bullpen.runs.forge.worker import ForgeWorker
+from bullpen.store.memory import MemoryStore
+from bullpen.team.forge.bodies import branch_name
+from bullpen.team.tasks.merge_rules import HandIn
+from bullpen.team.team import Team, Teams
+
+from .memory_forge import TEAM, URL, Killed, MemoryClient, MemoryForge, MemoryPushes
+
+KEY = b"k" * 64
+MINUTE_S = 60.0
+
+
+async def _at_once(act: Callable[[], object]) -> object:
+    """Nothing blocks in memory, so that no thread is needed."""
+    return act()
+
+
+@dataclass
+class Shop:
+    """A team `alpha` with the member `ann`, and the forge that it uses."""
+
+    forge: MemoryForge
+    team: Team
+    worker: ForgeWorker
+    told: list[str] = field(default_factory=list)
+    now_s: float = 0.0
+    commits: itertools.count[int] = field(default_factory=lambda: itertools.count(0xABC000))
+    # How often the worker was started again.
+    restarts: int = 0
+    hints: Hints | None = None
+
+    @classmethod
+    async def open(cls, **settings: object) -> Shop:
+        """A team that has a forge."""
+        teams = Teams(MemoryStore())
+        await teams.create("alpha")
+        team = teams.open("alpha")
+        await team.roster.join("ann", by=LEAD)
+
+        said = {"repository": URL, "kind": "gitea", "target": "main", **settings}
+        await team.forge.configure(ForgeSettings.new(**said), by=LEAD, voice="human")
+        forge = MemoryForge()
+        shop = cls(forge, team, None)  # type: ignore[arg-type]
+        shop.start()
+        return shop
+
+    def start(self) -> None:
+        """Start a worker that knows nothing of the one before."""
+
+        async def connect(_: ForgeSettings) -> Connection:
+            return Connection(
+                client=MemoryClient(self.forge),
+                pushes=MemoryPushes(self.forge),
+                login=TEAM.login,
+                target="main",
+                key=KEY,
+                redactor=Redactor({"FORGE_TOKEN": "s3cr3t-token-of-the-worker"}),
+                blocking=_at_once,
+            )
+
+        self.worker = ForgeWorker(self.team, connect, clock=lambda: self.now_s, hints=self.hints)
+        self.worker._tell = self.told.append
+
+    async def step(self, minutes: int = 1) -> None:
+        """Let the worker look and write, a minute at a time."""
+        for _ in range(minutes):
+            self.now_s += MINUTE_S
+            try:
+                await self.worker.step()
+            except Killed:
+                self.restarts += 1
+                self.start()
+
+    async def tasks(self) -> list[Task]:
+        """All tasks."""
+        return (await self.team.tasks.list()).tasks
+
+    async def work(self, task_id: str) -> ForgeWork:
+        """What is known of a task on the forge."""
+        work = (await self.team.tasks.get(task_id)).facts.forge
+        assert work is not None
+        return work
+
+    async def hand_in(self, task_id: str, report: str = "Done.") -> str:
+        """Let ann do a task and hand in a new commit."""
+        task = await self.team.tasks.claim(task_id, by="ann")
+        commit = f"{next(self.commits):040x}"
+        work = HandIn(commit, "0" * 40, f"refs/bullpen/alpha/+tasks/{task_id}/1")
+        await self.team.tasks.done(
+            task_id, by="ann", attempt=task.facts.attempt, report=report, work=work
+        )
+        return commit
+
+    async def until(self, what: Callable[[], Awaitable[bool]], minutes: int = 60) -> None:
+        """Step until something is true."""
+        for _ in range(minutes):
+            if await what():
+                return
+            await self.step()
+        raise AssertionError(f"it did not happen: {self.told}")
+
+    async def to_pull(self, task_id: str) -> int:
+        """Hand in a task's work and wait for its pull request; return the number."""
+        await self.hand_in(task_id)
+        await self.step(2)
+        number = (await self.work(task_id)).pull
+        assert number is not None, self.told
+        return number
+
+    def branch(self, task_id: str) -> str:
+        """The branch of a task on the forge."""
+        return branch_name("alpha", task_id)

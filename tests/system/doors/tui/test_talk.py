@@ -1,0 +1,389 @@
+"""Talking to the team: what is typed arrives, and every command does what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from bullpen.agents.system.processes import host_name, start_of
+from bullpen.app.stores import open_teams
+from bullpen.doors.actions.person_actions import PersonActions
+from bullpen.doors.tui.app import TeamApp
+from bullpen.doors.tui.prompt.prompt_line import PromptLine
+from bullpen.protocol.agent import ProcessRecord
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+from support.doors.tui_screens import (
+    enter,
+    opened,
+    quick_keys,
+    ready,
+    text_of,
+    told,
+    until,
+    until_told,
+)
+from support.doors.tui_teams import ask, at, beat, hire, nonce, small_team
+
+
+@pytest.fixture
+async def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Team, None]:
+    """A team with an agent as its lead and two teammates."""
+    quick_keys(monkeypatch)
+    async with open_teams(at(tmp_path)) as teams:
+        await teams.create("alpha")
+        team = teams.open("alpha")
+        for name in (LEAD, "alice", "bob"):
+            await hire(team, name)
+            await beat(team, name, "working", ms=now_ms())
+        yield team
+
+
+def line(pilot: Pilot[None]) -> str:
+    """What is in the input line."""
+    return pilot.app.screen.query_one(PromptLine).text
+
+
+async def got(team: Team, name: str) -> list[str]:
+    """The messages that a member has got from the person."""
+    mail = await team.mailbox.read(name, history=True)
+    return [entry.message.text for entry in mail.entries if entry.message.is_of_a_person]
+
+
+async def arrived(pilot: Pilot[None], team: Team, name: str, texts: list[str]) -> None:
+    """Wait until a member has exactly these messages."""
+    for _ in range(600):
+        if await got(team, name) == texts:
+            return
+        await pilot.pause(0.05)
+    raise AssertionError((await got(team, name), told(pilot)))
+
+
+async def test_what_is_typed_goes_to_the_lead_and_is_shown_at_once(
+    tmp_path: Path, team: Team
+) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "you → lead:")
+        await pilot.press(*"Both kinds, please.", "enter")
+        await until(pilot, "> Both kinds, please.")
+        assert line(pilot) == ""
+        await arrived(pilot, team, LEAD, ["Both kinds, please."])
+        # Again and again: it is a conversation.
+        await pilot.press(*"And tests.", "enter")
+        await arrived(pilot, team, LEAD, ["Both kinds, please.", "And tests."])
+        assert text_of(pilot).count("> Both kinds, please.") == 1
+
+
+async def test_enter_on_a_member_talks_to_that_one(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await pilot.press("shift+down", "shift+down", "enter")
+        await until(pilot, "you → bob:")
+        await pilot.press(*"hello bob", "enter")
+        await arrived(pilot, team, "bob", ["hello bob"])
+        assert await got(team, LEAD) == []
+
+
+async def test_a_name_or_everybody_can_be_written_to(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await enter(pilot, "@alice one")
+        await arrived(pilot, team, "alice", ["one"])
+        await until_told(pilot, "To alice: one")
+        await enter(pilot, "@team two")
+        await arrived(pilot, team, "alice", ["one", "two"])
+        await arrived(pilot, team, "bob", ["two"])
+        await until_told(pilot, "Sent to everybody.")
+        # A name alone directs the line there, and `lead` is the lead.
+        await enter(pilot, "@alice")
+        await until(pilot, "you → alice:")
+        await enter(pilot, "@lead")
+        await until(pilot, "you → lead:")
+
+
+async def test_a_name_or_command_that_is_not_there_is_told_with_what_was_meant(
+    tmp_path: Path, team: Team
+) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await enter(pilot, "@alise hello")
+        await until_told(pilot, "There is no member 'alise' in this team. Did you mean alice?")
+        assert line(pilot) == "@alise hello"
+        await enter(pilot, "/spwan x y")
+        await until_told(pilot, "There is no command /spwan. Did you mean /spawn?")
+        await enter(pilot, "/spawn carol")
+        await until_told(pilot, "Type: /spawn NAME PROMPT")
+        # What only looks like a command is text.
+        await enter(pilot, "/etc/hosts is wrong")
+        await arrived(pilot, team, LEAD, ["/etc/hosts is wrong"])
+
+
+async def test_a_text_may_have_several_lines(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "you → lead:")
+        await pilot.press("o", "n", "e", "ctrl+j", "t", "w", "o")
+        pilot.app.screen.query_one(PromptLine).post_message(events.Paste("\r\nthree\x1b[2J\rfour"))
+        await until(pilot, "four")
+        await pilot.press("enter")
+        await arrived(pilot, team, LEAD, ["one\ntwo\nthree\\x1b[2J\nfour"])
+
+
+async def test_what_was_typed_comes_back_with_the_arrows(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        for text in ("first", "@bob second"):
+            await enter(pilot, text)
+            await until(pilot, lambda: line(pilot) == "")
+        shown = []
+        for key in ("up", "up", "up", "down", "down"):
+            await pilot.press(key)
+            shown.append(line(pilot))
+        assert shown == ["@bob second", "first", "first", "@bob second", ""]
+
+
+async def test_commands_and_names_are_completed(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await pilot.press("/")
+        await until(pilot, "/spawn NAME PROMPT")
+        await until(pilot, "Start a teammate")
+        await pilot.press("m", "o", "tab")
+        assert line(pilot) == "/mode "
+        await until(pilot, "acceptEdits")
+        await pilot.press("down", "tab")
+        assert line(pilot) == "/mode acceptEdits "
+        await pilot.press("b", "enter")
+        assert line(pilot) == "/mode acceptEdits bob"
+        await pilot.press("ctrl+c")
+        await pilot.press("@", "a", "l", "tab")
+        assert line(pilot) == "@alice "
+        await pilot.press("ctrl+c", "/")
+        await until(pilot, "/interrupt")
+        await pilot.press("escape")
+        await until(pilot, lambda: "Start a teammate" not in text_of(pilot))
+        assert line(pilot) == "/"
+
+
+async def test_what_could_not_be_sent_comes_back(
+    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "you → lead:")
+
+        async def fails(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(PersonActions, "send", fails)
+        await enter(pilot, "important")
+        await until_told(pilot, "No space left")
+        assert line(pilot) == "important"
+        assert "> important" not in text_of(pilot)
+
+
+async def test_tasks_are_added_and_assigned(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await enter(pilot, "/task Write the parser of comments")
+        await until_told(pilot, "Added task #1.")
+        assert (await team.tasks.get("1")).subject == "Write the parser of comments"
+        await until(pilot, "○ 1 Write")
+        await enter(pilot, "/assign #1 bob")
+        await until_told(pilot, "Task #1 is assigned to bob.")
+        assert (await team.tasks.get("1")).owner == "bob"
+        await enter(pilot, "/assign 7 bob")
+        await until_told(pilot, "has no task")
+
+
+async def test_the_mode_is_changed_by_name(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await enter(pilot, "/mode acceptEdits bob")
+        await until_told(pilot, "bob is in mode acceptEdits from its next")
+        assert (await team.agents.get("bob"))[1].mode == "acceptEdits"
+        await enter(pilot, "/mode fast")
+        await until_told(pilot, "fast")
+        assert (await team.agents.get(LEAD))[1].mode == "default"
+
+
+async def test_the_budget_is_set_and_taken_away(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await enter(pilot, "/budget 5")
+        await until_told(pilot, "The budget is $5.00.")
+        await until(pilot, "of $5")
+        await enter(pilot, "/budget none")
+        await until_told(pilot, "The team has no budget.")
+        await enter(pilot, "/budget much")
+        await until_told(pilot, "'much' is not an amount.")
+        assert (await team.agents.config()).facts.limits.usd is None
+
+
+async def test_a_teammate_is_started(
+    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: list[tuple[str, str]] = []
+
+    async def spawn(_: PersonActions, name: str, prompt: str) -> None:
+        wanted.append((name, prompt))
+
+    monkeypatch.setattr(PersonActions, "spawn", spawn)
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await enter(pilot, "/spawn dora Write the docs of the parser")
+        await until_told(pilot, "dora is at work.")
+    assert wanted == [("dora", "Write the docs of the parser")]
+
+
+async def test_stop_asks_first_and_ends_the_process(tmp_path: Path, team: Team) -> None:
+    program = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        env={"BULLPEN_NONCE": nonce("dan")},
+        start_new_session=True,
+    )
+    try:
+        place = ProcessRecord.new(
+            backend="subprocess", host=host_name(), pid=program.pid,
+            start=start_of(program.pid), group=program.pid,
+        )  # fmt: skip
+        await hire(team, "dan", place=place)
+        async with opened(tmp_path, frozen=False) as pilot:
+            await ready(pilot)
+            await until(pilot, "dan")
+            await enter(pilot, "/stop dan")
+            await until(pilot, "Stop dan?")
+            await pilot.press("enter")
+            await until(pilot, lambda: "Stop dan?" not in text_of(pilot))
+            assert program.poll() is None
+            await enter(pilot, "/stop dan")
+            await until(pilot, "Stop dan?")
+            await pilot.press("y")
+            await until_told(pilot, "Stopped dan.")
+            assert program.wait(5) is not None
+            await until(pilot, "■ dan")
+            assert (await team.agents.get("dan"))[1].cause == "a person stopped it"
+    finally:
+        program.kill()
+        program.wait()
+
+
+async def test_attach_says_why_there_is_nothing_to_see(tmp_path: Path, team: Team) -> None:
+    pane = {"backend": "tmux", "server": str(tmp_path / "no-server"), "pane": "%0"}
+    await hire(team, "carol", place=ProcessRecord.new(host="build-7", **pane))
+    gone = ProcessRecord.new(host=host_name(), pid=2**22 + 1, start="gone", **pane)
+    await hire(team, "dan", place=gone)
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "dan")
+        for name, why in (
+            ("alice", "'alice' has no terminal to show (backend: subprocess)."),
+            ("carol", "Run on build-7: bullpen attach carol -t alpha"),
+            ("dan", "'dan' is no longer running (lost)."),
+        ):
+            await enter(pilot, f"/attach {name}")
+            await until_told(pilot, why)
+
+
+async def test_finish_ends_the_run_with_a_summary(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False, size=(120, 40)) as pilot:
+        await ready(pilot)
+        await enter(pilot, "/finish The parser is done.")
+        await until_told(pilot, "Finishing the run")
+        await until(pilot, "result: The parser is done.")
+        result = await team.agents.result()
+        assert result is not None and result.summary == "The parser is done."
+
+
+async def test_pages_open_by_their_commands_and_close_with_escape(tmp_path: Path) -> None:
+    await small_team(tmp_path)
+    async with opened(tmp_path, size=(120, 40)) as pilot:
+        await ready(pilot)
+        for command, shown in (
+            ("/graph", "longest chain"),
+            ("/messages", "We ship on Friday."),
+            ("/log", "you added task"),
+            ("/help", "write to whoever"),
+        ):
+            await enter(pilot, command)
+            await until(pilot, lambda: not pilot.app.screen.query(PromptLine))
+            await until(pilot, shown)
+            await pilot.press("escape")
+            await until(pilot, "you → ")
+
+
+async def test_themes_go_round_and_quit_leaves(tmp_path: Path) -> None:
+    await small_team(tmp_path)
+    async with opened(tmp_path) as pilot:
+        await ready(pilot)
+        before = pilot.app.theme
+        await enter(pilot, "/theme")
+        await until(pilot, lambda: pilot.app.theme != before)
+        await enter(pilot, "/quit")
+        await until(pilot, lambda: not pilot.app.is_running)
+
+
+async def test_of_several_teams_another_is_chosen(tmp_path: Path) -> None:
+    await small_team(tmp_path)
+    await small_team(tmp_path, name="beta")
+    async with opened(tmp_path, team=None) as pilot:
+        await until(pilot, "Which team?")
+        await until(pilot, "beta")
+        await pilot.press("down", "enter")
+        await ready(pilot)
+        assert text_of(pilot).startswith(" beta ")
+        await enter(pilot, "/teams")
+        await until(pilot, "Which team?")
+
+
+async def test_interrupt_needs_a_turn(tmp_path: Path, team: Team) -> None:
+    await hire(team, "carol")
+    await beat(team, "carol", "idle", ms=now_ms())
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "carol")
+        await enter(pilot, "/interrupt carol")
+        await until_told(pilot, "carol is not working: there is nothing to interrupt.")
+        await enter(pilot, "/interrupt bob")
+        await until_told(pilot, "Interrupting bob.")
+        mail = await team.mailbox.read("bob", history=True)
+        assert any('"cancel"' in entry.message.text for entry in mail.entries)
+
+
+async def test_in_a_run_the_list_of_teams_stays_closed(tmp_path: Path, team: Team) -> None:
+    assert not TeamApp.is_run
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        pilot.app.is_run = True  # type: ignore[attr-defined]
+        await enter(pilot, "/teams")
+        await until_told(pilot, "This screen belongs to a run.")
+        # One Ctrl-D in a run only warns; the second finishes it.
+        await pilot.press("ctrl+d")
+        await until_told(pilot, "Press Ctrl-D again to finish the run")
+        assert await team.agents.result() is None
+        await pilot.press("ctrl+d")
+        await until_told(pilot, "Finishing the run")
+
+
+async def test_a_request_is_answered_beside_a_command(tmp_path: Path, team: Team) -> None:
+    await ask(team, "bob")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob wants to run")
+        await enter(pilot, "/task Look at it")
+        await until_told(pilot, "Added task #1.")

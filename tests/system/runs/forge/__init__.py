@@ -1,0 +1,1 @@
+"""The forge loop of a run."""

@@ -1,0 +1,1 @@
+"""Team files run to their end."""

@@ -1,0 +1,1 @@
+"""The plugin for Claude Code and the extension for Gemini CLI."""

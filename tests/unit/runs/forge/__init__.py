@@ -1,0 +1,1 @@
+"""What carries work to a forge, without a forge."""

@@ -1,0 +1,1 @@
+"""Clients of forges, on answers that a transport gives."""

@@ -1,0 +1,1 @@
+"""What happens while nobody watches, in simulated time."""
