@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, float] = {
     "task claim --also": 150,
     "ps": 250,
     "team show": 250,
-    "events --last 10": 250,
+    "events --limit 10": 250,
 }
 """The commonest commands, with the wall time in milliseconds that each may take."""
 

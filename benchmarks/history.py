@@ -53,7 +53,7 @@ _COMMANDS = {
     "ps": ("ps",),
     "task list": ("task", "list"),
     "doctor": ("doctor",),
-    "events --last 20": ("events", "--last", "20"),
+    "events --limit 20": ("events", "--limit", "20"),
     "summary": ("summary",),
     "send": ("send", "reader", "hello"),
     "resume": ("team", "resume"),

@@ -134,7 +134,7 @@ def prepare_up(folder: Path, env: dict[str, str]) -> list[str]:
     (folder / "script.toml").write_text(
         "".join(SCRIPT.format(name=name) for name in MEMBERS), "utf-8"
     )
-    return ["up", str(folder / "TEAM.toml"), "--cwd", str(project), "--timeout", "120", "--json"]
+    return ["up", str(folder / "TEAM.toml"), "--cwd", str(project), "--timeout", "120", "--jsonl"]
 
 
 def prepare_send(folder: Path, env: dict[str, str]) -> list[str]:

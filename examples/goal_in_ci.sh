@@ -9,7 +9,7 @@ cd "$(mktemp -d)"
 
 code=0
 bullpen run "Greet the world" --team ci --driver scripted --script "$here/scripted-team.toml" \
-    --mode bypassPermissions --timeout 600 --turns 60 --json >run.jsonl || code=$?
+    --mode bypassPermissions --timeout 600 --turns 60 --jsonl >run.jsonl || code=$?
 
 # The last line is the outcome; what each agent did is in its transcript.
 tail -n 1 run.jsonl

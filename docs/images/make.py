@@ -80,17 +80,19 @@ SVG = """\
 class Shot:
     """A command, and a text that the screen shows when its picture is taken.
 
-    With `example` it is no command of Bullpen but a program in that folder of the examples.
+    With `example` it is no command of Bullpen but a program in that folder of the examples. `first`
+    is the first teammate of a team, whose work the picture shows.
     """
 
     name: str
     command: tuple[str, ...]
     telling: str
     example: str | None = None
+    first: str | None = None
 
 
 SHOTS = (
-    Shot("demo", ("demo",), "1 of 5 tests fails"),
+    Shot("demo", ("demo",), "1 of 5 tests fails", first="ada"),
     Shot(
         "run",
         (
@@ -98,7 +100,8 @@ SHOTS = (
             *("--driver", "scripted", "--script", "scripted-team.toml"),
             *("--mode", "bypassPermissions"),
         ),
-        "Too short for the world",
+        "Please write Hello",
+        first="alice",
     ),
     Shot(
         "asks",
@@ -106,7 +109,8 @@ SHOTS = (
             *("run", "Greet the world", "--team", "greeters", "--timeout", "15"),
             *("--driver", "scripted", "--script", "scripted-team.toml"),
         ),
-        "waits for you",
+        "2 waiting for you",
+        first="alice",
     ),
     Shot("two-machines", ("play.py",), "ann is ready again", example="two-machines"),
 )
@@ -195,6 +199,7 @@ def take(shot: Shot) -> None:
             "TMUX_TMPDIR": str(folder),
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "COLORTERM": "truecolor",
         }
         opened.start(f"printf %s {said}; {run}", env)
         draw(shot.name, best(opened, shot))
@@ -229,9 +234,9 @@ def take_tui() -> None:
     with terminal() as (opened, folder), watched(folder) as env:
         line = shlex.join((sys.executable, "-m", "bullpen", "tui", "-t", "greeters"))
         opened.start(line, {**env, "TMUX_TMPDIR": str(folder), "COLORTERM": "truecolor"})
-        wait_for(lambda: "alice" in opened.screen())
-        opened.type("4")
-        wait_for(lambda: all(word in opened.screen() for word in ("rm -f", "printf")))
+        wait_for(lambda: "2 waiting for you" in opened.screen())
+        opened.type("S-Down")
+        wait_for(lambda: looks_at(Text.from_ansi(opened.screen()).plain, "alice"))
         draw("tui", opened.whole())
 
 
@@ -252,8 +257,10 @@ def take_web() -> None:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 page.goto(url)
-                # The name of a page, and two members that are it.
-                page.get_by_text("waiting").nth(2).wait_for()
+                page.goto(f"{url.partition('?')[0]}?member=alice")
+                page.get_by_text("1 more waits for you").wait_for()
+                # A request takes keys a moment after it came up, and then shows which.
+                page.locator(".ask.ready").wait_for()
                 page.screenshot(path=HERE / "web.png")
                 browser.close()
         finally:
@@ -270,18 +277,31 @@ def wait_for(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
+def looks_at(plain: str, member: str) -> bool:
+    """Whether the screen shows the work of a member."""
+    return any("╮╭─" in line and f" {member} " in line for line in plain.splitlines())
+
+
 def best(opened: Terminal, shot: Shot) -> str:
     """Look on until the end, and pick the screen that tells most."""
     screens: dict[tuple[bool, int, int], str] = {}
+    pressed = 0.0
     deadline = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline:
-        screen = opened.screen()
+        screen = opened.whole()
         plain = Text.from_ansi(screen).plain
         if THE_END in plain:
             return screens[max(screens)]
-        busy = [line for line in plain.splitlines() if line.startswith(("● ", "◐ "))]
-        seen = sum("thinking" not in line and "last:" not in line for line in busy)
-        screens.setdefault((shot.telling in plain, len(busy), seen), screen)
+        if shot.first is not None and f"{shot.first} " in plain and not looks_at(plain, shot.first):
+            if time.monotonic() - pressed > 1:
+                pressed = time.monotonic()
+                opened.type("S-Down")
+            continue
+        if "the time is up" in plain:
+            continue
+        busy = [line for line in plain.splitlines() if line.strip("│ ").startswith(("● ", "◐ "))]
+        told = sum(bool(line.strip("│╭╮╰╯─ ")) for line in plain.splitlines())
+        screens.setdefault((shot.telling in plain, len(busy), told), screen)
         time.sleep(0.05)
     sys.exit(f"It did not end. The screen shows:\n{opened.screen()}")
 

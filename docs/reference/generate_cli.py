@@ -19,17 +19,18 @@ INTRODUCTION = """\
 
 This page is generated from the help texts: `python docs/reference/generate_cli.py`.
 
-Every command takes `--home`, `--team`, `--as` and `--json`, before or after its name. An option
-takes precedence over the environment (`BULLPEN_HOME`, `BULLPEN_TEAM`, `BULLPEN_AGENT`).
+Every command takes `--home`, `--team`, `--as`, `--json` and `--jsonl`, before or after its name. An
+option takes precedence over the environment (`BULLPEN_HOME`, `BULLPEN_TEAM`, `BULLPEN_AGENT`).
 
 **Output.** On a terminal, commands print tables and colors (`NO_COLOR` turns colors off).
 Otherwise they print plain columns, with `-` for an empty cell and free text last. With `--json`,
-they print one JSON value on standard output; `--follow`, `--watch`, `logs`, `run` and `demo` print
-one object per line. Warnings and errors go to standard error. Control characters in names,
-subjects and messages are escaped, for example as `\\x1b`.
+they print one JSON object at the end; with `--jsonl`, one object per line, at once.
+[JSON output](json.md) has the schemas. Warnings and errors go to standard error. Control characters
+in names, subjects and messages are escaped, for example as `\\x1b`.
 
-**Errors.** `error:` says what failed, `hint:` what to do next. With `--json`, standard output also
-has `{"error": {"kind", "message", "remedy", "reason"}}`; `reason` is set when a rule refused.
+**Errors.** `error:` says what failed, `hint:` what to do next. With `--json` or `--jsonl`, standard
+output also has `{"schema": "bullpen/error/1", "error": {"kind", "message", "remedy", "reason"}}`;
+`reason` is set when a rule refused.
 `BULLPEN_DEBUG=1` adds the traceback of a bug.
 
 | Exit code | Kind | Meaning |

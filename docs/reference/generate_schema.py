@@ -18,6 +18,7 @@ TABLES = {
     "[budget]": "BudgetTable",
     "[workspace]": "WorkspaceTable",
     "[merge]": "MergeTable",
+    "[forge]": "ForgeTable",
     "[guarded]": "GuardedTable",
     "[unattended]": "UnattendedTable",
     "[retention]": "RetentionTable",

@@ -27,9 +27,9 @@ echo "== The team works, and the files decide."
 goal
 
 echo "== What they decided for ivy:"
-bullpen logs ivy -t slugs --json | jq -r '.[] | select(.kind == "denied" or .kind == "hook") |
+bullpen logs ivy -t slugs --jsonl | jq -r 'select(.kind == "denied" or .kind == "hook") |
     "\(.kind) \(.event // .tool): \(.why // .text)" | split("\n")[0]'
 echo "== And for rex:"
-bullpen logs rex -t slugs --json | jq -r '.[] | select(.kind == "denied") | "\(.tool): \(.why)"'
+bullpen logs rex -t slugs --jsonl | jq -r 'select(.kind == "denied") | "\(.tool): \(.why)"'
 echo "== What came of it:"
 git log --format=%s

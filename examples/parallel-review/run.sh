@@ -17,7 +17,7 @@ git commit -qam "Say it louder"
 
 bullpen init --template review --driver scripted >/dev/null
 code=0
-bullpen up TEAM.toml --timeout 300 --json >"$folder/review.jsonl" || code=$?
+bullpen up TEAM.toml --timeout 300 --jsonl >"$folder/review.jsonl" || code=$?
 echo "== Tasks:"
 bullpen task list
 echo "== Reports to the lead:"

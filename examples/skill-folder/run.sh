@@ -14,7 +14,7 @@ bullpen team create paper
 bullpen spawn sue "Write the notes" -t paper --role scribe --driver scripted \
     --script "$here/team.toml" --mode dontAsk --allow 'Write(NOTES.md)' 2>&1
 for _ in $(seq 300); do
-    ! bullpen logs sue -t paper --json | grep -q '"kind": *"end"' || break
+    ! bullpen logs sue -t paper --jsonl | grep -q '"kind": *"end"' || break
     sleep 0.2
 done
 echo "== What sue did:"

@@ -308,7 +308,7 @@ class Play:
             "left_behind": self._left_behind,
             "tasks": json.loads(h1.bullpen("task", "list", "-t", TEAM, "--json"))["tasks"],
             "agents": json.loads(h1.bullpen("ps", "-t", TEAM, "--json"))["agents"],
-            "hosts": json.loads(h1.bullpen("hosts", "--json")),
+            "hosts": json.loads(h1.bullpen("hosts", "--json"))["hosts"],
             "events": json.loads(h1.bullpen("events", "-t", TEAM, "--json"))["events"],
             "told": self._told(),
             "running_on_h2": self._on["h2"].pids(),
@@ -358,15 +358,16 @@ class Follower:
             self._following.kill()
 
     def _follow(self) -> None:
-        words = (*BULLPEN, "events", "--follow", "--json", "-t", TEAM)
+        words = (*BULLPEN, "events", "--follow", "--jsonl", "-t", TEAM)
         while not self._over:
             # It ends at once as long as there is no such team.
             self._following = self._machine.start(*words, stdout=subprocess.PIPE)
             with self._following as following:
                 for line in following.stdout or ():
-                    # What is no event is an error, in several lines.
-                    if line.startswith('{"'):
-                        self._learn(json.loads(line))
+                    told = json.loads(line)
+                    # The other lines are errors.
+                    if "changes" in told:
+                        self._learn(told)
 
     def _learn(self, event: dict[str, Any]) -> None:
         for change in event["changes"]:

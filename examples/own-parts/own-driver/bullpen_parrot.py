@@ -21,8 +21,10 @@ class Answer:
 
 
 async def repeat(text: str) -> Answer:
-    """Answer with the last line of the request."""
-    return Answer(text.strip().splitlines()[-1])
+    """Answer with the last line of the newest message."""
+    # Each message is between two tags.
+    lines = [line for line in text.splitlines() if line and not line.startswith("<")]
+    return Answer(lines[-1] if lines else "")
 
 
 class Parrot:
