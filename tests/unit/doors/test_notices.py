@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from bullpen.doors.actions import notices
-from bullpen.doors.actions.notices import Notifier, desktop_words
+from bullpen.doors.actions.notices import ScreenNotifier, desktop_words
 from bullpen.doors.cli.runs import notified as notified_run
 from bullpen.doors.cli.session import Session
 from bullpen.errors import StartFailed
@@ -40,8 +40,8 @@ class Desktop:
     def wait(self, timeout: float | None = None) -> int:
         return 0
 
-    def notifier(self, *ways: str) -> Notifier:
-        return Notifier(
+    def notifier(self, *ways: str) -> ScreenNotifier:
+        return ScreenNotifier(
             ways, ring=self.ring, start=self.start, words=lambda title, text: [title, text]
         )
 
@@ -119,7 +119,7 @@ def test_the_words_of_agents_are_words_of_a_command_and_nothing_else(platform: s
 def test_without_the_program_of_the_desktop_a_person_is_told() -> None:
     assert desktop_words("", "", "linux", lambda _: None) is None
     desktop = Desktop()
-    silent = Notifier(
+    silent = ScreenNotifier(
         ["desktop"], ring=desktop.ring, start=desktop.start, words=lambda title, text: None
     )
     assert "notify-send" in str(silent.problem)
@@ -132,7 +132,9 @@ def test_a_program_that_cannot_be_started_ends_no_run() -> None:
         raise FileNotFoundError
 
     desktop = Desktop()
-    Notifier(["desktop"], ring=desktop.ring, start=fails, words=lambda *_: ["x"]).show("x", "y")
+    ScreenNotifier(["desktop"], ring=desktop.ring, start=fails, words=lambda *_: ["x"]).show(
+        "x", "y"
+    )
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ class Child(Protocol):
         """Wait for its end."""
 
 
-class Notifier:
+class ScreenNotifier:
     """Shows notices in the ways that a person has chosen."""
 
     def __init__(
@@ -92,9 +92,9 @@ class Notifier:
                 child.wait(_GONE_S)
 
 
-def notifier(ways: Sequence[str]) -> Notifier:
+def notifier(ways: Sequence[str]) -> ScreenNotifier:
     """Notifies the person at the terminal of this process."""
-    return Notifier(ways, ring=_ring, start=_started, words=desktop_words)
+    return ScreenNotifier(ways, ring=_ring, start=_started, words=desktop_words)
 
 
 def desktop_words(

@@ -13,7 +13,7 @@ from bullpen.errors import BullpenError
 from bullpen.runs.watch.outcome import Outcome, Progress, Watch
 
 if TYPE_CHECKING:
-    from bullpen.doors.actions.notices import Notifier
+    from bullpen.doors.actions.notices import ScreenNotifier
 
 _ENDS = {
     "done": "is done",
@@ -27,7 +27,9 @@ def notified(session: Session, start: Start) -> Start:
     """The same run, with the notifications that a person at a terminal has configured."""
     if session.json or not is_terminal(sys.stderr):
         return start
-    found: Notifier = load("bullpen.doors.actions.notices:notifier")(session.setting("notify"))
+    found: ScreenNotifier = load("bullpen.doors.actions.notices:notifier")(
+        session.setting("notify")
+    )
     if not found.is_on:
         return start
     if found.problem is not None:

@@ -18,7 +18,7 @@ from bullpen.doors.cli.session import Session
 from bullpen.errors import BullpenError, NotFound, Refused
 
 if TYPE_CHECKING:
-    from bullpen.doors.actions.notices import Notifier
+    from bullpen.doors.actions.notices import ScreenNotifier
 
 _LOOK_EVERY_S = 2.0
 
@@ -64,7 +64,7 @@ def _default_team(session: Session) -> str | None:
 async def _notify(session: Session, team: str | None) -> None:
     """Notify the person of requests that wait for them, as they have configured it."""
     ways = session.setting("notify")
-    found: Notifier = load("bullpen.doors.actions.notices:notifier")(ways)
+    found: ScreenNotifier = load("bullpen.doors.actions.notices:notifier")(ways)
     if not found.is_on:
         return
     search = load("bullpen.doors.actions.request_lookup:search")
