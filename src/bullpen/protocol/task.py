@@ -22,6 +22,9 @@ CheckKind = Literal["command", "file", "report", "commit"]
 
 Effort = Literal["small", "medium", "large"]
 
+Shape = Literal["solo", "solo+review", "team"]
+"""Whether one agent does a task, one agent and a reviewer, or any member of the team."""
+
 MergeState = Literal["queued", "merged", "returned"]
 
 ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review"]
@@ -124,6 +127,14 @@ class Nudged(Wire):
     why: str
 
 
+class Shaped(Wire):
+    """How a task is worked on, and why. `is_trial`: to learn the difference to the other way."""
+
+    shape: Shape
+    why: str
+    is_trial: StrictBool = False
+
+
 class Facts(Wire):
     """Bullpen's facts, in `metadata`: Claude Code drops unknown top-level keys of a task."""
 
@@ -143,6 +154,8 @@ class Facts(Wire):
     effort: Effort | None = None
     # The backlog entry that it came from.
     source: str | None = None
+    # How it is worked on, if that was chosen for it.
+    shape: OrAbsent[Shaped | None] = None
     # Who it was taken away from, and why nobody gets it any more.
     tried: list[str] | None = None
     # Who gave it back without finishing it.

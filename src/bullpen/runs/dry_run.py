@@ -20,6 +20,7 @@ from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.runs.shaping import shaping_of
 from bullpen.runs.teamfile.backlog.backlog import Item, new_drafts, read_backlog
 from bullpen.runs.teamfile.dry_run.costs import Price
 from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
@@ -41,9 +42,13 @@ async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
     async with open_app(settings) as app:
         checks = _Checks(app, request)
         await checks.run()
+        items = [*request.file.items(), *checks.items]
+        shaping = shaping_of(request.file, app.teams.open(request.file.team.name), request.cwd)
+        if shaping is not None:
+            items = await shaping.shaped(items)
     return await plan(
         request.file,
-        checks.items,
+        items,
         models={name: spec.model for name, spec in checks.specs.items()},
         price=_Prices(request).of,
         problems=checks.problems,

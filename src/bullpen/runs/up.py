@@ -32,6 +32,7 @@ from bullpen.protocol.team import Origin, TeamConfig, TeamFacts
 from bullpen.runs.again import archive, refuse_unfinished
 from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.runs.reach.for_team import check_targets
+from bullpen.runs.shaping import shaping_of
 from bullpen.runs.start_members import MemberStarts
 from bullpen.runs.teamfile.backlog.sources import Backlogs
 from bullpen.runs.teamfile.notify_table import commands_of, targets_of
@@ -214,7 +215,9 @@ class TeamStart:
         self.request = request
         self.file = request.file
         self.team = app.teams.open(request.file.team.name)
-        self.backlogs = Backlogs(self.team, request.file, os.environ)
+        self._shaping = shaping_of(request.file, self.team, request.cwd)
+        shaped = None if self._shaping is None else self._shaping.shaped
+        self.backlogs = Backlogs(self.team, request.file, os.environ, shaped)
         # The existing team: none, an incomplete one, or a complete one.
         self.found: Origin | None = None
         self.supervisor = app.supervisor(request.file.team.name)
@@ -252,6 +255,8 @@ class TeamStart:
         if self.request.again and self._is_of_this_file(self.found):
             await refuse_unfinished(self.team, config, file=self.file.path)
             self._former, self.found = config, None
+            if self._shaping is not None:
+                self._shaping.former = config
             return
         if self.found is None or self.found.digest != digest_of(self.file):
             name = self.team.name

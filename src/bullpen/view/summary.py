@@ -18,8 +18,10 @@ from bullpen.protocol.task import Merge, Task
 from bullpen.store.events.checkpoint import is_begin
 from bullpen.team.budget.cost import Allowance, cost_of
 from bullpen.team.lookup import owner_of
+from bullpen.team.shape.saved import Saved, WorkedTask, saved
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.dispatch_rules import WEIGHTS
 from bullpen.team.tasks.rules import open_blockers
 from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
@@ -69,6 +71,8 @@ class Summary:
     needs: tuple[str, ...]
     # What is left on this machine of agents that have ended.
     worktrees: tuple[WorktreeLine, ...] = ()
+    # What the team saved over one agent, if it was chosen for each task who works on it.
+    saved: Saved | None = None
 
     @property
     def removal(self) -> str | None:
@@ -97,6 +101,7 @@ class Summary:
             "limits": [asdict(limit) for limit in self.limits],
             "needs": list(self.needs),
             "worktrees": [asdict(line) for line in self.worktrees],
+            "saved": None if self.saved is None else asdict(self.saved),
             "counts": self.counts,
             "seconds": self.seconds,
         }
@@ -191,7 +196,42 @@ def summed_up(
         limits=tuple(each for each in cost.allowances if each.scope == "team"),
         needs=(*_needs(snapshot, tasks), *needs),
         worktrees=tuple(worktrees),
+        saved=_saved(events, snapshot.tasks, used_for, cost.coordination),
     )
+
+
+def _saved(
+    events: Sequence[Event], tasks: Iterable[Task], used: dict[str, Usage], coordination: Usage
+) -> Saved | None:
+    """Return what the team saved; None if nobody chose who works on the tasks."""
+    shaped = {task.id: task for task in tasks if task.facts.shape is not None and is_done(task)}
+    began: dict[str, int] = {}
+    ended: dict[str, int] = {}
+    for event in events if shaped else ():
+        at = ms_of(event.time)
+        for change in event.changes:
+            if at is None or not isinstance(change, PutTask) or change.task.id not in shaped:
+                continue
+            status = change.task.status
+            if status == "in_progress":
+                began.setdefault(change.task.id, at)
+            elif status == "completed":
+                ended.setdefault(change.task.id, at)
+            else:
+                # It came back, or was freed.
+                ended.pop(change.task.id, None)
+    worked = [
+        WorkedTask(
+            began[key] / 1000,
+            ended[key] / 1000,
+            WEIGHTS[task.facts.effort or "medium"],
+            used.get(key, Usage.new()).cost_usd,
+            alone=task.facts.shape is not None and task.facts.shape.shape != "team",
+        )
+        for key, task in shaped.items()
+        if key in began and key in ended
+    ]
+    return saved(worked, coordination.cost_usd)
 
 
 def _status(tasks: Sequence[TaskCard], snapshot: Snapshot, *, at_work: bool) -> str:

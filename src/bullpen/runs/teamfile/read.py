@@ -29,6 +29,8 @@ from bullpen.runs.teamfile.tables import (
     MergeTable,
     ModelTable,
     RetentionTable,
+    ShapeChoice,
+    ShapeTable,
     TaskTable,
     TeamTable,
     UnattendedTable,
@@ -54,6 +56,7 @@ class TeamFile:
     budget: BudgetTable
     workspace: WorkspaceTable
     merge: MergeTable | None
+    shape: ShapeTable | None
     forge: ForgeTable | None
     guarded: GuardedTable
     unattended: UnattendedTable
@@ -89,6 +92,11 @@ class TeamFile:
             lead=None if self.lead is None else self.lead.model_copy(update=stricter),
             teammates=tuple(each.model_copy(update=stricter) for each in self.teammates),
         )
+
+    def with_shape(self, choose: ShapeChoice) -> TeamFile:
+        """Return the file with another choice of how tasks are worked on."""
+        table = self.shape or ShapeTable()
+        return replace(self, shape=table.model_copy(update={"choose": choose}))
 
     def where(self, member: MemberTable) -> str:
         """Return how errors name a member's table."""
@@ -162,6 +170,7 @@ def read_team_file(path: Path) -> TeamFile:
         budget=file.budget,
         workspace=file.workspace,
         merge=file.merge,
+        shape=file.shape,
         forge=file.forge,
         guarded=file.guarded,
         unattended=file.unattended,

@@ -315,6 +315,17 @@ class GuardedTable(FileTable):
         return allow
 
 
+ShapeChoice = Literal["auto", "solo", "solo+review", "team"]
+
+
+class ShapeTable(FileTable):
+    """`[shape]`: whether new tasks are done by one agent, by one and a reviewer, or by all."""
+
+    choose: ShapeChoice = "auto"
+    # Of the tasks of `auto`, the share that is worked on in the other way, to learn the difference.
+    try_other: float = Field(default=0.0, ge=0, le=0.5)
+
+
 class UnattendedTable(FileTable):
     """`[unattended]`: what code does when no person watches."""
 
@@ -384,6 +395,7 @@ class File(FileTable):
     team: TeamTable
     budget: BudgetTable = BudgetTable()
     workspace: WorkspaceTable = WorkspaceTable()
+    shape: ShapeTable | None = None
     merge: MergeTable | None = None
     forge: ForgeTable | None = None
     guarded: GuardedTable = GuardedTable()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bullpen.errors import Conflict, Invalid, Refused
-from bullpen.protocol.task import Check, Effort, Task
+from bullpen.protocol.task import Check, Effort, Shaped, Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import View
 from bullpen.team.budget.rules import budget
@@ -33,6 +33,7 @@ class Draft:
     needs: Sequence[str] = ()
     effort: Effort | None = None
     source: str | None = None
+    shape: Shaped | None = None
 
 
 def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]]:
@@ -126,6 +127,7 @@ def _created(task_id: str, draft: Draft, blockers: list[str], waiters: list[str]
         "needs": list(dict.fromkeys(draft.needs)),
         "effort": draft.effort,
         "source": draft.source,
+        "shape": None if draft.shape is None else draft.shape.raw,
     }
     said = {name: value for name, value in facts.items() if value}
     return task.with_facts(**said) if said else task

@@ -47,7 +47,7 @@ def planned(folder: Path, text: str, *, price: Any = cents) -> TeamPlan:
         def prices(member: MemberTable, model: str | None) -> Any:
             return price
 
-        return await plan(file, items, models={}, price=prices)
+        return await plan(file, [*file.items(), *items], models={}, price=prices)
 
     return anyio.run(run)
 
@@ -252,3 +252,18 @@ def test_a_dry_run_says_all_that_is_in_the_way_and_leaves_nothing_behind(
     assert told["ok"] is False
     assert [task["subject"] for task in told["tasks"]] == ["A"]
     assert everything(tmp_path) == before, "nothing of the user's is touched"
+
+
+def test_a_command_shows_who_would_work_on_each_task_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f"{TEAM}[[member]]\nname = 'ann'\ndriver = 'codex'\ncount = 2\n"
+    (tmp_path / "TEAM.toml").write_text(text + tasks("a", "b", "c\nblocked_by = ['a', 'b']"))
+    done = CliRunner().invoke(app, ["up", "--dry-run", "--shape", "auto", "--json"])
+    rows = {row["subject"]: row for row in json.loads(done.stdout)["tasks"]}
+    assert {name: row["shape"] for name, row in rows.items()} == {
+        "Do a": "team", "Do b": "team", "Do c": "solo",
+    }  # fmt: skip
+    assert rows["Do c"]["because"] == "nothing can be done beside it"
+    assert rows["Do c"]["member"] == "ann-1"

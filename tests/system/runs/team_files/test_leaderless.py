@@ -330,3 +330,29 @@ async def test_a_team_that_nobody_leads_or_merges_for_is_not_left_to_itself(nigh
     night.write(tasks("alpha"), backend="subprocess")
     with pytest.raises(Refused, match="so it must keep running"):
         await start(night.settings, night.request())
+
+
+async def test_with_shape_auto_a_chain_is_one_agents_and_the_rest_the_teams(night: Night) -> None:
+    chained = {"beta": 'blocked_by = ["t1"]\n', "gamma": 'effort = "small"\n'}
+    night.write(tasks("alpha", "beta", "gamma", "delta", more=chained) + "[shape]\n")
+    outcome = await night.up()
+    assert outcome.status == "done", night.news
+    async with night.opened() as (_, team):
+        found = {task.subject: task for task in (await team.tasks.list()).tasks}
+    shapes = {subject: task.facts.shape for subject, task in found.items()}
+    said = {subject: shape.shape for subject, shape in shapes.items() if shape is not None}
+    assert said == {"alpha": "team", "beta": "team", "gamma": "solo", "delta": "team"}
+    assert found["gamma"].facts.merge is not None
+    assert found["gamma"].facts.merge.by == "ann", "what one agent does is the first member's"
+    account = outcome.account
+    assert account is not None and account.saved is not None
+    assert "too few tasks were done by one agent alone to compare" in account.saved.words
+
+
+async def test_with_shape_solo_one_member_does_everything(night: Night) -> None:
+    night.write(tasks("alpha", "beta") + '[shape]\nchoose = "solo"\n')
+    outcome = await night.up()
+    assert outcome.status == "done", night.news
+    assert outcome.account is not None
+    assert {line.by for line in outcome.account.merges} == {"ann"}
+    assert outcome.account.saved is None

@@ -32,6 +32,10 @@ def show_plan(page: Page, plan: TeamPlan, budget: BudgetTable) -> None:
             [_task(task) for task in plan.tasks],
         )
         page.line()
+        shaped = [task for task in plan.tasks if task.shape is not None]
+        if shaped:
+            page.table(("task", "shape", "why"), [_shape(task) for task in shaped])
+            page.line()
         shown = plan.graph[:_GRAPH_LINES_MAX]
         page.drawing(shown)
         if len(plan.graph) > _GRAPH_LINES_MAX:
@@ -99,6 +103,10 @@ def _task(task: PlannedTask) -> tuple[str, ...]:
         _money(task.cost) if task.member is not None else "",
         task.subject,
     )
+
+
+def _shape(task: PlannedTask) -> tuple[str, ...]:
+    return (f"#{task.id}", task.shape or "", task.because or "")
 
 
 def _cost(page: Page, plan: TeamPlan, budget: BudgetTable) -> None:

@@ -98,6 +98,7 @@ def _head(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "tasks", counts
     used = summary.used
     yield "used", f"{used.turns} turns, {tokens(used)} tokens, {money(used)}"
+    yield "saved", "" if summary.saved is None else summary.saved.words
     for limit in summary.limits:
         unit = _LIMITS.get(limit.limit, limit.limit)
         amounts = [

@@ -16,6 +16,7 @@ from bullpen.doors.cli.session import Session
 from bullpen.errors import Invalid
 from bullpen.runs.dry_run import dry_run
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
+from bullpen.runs.teamfile.tables import ShapeChoice
 from bullpen.runs.up import StartRequest, bring_up, start
 from bullpen.runs.watch.outcome import Outcome
 from bullpen.runs.watch.until import DONE, read_until
@@ -43,11 +44,12 @@ class TeamFileCommands:
         timeout_s: float | None = None,
         until: str | None = None,
         again: bool = False,
+        shape: ShapeChoice | None = None,
         plain: bool = False,
     ) -> Outcome:
         """Bring a team up, and follow it to its end; with `plain`, in lines."""
         end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
-        file = self._read(path, strict_model=strict_model)
+        file = self._read(path, strict_model=strict_model, shape=shape)
         self._warn(StartRequest(file, cwd, attended=attended))
         run = partial(
             bring_up,
@@ -68,25 +70,36 @@ class TeamFileCommands:
         )
 
     def start(
-        self, path: str, *, cwd: str, attended: bool, strict_model: bool = False
+        self,
+        path: str,
+        *,
+        cwd: str,
+        attended: bool,
+        strict_model: bool = False,
+        shape: ShapeChoice | None = None,
     ) -> tuple[str, list[Spawned]]:
         """Bring a team up and leave it to itself; its name, and who was started."""
-        file = self._read(path, strict_model=strict_model)
+        file = self._read(path, strict_model=strict_model, shape=shape)
         request = StartRequest(file, cwd, attended=attended)
         self._warn(request)
         return request.file.team.name, anyio.run(start, self._settings, request)
 
-    def dry_run(self, path: str, *, cwd: str, attended: bool) -> int:
+    def dry_run(
+        self, path: str, *, cwd: str, attended: bool, shape: ShapeChoice | None = None
+    ) -> int:
         """Show what a team file would do; return 2 if it could not be started."""
-        request = StartRequest(self._read(path), cwd, attended=attended)
+        request = StartRequest(self._read(path, shape=shape), cwd, attended=attended)
         self._warn(request)
         plan = anyio.run(dry_run, self._settings, request)
         show_plan(self._page, plan, request.file.budget)
         self._page.flush()
         return 2 if plan.problems else 0
 
-    def _read(self, path: str, *, strict_model: bool = False) -> TeamFile:
+    def _read(
+        self, path: str, *, strict_model: bool = False, shape: ShapeChoice | None = None
+    ) -> TeamFile:
         file = read_team_file(Path(path).absolute())
+        file = file if shape is None else file.with_shape(shape)
         file = file.strict_about_models() if strict_model else file
         named = self._settings.team if self._settings.team_source == "option" else None
         if named not in (None, file.team.name):

@@ -14,17 +14,22 @@ from bullpen.doors.cli.agents.agents_table import agent_views
 from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Until
-from bullpen.doors.cli.options.option import argument, flag
+from bullpen.doors.cli.options.option import argument, flag, option
 from bullpen.doors.cli.options.spawn import Cwd, StrictModel
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
 from bullpen.doors.cli.runs.watched import Plain
 from bullpen.doors.cli.session import Session, directory
 from bullpen.errors import NotFound
+from bullpen.runs.teamfile.tables import ShapeChoice
 from bullpen.runs.teamfile.templates import TEAM_FILE
 
 File = Annotated[
     str | None, argument("The team file [default: TEAM.toml in this directory]", "FILE")
+]
+Shape = Annotated[
+    ShapeChoice | None,
+    option("Who works on new tasks: one agent, or the team; auto chooses for each", "SHAPE"),
 ]
 FileIfAny = Annotated[str | None, argument("The team file, instead of -t NAME", "FILE")]
 
@@ -45,6 +50,7 @@ def up(
     timeout: Seconds = None,
     until: Until = None,
     again: Annotated[bool, flag("Run a finished team again from its beginning", "--again")] = False,
+    shape: Shape = None,
     strict_model: StrictModel = False,
     plain: Plain = False,
     dry_run: Annotated[
@@ -70,7 +76,8 @@ def up(
     attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
     where = directory(cwd)
     if dry_run:
-        raise typer.Exit(TeamFileCommands(session).dry_run(file, cwd=where, attended=attended))
+        code = TeamFileCommands(session).dry_run(file, cwd=where, attended=attended, shape=shape)
+        raise typer.Exit(code)
     if not detach:
         outcome = TeamFileCommands(session).follow(
             file,
@@ -80,11 +87,12 @@ def up(
             timeout_s=timeout,
             until=until,
             again=again,
+            shape=shape,
             plain=plain,
         )
         raise typer.Exit(outcome.code)
     team, started = TeamFileCommands(session).start(
-        file, cwd=where, attended=attended, strict_model=strict_model
+        file, cwd=where, attended=attended, strict_model=strict_model, shape=shape
     )
     agent_views(session).resumed(team, started, which=f"-t {team}{session.elsewhere}")
 

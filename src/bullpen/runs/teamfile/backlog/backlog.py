@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from bullpen.errors import Invalid, Unreadable
-from bullpen.protocol.task import Check, Effort, Task
+from bullpen.protocol.task import Check, Effort, Shaped, Task
 from bullpen.runs.teamfile.backlog.command import entries_by
 from bullpen.runs.teamfile.backlog.entries import BacklogEntry, check_entry, wrong
 from bullpen.runs.teamfile.backlog.files import entries_in, read_text
@@ -49,6 +49,7 @@ class Item:
     where: str = ""
     # Whether a dependency may be missing from its source, because it is done.
     may_be_gone: bool = False
+    shape: Shaped | None = None
 
 
 async def read_backlog(
@@ -109,6 +110,7 @@ def new_drafts(items: Sequence[Item], tasks: Iterable[Task]) -> list[Draft]:
                 effort=item.effort,
                 source=source,
                 budget=item.budget,
+                shape=item.shape,
             )
         )
     return drafts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
 
@@ -22,10 +22,18 @@ class Backlogs:
 
     name = "backlog"
 
-    def __init__(self, team: Team, file: TeamFile, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        team: Team,
+        file: TeamFile,
+        environ: Mapping[str, str],
+        shaped: Callable[[Sequence[Item]], Awaitable[list[Item]]] | None = None,
+    ) -> None:
+        """`shaped` says of new items who works on them."""
         self._team = team
         self._file = file
         self._environ = environ
+        self._shaped = shaped
         # The items of each source, by its place in the file, and when it is read again.
         self._items: dict[int, list[Item]] = {}
         self._due: dict[int, float] = {}
@@ -107,7 +115,7 @@ class Backlogs:
     async def _added(self) -> list[Task]:
         for last in (False, True):
             tasks = (await self._team.tasks.list()).tasks
-            drafts = new_drafts(self._known(), tasks)
+            drafts = new_drafts(await self._with_shapes(tasks), tasks)
             if not drafts:
                 return []
             try:
@@ -117,3 +125,13 @@ class Backlogs:
                 if last:
                     raise
         return []
+
+    async def _with_shapes(self, tasks: Sequence[Task]) -> list[Item]:
+        """Return all known items; the new ones with how they are worked on."""
+        known = self._known()
+        if self._shaped is None:
+            return known
+        there = {task.facts.source for task in tasks}
+        new = await self._shaped([item for item in known if item.source not in there])
+        shaped = {item.source: item for item in new}
+        return [shaped.get(item.source, item) for item in known]

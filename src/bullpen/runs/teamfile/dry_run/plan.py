@@ -46,6 +46,9 @@ class PlannedTask:
     needs: list[str]
     checks: list[str]
     cost: Range
+    # Who works on it, if that was chosen, and why.
+    shape: str | None = None
+    because: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ async def plan(
     price: Callable[[MemberTable, str | None], Price],
     problems: Sequence[str] = (),
 ) -> TeamPlan:
-    """Return the plan of a file and its backlogs.
+    """Return the plan of a file, whose tasks and those of its backlogs are `items`.
 
     `models` are the members' models; `price` returns their prices. Raises Invalid if the tasks
     cannot be added.
@@ -141,7 +144,7 @@ async def _in_memory(
         except Refused as error:
             problems.append(f"member {member.name!r}: {error}")
             break
-    drafts = new_drafts([*file.items(), *items], ())
+    drafts = new_drafts(items, ())
     tasks = await team.tasks.add_many(drafts, by=LEAD) if drafts else []
     return tasks, await team.agents.config()
 
@@ -166,6 +169,8 @@ def _tasks(
             needs=list(task.facts.needs or ()),
             checks=[check.name for check in task.facts.checks],
             cost=of_task(task.facts.effort, prices[row.member]) if row is not None else Range(),
+            shape=None if task.facts.shape is None else task.facts.shape.shape,
+            because=None if task.facts.shape is None else task.facts.shape.why,
         )
         for task in sorted(tasks, key=lambda each: order.get(each.id, len(order)))
         for row in (rows.get(task.id),)

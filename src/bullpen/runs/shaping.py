@@ -1,0 +1,94 @@
+"""Chooses for the new tasks of a team file who works on them: one agent, or the whole team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bullpen.errors import NotFound
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.task import Shaped
+from bullpen.protocol.team import TeamConfig
+from bullpen.runs.teamfile.backlog.backlog import Item
+from bullpen.runs.teamfile.read import TeamFile
+from bullpen.runs.teamfile.tables import MemberTable, ShapeTable
+from bullpen.team.budget.cost import cost_of
+from bullpen.team.shape.choose import Choice, NewTask, Past, choose, files_named
+from bullpen.team.team import Team
+
+
+def shaping_of(file: TeamFile, team: Team, cwd: str) -> Shaping | None:
+    """Return what chooses for a file's tasks; None if it does not ask for that."""
+    return None if file.shape is None else Shaping(file.shape, file.teammates, team, Path(cwd))
+
+
+class Shaping:
+    """The choices for one team file's tasks."""
+
+    def __init__(
+        self, table: ShapeTable, members: Sequence[MemberTable], team: Team, folder: Path
+    ) -> None:
+        """`folder` is the project: tasks name files in it."""
+        self._table = table
+        self._members = members
+        self._team = team
+        self._folder = folder
+        # The team of the same file that ran before; by default, the one that goes on.
+        self.former: TeamConfig | None = None
+
+    async def shaped(self, items: Sequence[Item]) -> list[Item]:
+        """Return new tasks with how they are worked on; those done alone have an owner."""
+        if not items:
+            return []
+        new = [self._new_task(item) for item in items]
+        if self._table.choose == "auto":
+            choices = choose(
+                new,
+                await self._past(),
+                members=len(self._members),
+                reviewed=False,
+                tried=self._table.try_other,
+            )
+        else:
+            choices = {
+                each.key: Choice(self._table.choose, "the team file says so") for each in new
+            }
+        return [self._item(item, choices) for item in items]
+
+    async def _past(self) -> Past:
+        """Return what coordination cost the team so far."""
+        try:
+            config = self.former or await self._team.agents.config()
+        except NotFound:
+            return Past()
+        return Past(cost_of(config, (), now_ms=now_ms()).coordination_share)
+
+    def _new_task(self, item: Item) -> NewTask:
+        return NewTask(
+            item.source,
+            item.after,
+            item.effort,
+            files_named(f"{item.subject}\n{item.description}", self._is_file),
+            is_tested=any(check.kind == "command" for check in item.checks),
+            is_given=item.owner is not None or bool(item.needs),
+        )
+
+    def _is_file(self, name: str) -> bool:
+        try:
+            return (self._folder / name).is_file()
+        except (OSError, ValueError):
+            return False
+
+    def _item(self, item: Item, choices: Mapping[str, Choice]) -> Item:
+        choice = choices[item.source]
+        shape = Shaped.new(shape=choice.shape, why=choice.why, is_trial=choice.is_trial)
+        owner = item.owner
+        if choice.shape != "team" and owner is None:
+            owner = self._able(item)
+        return replace(item, shape=shape, owner=owner)
+
+    def _able(self, item: Item) -> str | None:
+        """Return the first member that has the skills for a task."""
+        needs = set(item.needs)
+        return next((each.name for each in self._members if needs <= set(each.skills)), None)
