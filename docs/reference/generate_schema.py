@@ -18,6 +18,7 @@ TABLES = {
     "[budget]": "BudgetTable",
     "[workspace]": "WorkspaceTable",
     "[merge]": "MergeTable",
+    "[shape]": "ShapeTable",
     "[forge]": "ForgeTable",
     "[guarded]": "GuardedTable",
     "[unattended]": "UnattendedTable",

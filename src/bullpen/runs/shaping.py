@@ -14,7 +14,7 @@ from bullpen.runs.teamfile.backlog.backlog import Item
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.runs.teamfile.tables import MemberTable, ShapeTable
 from bullpen.team.budget.cost import cost_of
-from bullpen.team.shape.choose import Choice, NewTask, Past, choose, files_named
+from bullpen.team.budget.shape import Choice, NewTask, Past, choose, files_named
 from bullpen.team.team import Team
 
 

@@ -17,8 +17,8 @@ from bullpen.protocol.names import LEAD, task_order
 from bullpen.protocol.task import Merge, Task
 from bullpen.store.events.checkpoint import is_begin
 from bullpen.team.budget.cost import Allowance, cost_of
+from bullpen.team.budget.saved import Saved, WorkedTask, saved
 from bullpen.team.lookup import owner_of
-from bullpen.team.shape.saved import Saved, WorkedTask, saved
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.dispatch_rules import WEIGHTS

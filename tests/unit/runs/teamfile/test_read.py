@@ -317,6 +317,7 @@ SECTIONS: dict[str, type[FileTable]] = {
     "`[workspace]`": tables.WorkspaceTable,
     "`[merge]`": tables.MergeTable,
     "`[forge]`": ForgeTable,
+    "`[shape]`": tables.ShapeTable,
     "`[guarded]`": tables.GuardedTable,
     "`[unattended]`": tables.UnattendedTable,
     "`[retention]`": tables.RetentionTable,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bullpen.team.shape.choose import Measured, NewTask, Past, choose, files_named
+from bullpen.team.budget.shape import Measured, NewTask, Past, choose, files_named
 
 
 def shapes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bullpen.team.shape.saved import WorkedTask, saved
+from bullpen.team.budget.saved import WorkedTask, saved
 
 
 def worked(began: float, ended: float, *, usd: float = 0.0, alone: bool = False) -> WorkedTask:

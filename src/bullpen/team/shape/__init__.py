@@ -1,1 +1,0 @@
-"""Whether a task is worth a team: the choice before the work, and what it saved afterwards."""
