@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bullpen.agents.contracts.backend import FORGE_TOKEN
 from bullpen.testing.models import MockModels
 from programs.real_programs import placed
 from programs.teams.test_mixed_team import environment
@@ -20,6 +21,7 @@ from support.forge.gitea_server import GiteaServer
 from support.forge.gitea_stage import GiteaStage
 from support.forge.story import MEMBERS, REASON, STEP, Crowd, Plot
 from support.forge.story_night import PLOT, night_at, played
+from support.runs.unattended_team import git_environment
 
 BEFORE = "Parse the input"
 TITLE = f"goose: {BEFORE}"
@@ -53,21 +55,22 @@ async def test_a_backlog_with_one_issue_for_goose_is_merged_on_a_real_gitea(
         goose = placed("goose", tmp_path / "program", mock)
         member = MEMBER.format(env=sorted(goose.env)).replace("'", '"')
         path = f"{goose.env['PATH']}:{os.environ['PATH']}"
+        mine = {**goose.env, **git_environment(), FORGE_TOKEN: stage.token("team"), "PATH": path}
         async with (
             actions_of(gitea, stage) as ci,
             night_at(stage, tmp_path, monkeypatch, "gitea", plot=plot, member=member) as night,
         ):
             crowd = Crowd(stage, plot, stage.client("reviewer"), ci=ci.verdict)
-            with environment({**goose.env, "PATH": path}):
+            with environment(mine):
                 await played(night, crowd, job=ACTIONS_JOB)
     assert writer.rounds == [False, True], writer.heard
     assert all(words in writer.heard for words in (ACTIONS_JOB, STEP, REASON))
     assert stage.token("team") not in writer.heard
-    mine = crowd.file_of(crowd.pull_of(TITLE))
+    its = crowd.file_of(crowd.pull_of(TITLE))
     authors = {
         name: night.git("show", f"main:{name}").split()[0]
         for name in night.git("ls-tree", "--name-only", "main").split()
         if name.startswith("done-")
     }
-    assert authors.pop(mine) == "goose"
+    assert authors.pop(its) == "goose"
     assert set(authors.values()) <= set(MEMBERS)
