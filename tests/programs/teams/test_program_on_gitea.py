@@ -1,6 +1,7 @@
 """A real agent program does one issue of a backlog on a real Gitea, beside three scripted members.
 
-Its CI is Gitea's own Actions: what the failed job wrote is in the program's own prompt.
+Its CI is Gitea's own Actions: what the failed job wrote is in the program's own prompt. The gate
+plays four issues; BULLPEN_NIGHTLY=1 plays all twelve.
 """
 
 from __future__ import annotations
@@ -35,16 +36,20 @@ env = {env}
 
 
 def given_to_goose(plot: Plot) -> Plot:
-    """Return the plot with one issue for the program: one that CI fails, and others wait for."""
-    entries = [
-        replace(each, title=TITLE) if each.title == BEFORE else each for each in plot.entries
-    ]
+    """Return the plot with one issue for the program: one that CI fails, and others wait for.
+
+    The other issues are for the scripted members: the model knows only one.
+    """
+    entries = []
+    for place, each in enumerate(plot.entries):
+        body = f"{each.body}\n\nAssigned to {MEMBERS[place % len(MEMBERS)]}"
+        is_its = each.title == BEFORE
+        entries.append(replace(each, title=TITLE) if is_its else replace(each, body=body))
     red = tuple(TITLE if each == BEFORE else each for each in plot.red)
     assert TITLE in red
     return replace(plot, entries=tuple(entries), red=red)
 
 
-@pytest.mark.nightly
 async def test_a_backlog_with_one_issue_for_goose_is_merged_on_a_real_gitea(
     gitea: GiteaServer, stage: GiteaStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
