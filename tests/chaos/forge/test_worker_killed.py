@@ -1,6 +1,8 @@
-"""Killed with -9 at any write to the stand-in for GitHub, a worker loses and repeats nothing.
+"""Killed with -9 at every write to the stand-in for GitHub, a worker loses and repeats nothing.
 
-`BULLPEN_NIGHTLY=1` plays every write; else each kind of write kills once, before and after it.
+Every gate plays a story of one issue in which each kind of write kills once, before and after it.
+`BULLPEN_NIGHTLY=1` plays a story with all kinds of writes in which every single write kills, one
+after the other; and some writes that kill alone, so that one worker does all that follows.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from bullpen.testing.forge.github.server import GitHubStandIn
 from bullpen.testing.forge.github.stage import GitHubStage
 from support.forge.killed_worker import Death
 
-from .stories import ISSUE, STORIES, WRITES, play
+from .stories import play, play_all_kills
 
 BEFORE_AND_AFTER = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+ALONE = (2, 6, 10, 14, 18)
 
 
 @pytest.fixture(scope="module")
@@ -33,44 +36,43 @@ async def stage(server: GitHubStandIn, tmp_path: Path) -> AsyncIterator[GitHubSt
     yield stage
     await stage.aclose()
     assert server.violations == []
-    closings = [each for each in server.seen if each.operation == "issues/update"]
-    assert len([each for each in closings if each.path.endswith(f"/issues/{ISSUE}")]) <= 1
+    closings = [each.path for each in server.seen if each.operation == "issues/update"]
+    assert len(closings) == len(set(closings)), "an issue was closed twice"
 
 
 @BEFORE_AND_AFTER
 async def test_killed_at_each_kind_of_write(
     stage: GitHubStage, tmp_path: Path, after: bool
 ) -> None:
-    death = Death("each kind", after)
     site = await play(
-        stage, tmp_path / "here", "reviewed", death, kind="github", api=stage.server.origin
+        stage,
+        tmp_path / "here",
+        "one",
+        Death("each kind", after),
+        kind="github",
+        api=stage.server.origin,
     )
-    assert set(site.writes.kills()) == set(site.writes.begun())
+    assert site.writes.kinds_made() <= set(site.writes.kills())
 
 
 @pytest.mark.nightly
 @BEFORE_AND_AFTER
-@pytest.mark.parametrize("story", STORIES)
 async def test_killed_at_every_write_one_after_the_other(
-    stage: GitHubStage, tmp_path: Path, story: str, after: bool
+    stage: GitHubStage, tmp_path: Path, after: bool
 ) -> None:
-    death = Death("each", after)
-    site = await play(
-        stage, tmp_path / "here", story, death, kind="github", api=stage.server.origin
+    writes = await play_all_kills(
+        stage, tmp_path / "here", after=after, kind="github", api=stage.server.origin
     )
-    assert set(site.writes.kills()) == set(site.writes.begun())
+    print(f"killed at {writes} writes")
 
 
 @pytest.mark.nightly
 @BEFORE_AND_AFTER
-@pytest.mark.parametrize(
-    ("story", "at"), [(story, at + 1) for story in STORIES for at in range(WRITES[story])]
-)
+@pytest.mark.parametrize("at", ALONE)
 async def test_killed_at_one_write(
-    stage: GitHubStage, tmp_path: Path, story: str, at: int, after: bool
+    stage: GitHubStage, tmp_path: Path, at: int, after: bool
 ) -> None:
     site = await play(
-        stage, tmp_path / "here", story, Death(at, after), kind="github", api=stage.server.origin
+        stage, tmp_path / "here", "one", Death(at, after), kind="github", api=stage.server.origin
     )
-    # A story that is shorter kills nobody.
-    assert site.restarts == (at <= len(site.writes.begun()))
+    assert site.restarts == 1, "the story has fewer writes"

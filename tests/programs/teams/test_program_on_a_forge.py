@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -45,13 +46,17 @@ _CLAIMED = re.compile(r"You have claimed task: #(\d+)")
 
 
 class Writer:
-    """The model: it writes a file, and says hello in it when somebody asks for that."""
+    """The model: it does the task that it claims, and once more when it hears what is asked.
 
-    def __init__(self) -> None:
+    `command` is what it runs for a task, without and with that.
+    """
+
+    def __init__(self, asked: str, answer: str, command: Callable[[str, bool], str]) -> None:
+        self._asked, self._told, self._command = asked, answer, command
         self.brain = ProgramBrain(self._answer)
         self.heard = ""
         self._steps: list[Reply] = []
-        # What it did: the task with, and without, the reviewer's wish.
+        # What it did: the task without, and with, what is asked.
         self.rounds: list[bool] = []
 
     def _answer(self, request: ModelRequest) -> Reply:
@@ -65,18 +70,22 @@ class Writer:
         claimed = _CLAIMED.findall(given)
         if not claimed or len(self.rounds) == 2:
             return [Reply("Noted.")]
-        is_asked = QUESTION in request.text
+        is_asked = self._asked in request.text
         if is_asked in self.rounds:
             return [Reply("Noted.")]
         self.rounds.append(is_asked)
-        words = "hello" if is_asked else "a file"
-        report = f"[1] {ANSWER}" if is_asked else "The file is there."
+        report = f"[1] {self._told}" if is_asked else "The file is there."
         done = {"taskId": claimed[-1], "status": "completed", "report": report}
         return [
-            Reply.call("Bash", command=f"echo {words} > greeting.txt"),
+            Reply.call("Bash", command=self._command(claimed[-1], is_asked)),
             Reply.call("TaskUpdate", **done),
             Reply("It is done."),
         ]
+
+
+def greeting(_: str, is_asked: bool) -> str:
+    """Say hello if somebody asks for that."""
+    return f"echo {'hello' if is_asked else 'a file'} > greeting.txt"
 
 
 def night_of(folder: Path, stage: GitHubStage, goose: Placed) -> Night:
@@ -109,7 +118,7 @@ async def review_once(stage: GitHubStage) -> None:
 
 
 async def test_goose_brings_an_issue_through_a_review_to_a_merge(tmp_path: Path) -> None:
-    writer = Writer()
+    writer = Writer(QUESTION, ANSWER, greeting)
     with GitHubStandIn(tmp_path / "github") as server, MockModels(writer.brain) as mock:
         goose = placed("goose", tmp_path / "program", mock)
         stage = GitHubStage(server, tmp_path / "people")

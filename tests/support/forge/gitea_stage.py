@@ -196,19 +196,18 @@ class GiteaStage(ForgeStage):
             "latest_commit_id": begun["commit_id"],
         }
         sent = [{**form, "content": body} for body in bodies]
-        await anyio.to_thread.run_sync(partial(self._answer_in_browser, number, sent, role))
+        page = f"/{OWNER}/{self._name}/pulls/{number}/files/reviews/comments"
+        # Without the front end it answers with an error after it kept the comment.
+        await anyio.to_thread.run_sync(partial(self._press, login_of(role), page, sent))
         shown = await self.notes(number)
         assert {each["body"] for each in shown} >= set(bodies), "an answer is missing"
 
-    def _answer_in_browser(self, number: int, forms: list[dict[str, str]], role: Role) -> None:
-        """Send the form of the page: the interface has no call for that in all versions."""
-        login = login_of(role)
+    def _press(self, login: str, page: str, forms: list[dict[str, str]]) -> None:
+        """Send forms of a page: the interface has no call for them in all versions."""
         with httpx2.Client(base_url=self._server.url, timeout=60, trust_env=False) as browser:
             entered = browser.post("/user/login", data={"user_name": login, "password": login * 2})
             assert entered.is_redirect, "the account cannot sign in"
-            page = f"/{OWNER}/{self._name}/pulls/{number}/files/reviews/comments"
             for form in forms:
-                # Without the front end it answers with an error after it kept the comment.
                 browser.post(page, data=form)
 
     async def resolve(self, number: int, note: str) -> None:
@@ -229,6 +228,19 @@ class GiteaStage(ForgeStage):
             # CI elsewhere can tell one line.
             told["description"] = log.splitlines()[-1]
         await self._call("POST", f"/statuses/{commit}", told)
+
+    async def hook(self, url: str, secret: str, *, instead_of: int | None = None) -> int:
+        """Let Gitea tell an address what happens here, as a person sets it up; its number."""
+        config = {"url": url, "secret": secret, "content_type": "json"}
+        made = {"type": "gitea", "config": config, "events": ["issues_only"], "active": True}
+        if instead_of is not None:
+            await self._call("DELETE", f"/hooks/{instead_of}")
+        return int((await self._call("POST", "/hooks", made))["id"])
+
+    async def send_again(self, hook: int, delivery: str) -> None:
+        """Press the button that sends a delivery of a webhook once more."""
+        page = f"/{OWNER}/{self._name}/settings/hooks/{hook}/replay/{delivery}"
+        await anyio.to_thread.run_sync(partial(self._press, OWNER, page, [{}]))
 
     async def notes(self, number: int) -> list[dict[str, Any]]:
         """Return all comments on lines, as the server has them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from bullpen.agents.contracts.backend import FORGE_TOKEN
-from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.forge import ForgeSettings, ForgeWork, Merger
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import MergeSettings
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
 FORKSERVER = multiprocessing.get_context("forkserver")
+# What a worker imports takes most of its start. The server has not the path of our own modules.
 FORKSERVER.set_forkserver_preload(
     [
-        "support.forge.killed_worker",
-        "bullpen.runs.forge.clients.github",
+        "anyio._backends._asyncio",
         "bullpen.runs.forge.clients.gitea",
+        "bullpen.runs.forge.clients.github",
+        "bullpen.runs.forge.connect",
+        "bullpen.runs.forge.worker",
+        "bullpen.store.files.store",
     ]
 )
 UNTIL_S = 300.0
@@ -53,6 +57,7 @@ class Site:
     environ: dict[str, str]
     process: ForkServerProcess | None = None
     restarts: int = 0
+    cases: dict[str, Case] = field(default_factory=dict)
     writes: Writes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +67,17 @@ class Site:
     def clone(self) -> Path:
         """The repository of the team."""
         return self.folder / "clone"
+
+    async def case(self, name: str) -> Case:
+        """Open another issue."""
+        self.cases[name] = Case(self, await self.stage.issue(f"Add what is {name}"))
+        return self.cases[name]
+
+    async def merge_by(self, merge: Merger) -> None:
+        """Let the forge or our merge queue merge from now on."""
+        settings = await self.team.forge.settings()
+        assert settings is not None
+        await self.team.forge.configure(settings.evolve(merge=merge), by=LEAD, voice="human")
 
     def start(self) -> None:
         """Start a worker. After the one kill that was asked for, nothing kills it any more."""
@@ -96,61 +112,90 @@ class Site:
         with anyio.move_on_after(UNTIL_S):
             while not await what():
                 self.care()
-                task = await self.task()
-                held = task and task.facts.forge and task.facts.forge.person
-                assert not held, f"a person has to look: {held} {self.told()}"
+                tasks = (await self.team.forge.now()).tasks
+                held = [task.facts.forge and task.facts.forge.person for task in tasks]
+                assert not any(held), f"a person has to look: {held} {self.told()}"
                 await anyio.sleep(0.05)
             return
-        raise AssertionError(f"it did not happen: {await self.task()} {self.told()}")
+        raise AssertionError(f"it did not happen: {await self.team.forge.now()} {self.told()}")
 
-    async def task(self) -> Task | None:
+
+@dataclass
+class Case:
+    """One issue on a site, and its way to the end."""
+
+    site: Site
+    issue: int
+
+    async def found(self) -> Task | None:
         """The task of the issue, if there is one."""
-        return next(iter((await self.team.tasks.list()).tasks), None)
+        tasks = (await self.site.team.forge.now()).tasks
+        mine = [task for task in tasks if task.facts.forge and task.facts.forge.issue == self.issue]
+        assert len(mine) < 2, "an issue has two tasks"
+        return mine[0] if mine else None
+
+    async def task(self) -> Task:
+        """The task of the issue."""
+        task = await self.found()
+        assert task is not None
+        return task
 
     async def work(self) -> ForgeWork:
         """What is known of the task on the forge."""
-        task = await self.team.tasks.get("1")
-        assert task.facts.forge is not None
-        return task.facts.forge
+        work = (await self.task()).facts.forge
+        assert work is not None
+        return work
+
+    async def pull(self) -> int:
+        """The number of its pull request."""
+        pull = (await self.work()).pull
+        assert pull is not None
+        return pull
 
     async def hand_in(self) -> str:
         """Let ann do the task, and answer everything that she is asked."""
-        asked = (await self.work()).asked
-        task = await self.team.tasks.claim("1", by="ann")
-        attempt = task.facts.attempt
-        base = git(self.clone, "rev-parse", "main")
-        git(self.clone, "checkout", "--quiet", "--detach", "main")
-        made = commit(self.clone, {"done.txt": f"attempt {attempt}\n"})
-        git(self.clone, "checkout", "--quiet", "main")
-        ref = task_ref(TEAM, "1", attempt)
-        git(self.clone, "update-ref", ref, made)
+        team, clone = self.site.team, self.site.clone
+        task_id, asked = (await self.task()).id, (await self.work()).asked
+        attempt = (await team.tasks.claim(task_id, by="ann", also=True)).facts.attempt
+        base = git(clone, "rev-parse", "main")
+        git(clone, "checkout", "--quiet", "--detach", "main")
+        made = commit(clone, {f"done-{task_id}.txt": f"attempt {attempt}\n"})
+        git(clone, "checkout", "--quiet", "main")
+        ref = task_ref(TEAM, task_id, attempt)
+        git(clone, "update-ref", ref, made)
         report = "\n".join(["Done.", *(f"[{each.number}] About {each.kind}." for each in asked)])
-        await self.team.tasks.done(
-            "1", by="ann", attempt=attempt, report=report, work=HandIn(made, base, ref)
+        await team.tasks.done(
+            task_id, by="ann", attempt=attempt, report=report, work=HandIn(made, base, ref)
         )
         return made
 
     # States to wait for
 
     async def is_taken(self) -> bool:
-        return await self.task() is not None
+        return await self.found() is not None
 
     async def is_shown(self) -> bool:
         return (await self.work()).pull is not None
 
     async def is_back(self) -> bool:
-        return (await self.team.tasks.get("1")).status == "pending"
+        return (await self.task()).status == "pending"
 
     async def is_pushed(self) -> bool:
-        return (await self.work()).head == git(self.clone, "rev-parse", task_ref(TEAM, "1", 2))
+        task = await self.task()
+        assert task.facts.merge is not None
+        return (await self.work()).head == task.facts.merge.commit
+
+    async def is_settled(self) -> bool:
+        """Whether all is written, and the issue shows how it is now."""
+        task, work = await self.task(), await self.work()
+        is_due = any(each.state == "due" for each in work.writes)
+        return not is_due and work.labelled == state_of(task)
 
     async def is_over(self) -> bool:
         """Whether it ended, and the forge shows that."""
-        task, work = await self.team.tasks.get("1"), await self.work()
-        is_due = any(each.state == "due" for each in work.writes)
+        work = await self.work()
         has_end = any(each.kind == "delete" for each in work.writes)
-        is_shown = work.labelled == state_of(task)
-        return work.outcome is not None and has_end and is_shown and not is_due
+        return work.outcome is not None and has_end and await self.is_settled()
 
 
 async def site_of(

@@ -16,6 +16,9 @@ TAIL_BYTES_MAX = 4_096
 _LOG_READS_MAX = 2
 
 _JOB = re.compile(r"/actions/runs/[0-9]{1,18}/jobs/([0-9]{1,18})/?$")
+_FAILED = re.compile(r"^ *\u274c +Failure - Main (.+?) *$", re.MULTILINE)
+"""What the runner of Actions writes where a step fails."""
+
 _TIME = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ", re.MULTILINE)
 
 
@@ -48,10 +51,8 @@ async def _verdict(
     if job is None:
         # Of CI elsewhere, its short description is all that there is.
         return Verdict(status.context, state, commit, url, tail=status.description or None)
-    failed = [each.name for each in job.steps if each.conclusion == "failure"]
-    # Some versions say of every step what became of the job; then none is named.
-    step = failed[0] if len(failed) == 1 else None
     tail = await _tail(requests, repository, job)
+    step = failed_step(job, tail)
     return Verdict(status.context, state, commit, job.html_url or url, step, tail)
 
 
@@ -65,6 +66,19 @@ async def _job(requests: GiteaRequests, repository: str, number: int, commit: st
     except (NotFound, Refused):
         return None
     return job if job.head_sha == commit else None
+
+
+def failed_step(job: Job, tail: str | None) -> str | None:
+    """Return the name of the step that failed; None if neither the job nor its log says which.
+
+    Some versions say of every step what became of the job. Then the end of the log may say it: a
+    step that failed earlier was allowed to.
+    """
+    failed = [each.name for each in job.steps if each.conclusion == "failure"]
+    if len(failed) < 2:
+        return failed[0] if failed else None
+    said = [name for name in _FAILED.findall(tail or "") if name in failed]
+    return said[-1] if said else None
 
 
 async def _tail(requests: GiteaRequests, repository: str, job: Job) -> str | None:

@@ -434,6 +434,16 @@ async def test_no_step_is_named_if_each_is_said_to_have_failed() -> None:
     assert (shown.step, shown.tail) == (None, "one\ntwo")
 
 
+async def test_the_step_is_then_the_one_that_the_log_says_failed_last() -> None:
+    names = ("Set up job", "Try lint", "Run pytest", "Upload")
+    server = Server(failed_job(steps=[{"name": each, "conclusion": "failure"} for each in names]))
+    rows = ["Failure - Main Try lint", "Failure - Main Run pytest", "Failure - Main rm -rf /"]
+    said = [f"2026-11-19T03:00:00.0000000Z   \u274c  {row}" for row in rows]
+    server.pages["/actions/jobs/31/logs"] = "\n".join(said).encode()
+    (shown,) = await server.client().verdicts(COMMIT)
+    assert shown.step == "Run pytest"
+
+
 async def test_a_job_of_another_commit_is_not_taken_for_it() -> None:
     (shown,) = await Server(failed_job(head_sha="cd" * 20)).client().verdicts(COMMIT)
     assert (shown.step, shown.tail) == (None, "Failing after 3s")
