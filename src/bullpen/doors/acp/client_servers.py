@@ -45,22 +45,22 @@ def known_servers(servers: Sequence[ClientServer], *, session: str) -> KnownServ
                 f" {names[name]!r}.",
                 remedy="Rename one of them in your editor's settings.",
             )
-        place = f"BULLPEN_ACP_{mark}_{number}"
+        place = f"ACP_CLIENT_{mark}_{number}"
         names[name] = server.name
         definitions[name] = _definition(server, place, variables)
     return KnownServers(definitions, variables, names)
 
 
 def _definition(server: ClientServer, place: str, variables: dict[str, str]) -> dict[str, Any]:
-    def hidden(value: str) -> str:
-        name = f"{place}_{sum(each.startswith(place) for each in variables) + 1}"
+    def hidden(value: str, what: str = "SECRET") -> str:
+        name = f"{place}_{what}_{sum(each.startswith(f'{place}_') for each in variables) + 1}"
         variables[name] = value
         return f"${{{name}}}"
 
     if server.url:
         headers = {key: hidden(value) for key, value in server.headers.items()}
         return {"type": "http", "url": server.url, **({"headers": headers} if headers else {})}
-    args = [hidden(value) for value in server.args]
+    args = [hidden(value, "ARG") for value in server.args]
     env = {key: hidden(value) for key, value in server.env.items()}
     return {"command": server.command, "args": args, **({"env": env} if env else {})}
 

@@ -27,7 +27,7 @@ from bullpen.doors.acp.updates import (
 from bullpen.doors.actions.answer import answer_request
 from bullpen.doors.actions.identity import ActingIdentity
 from bullpen.doors.actions.person_actions import PersonActions
-from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable
+from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable, one_error
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Request
 from bullpen.runs.watch.outcome import Outcome, Progress
@@ -206,6 +206,10 @@ class TeamSession:
     # Until the team rests
 
     async def _to_the_end(self, turn: _Turn, run: SessionRun) -> StopReason:
+        with one_error():
+            return await self._until_it_rests(turn, run)
+
+    async def _until_it_rests(self, turn: _Turn, run: SessionRun) -> StopReason:
         async with anyio.create_task_group() as asking:
             while True:
                 await self._tell(turn, run)
