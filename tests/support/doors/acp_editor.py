@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import acp
 import anyio
@@ -101,6 +101,11 @@ class Talk:
         opened = await self.client.new_session(cwd=str(cwd), mcp_servers=[])
         return str(opened.session_id)
 
+    def leave(self) -> None:
+        """Close its end, as an editor does that ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
     async def say(self, session: str, text: str) -> str:
         with anyio.fail_after(DEADLINE_S):
             answer = await self.client.prompt(session_id=session, prompt=[acp.text_block(text)])
@@ -128,12 +133,18 @@ class Editor:
         heard = Heard()
         words = [*self.command, *more]
         async with spawn_agent_process(
-            heard, BULLPEN, "acp", *words, env=self.env, transport_kwargs={"stderr": None}
+            cast("acp.Client", heard),
+            BULLPEN,
+            "acp",
+            *words,
+            env=self.env,
+            transport_kwargs={"stderr": None},
         ) as (client, process):
             with anyio.fail_after(DEADLINE_S):
                 await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            yield Talk(client, process, heard)
-            process.stdin.close()
+            talk = Talk(client, process, heard)
+            yield talk
+            talk.leave()
             with anyio.fail_after(DEADLINE_S):
                 assert await process.wait() == 0
 

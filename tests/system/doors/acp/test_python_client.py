@@ -152,7 +152,7 @@ async def test_nothing_is_left_running_when_the_client_goes(editor: Editor, how:
             if how == "SIGTERM":
                 talk.process.send_signal(signal.SIGTERM)
             else:
-                talk.process.stdin.close()
+                talk.leave()
             with anyio.fail_after(DEADLINE_S):
                 assert await talk.process.wait() == 0
             group.cancel_scope.cancel()

@@ -26,6 +26,7 @@ command = ["{BULLPEN}", "acp", "--model", "{MODEL}"]
 env = ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "BULLPEN_CONFIG"]
 rules.allow = ["Bash(touch made)"]
 [[task]]
+id = "build"
 subject = "Build it"
 description = "Both files."
 """

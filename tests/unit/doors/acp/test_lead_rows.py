@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bullpen.doors.acp.lead_rows import LeadRows
 from bullpen.doors.acp.updates import CallTold, FileChange, Said, Update
 
 
-def told(*rows: dict[str, Any], replay: bool = False, **names: str) -> list[Update]:
-    return list(LeadRows(tool_name=names, cwd="/p", replay=replay).take(rows))
+def told(
+    *rows: dict[str, Any], replay: bool = False, names: Mapping[str, str] | None = None
+) -> list[Update]:
+    return list(LeadRows(tool_name=names or {}, cwd="/p", replay=replay).take(rows))
 
 
 def test_words_are_told_once_although_the_end_of_the_turn_repeats_them() -> None:
@@ -64,7 +67,7 @@ def test_a_message_of_a_teammate_does_not_pass_for_the_person_s_words() -> None:
 
 def test_a_tool_of_the_client_s_server_has_the_client_s_name_for_it() -> None:
     call = {"kind": "tool", "name": "mcp__client-bullpen__TaskCreate", "input": {}}
-    (begun,) = told(call, **{"client-bullpen": "bullpen"})
+    (begun,) = told(call, names={"client-bullpen": "bullpen"})
     assert isinstance(begun, CallTold)
     assert begun.tool == "mcp__bullpen__TaskCreate"
 
