@@ -25,7 +25,7 @@ from bullpen.doors.acp.updates import (
     StopReason,
 )
 from bullpen.doors.actions.answer import answer_request
-from bullpen.doors.actions.identity import ActingIdentity
+from bullpen.doors.actions.identity import KnownPerson
 from bullpen.doors.actions.person_actions import PersonActions
 from bullpen.errors import BullpenError, Invalid, NotFound, Refused, Unavailable, one_error
 from bullpen.protocol.names import LEAD
@@ -68,6 +68,7 @@ class TeamSession:
         servers: KnownServers,
         mode: str,
         client: Client,
+        identity: KnownPerson,
         group: TaskGroup,
     ) -> None:
         """`group` is where the team's runs are done: they outlast prompts."""
@@ -75,8 +76,8 @@ class TeamSession:
         self.mode = mode
         self._app = app
         self._team = app.teams.open(name)
-        self._person = PersonActions(app, name)
-        self._identity = ActingIdentity(app.settings)
+        self._person = PersonActions(app, name, identity)
+        self._identity = identity
         self._supervisor = app.supervisor(name)
         self._start, self._servers = start, servers
         self._client = client
@@ -168,7 +169,6 @@ class TeamSession:
         if await self._exists():
             await self._person.send(LEAD, text)
             return self._begin_again()
-        await self._identity.founds()
         return self._begin(
             self._start.start(
                 self._app,

@@ -22,6 +22,7 @@ from bullpen.doors.acp.team_start import (
     offered_modes,
 )
 from bullpen.doors.acp.updates import Client, ClientServer, StopReason
+from bullpen.doors.actions.identity import KnownPerson
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.clock import now_ms
@@ -50,12 +51,14 @@ class Sessions:
         self,
         app: App,
         start: TeamStart,
+        identity: KnownPerson,
         group: TaskGroup,
         environ: MutableMapping[str, str] = os.environ,
     ) -> None:
         """`environ` is what the team's agents get variables from."""
         self._app = app
         self._start = start
+        self._identity = identity
         self._group = group
         self._environ = environ
         self._open: dict[str, TeamSession] = {}
@@ -166,6 +169,7 @@ class Sessions:
             servers=known,
             mode=mode,
             client=client_of(name),
+            identity=self._identity,
             group=self._group,
         )
         self._open[name] = session

@@ -63,11 +63,8 @@ async def test_a_member_that_is_a_team_does_a_task_and_obeys_the_outer_gate(
     async with App(settings, os.environ) as app:
         (task,) = (await app.teams.open("outer").tasks.list()).tasks
         assert (task.status, task.facts.report) == ("completed", "One was made.")
-        rows = (await app.supervisor("outer").transcript("builders")).read_text("utf-8")
-    assert "touch made" in rows
-    # The inner team is in the home of the user, with a record of what its client answered.
-    async with App(Settings(home=inner_user / ".claude", team=None, agent=LEAD), os.environ) as app:
-        (name,) = await app.teams.names()
+        # The inner team is in the same home, with a record of what its client answered.
+        (name,) = [each for each in await app.teams.names() if each != "outer"]
         asked = (await app.teams.open(name).approvals.all()).values()
         answers = {each.subject["input"].get("command", "-"): each.state for each in asked}
         assert (answers["touch made"], answers["touch other"]) == ("approved", "denied")
