@@ -66,6 +66,13 @@ PINS: dict[str, Pin] = {
         Pin("gemini", ("@google/gemini-cli@0.61.0",), f"{_NPM}/gemini", ("--acp",), in_ci=True),
         Pin("qwen", ("@qwen-code/qwen-code@0.24.4",), f"{_NPM}/qwen", ("--acp",)),
         Pin("copilot", ("@github/copilot@1.0.102",), f"{_NPM}/copilot", ("--acp",)),
+        # No agent: the official client, which drives `bullpen acp`.
+        Pin(
+            "acp-client",
+            ("@agentclientprotocol/sdk@2.4.0",),
+            "node_modules/@agentclientprotocol/sdk/package.json",
+            in_ci=True,
+        ),
         Pin("vibe", ("mistral-vibe==3.0.2",), "bin/vibe-acp", on_pypi=True),
     )
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bullpen.agents.config.spec import SpawnRequest, unattended
 from bullpen.agents.runner.duties import UNTIL_DONE
+from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError, Invalid, NotFound
@@ -17,6 +19,8 @@ from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
 from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
 from bullpen.runs.watch.until import DONE, Until
+from bullpen.team.team import Team
+from bullpen.view.news import THE_RUN_IS_OVER
 from bullpen.view.text import shortened
 
 
@@ -64,47 +68,50 @@ async def run_goal(
             remedy="Choose --backend subprocess or --backend tmux.",
         )
     async with open_app(settings, home=home) as app:
-        spec = await app.resolve(replace(goal.lead, prompt=goal.text, claims=False))
-        if not goal.attended:
-            policy = goal.lead.policy
-            said = policy is not None and policy.plan_approver == "human"
-            spec = unattended(spec, plans=not said)
-        if goal.delegate:
-            spec = only_leading(spec)
-        name, is_new = await _team_for(app, goal)
-        team, supervisor = app.teams.open(name), app.supervisor(name)
-        await supervisor.tend(by=LEAD)
-        await team.agents.unfinish(by=LEAD)
-        await team.agents.grant(
-            by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
+        return await pursue(app, goal, watch)
+
+
+async def pursue(app: App, goal: Goal, watch: Watch = unwatched) -> Outcome:
+    """Do what `run_goal` does, in a home that is open already. Raises as it does."""
+    spec = await app.resolve(replace(goal.lead, prompt=goal.text, claims=False))
+    if not goal.attended:
+        policy = goal.lead.policy
+        said = policy is not None and policy.plan_approver == "human"
+        spec = unattended(spec, plans=not said)
+    if goal.delegate:
+        spec = only_leading(spec)
+    name, is_new = await _team_for(app, goal)
+    team, supervisor = app.teams.open(name), app.supervisor(name)
+    await supervisor.tend(by=LEAD)
+    await team.agents.unfinish(by=LEAD)
+    await team.agents.grant(
+        by=LEAD, turns=goal.budget_turns, tokens=goal.budget_tokens, usd=goal.budget_usd
+    )
+    seen = await team.last_seq()
+    until = goal.until or DONE
+    lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
+    async with open_services(app, name, led=True, unattended=goal.until is not None) as services:
+        team_run = TeamRun(
+            team,
+            supervisor,
+            watch,
+            services,
+            seen=seen,
+            keep=goal.keep,
+            until=until,
+            conversation=goal.conversation,
         )
-        seen = await team.last_seq()
-        until = goal.until or DONE
-        lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
-        async with open_services(
-            app, name, led=True, unattended=goal.until is not None
-        ) as services:
-            team_run = TeamRun(
-                team,
-                supervisor,
-                watch,
-                services,
-                seen=seen,
-                keep=goal.keep,
-                until=until,
-                conversation=goal.conversation,
+        try:
+            return await team_run.run(
+                lambda: supervisor.spawn(LEAD, lead, by=LEAD),
+                led=True,
+                timeout_s=goal.timeout_s,
             )
-            try:
-                return await team_run.run(
-                    lambda: supervisor.spawn(LEAD, lead, by=LEAD),
-                    led=True,
-                    timeout_s=goal.timeout_s,
-                )
-            except BullpenError:
-                if is_new and not team_run.begun:
-                    # Nothing was started: remove the empty team.
-                    await app.delete_team(name, by=LEAD, force=True)
-                raise
+        except BullpenError:
+            if is_new and not team_run.begun:
+                # Nothing was started: remove the empty team.
+                await app.delete_team(name, by=LEAD, force=True)
+            raise
 
 
 async def resume_goal(
@@ -125,26 +132,64 @@ async def resume_goal(
         Conflict: it has no lead, and another process watches it already.
     """
     async with open_app(settings) as app:
-        team, supervisor = app.teams.open(team_name), app.supervisor(team_name)
-        led = await _is_led(app, team_name)
-        seen = await team.last_seq()
-        alone = until is not None or not led
-        members = () if led else None
-        async with open_services(
-            app, team_name, led=led, unattended=alone, members=members
-        ) as services:
-            team_run = TeamRun(
-                team,
-                supervisor,
-                watch,
-                services,
-                seen=seen,
-                until=until or DONE,
-                conversation=conversation and led,
-            )
-            return await team_run.run(
-                lambda: supervisor.resume(by=LEAD), led=led, timeout_s=timeout_s
-            )
+        return await go_on(
+            app, team_name, watch, until=until, timeout_s=timeout_s, conversation=conversation
+        )
+
+
+async def go_on(
+    app: App,
+    team_name: str,
+    watch: Watch = unwatched,
+    *,
+    until: Until | None = None,
+    timeout_s: float | None = None,
+    conversation: bool = False,
+    again: bool = False,
+) -> Outcome:
+    """Do what `resume_goal` does, in a home that is open already. Raises as it does.
+
+    With `again`, a team whose run has ended goes on too, also one that reached its goal: a person
+    has more to say to its lead.
+    """
+    team, supervisor = app.teams.open(team_name), app.supervisor(team_name)
+    led = await _is_led(app, team_name)
+    if again:
+        await supervisor.tend(by=LEAD)
+        await team.agents.unfinish(by=LEAD)
+    seen = await team.last_seq()
+    alone = until is not None or not led
+    members = () if led else None
+    async with open_services(
+        app, team_name, led=led, unattended=alone, members=members
+    ) as services:
+        team_run = TeamRun(
+            team,
+            supervisor,
+            watch,
+            services,
+            seen=seen,
+            until=until or DONE,
+            conversation=conversation and led,
+        )
+        return await team_run.run(
+            lambda: _start_again(team, supervisor, again=again), led=led, timeout_s=timeout_s
+        )
+
+
+async def _start_again(team: Team, supervisor: Supervisor, *, again: bool) -> list[Spawned]:
+    """Restart the agents; with `again`, also those that ended because the run was over."""
+    started = await supervisor.resume(by=LEAD)
+    if not again:
+        return started
+    over = [
+        member.name
+        for member in (await team.agents.config()).roster
+        if (agent := member.agent) is not None
+        and agent.phase == "ended"
+        and (member.is_lead or agent.cause == THE_RUN_IS_OVER)
+    ]
+    return [*started, *(await supervisor.resume(by=LEAD, names=over) if over else ())]
 
 
 async def _is_led(app: App, team_name: str) -> bool:

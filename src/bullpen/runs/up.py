@@ -116,14 +116,19 @@ async def bring_up(
         conversation=conversation,
     )
     async with open_app(settings, home=home) as app:
-        team_start = TeamStart(app, request)
-        await team_start.look()
-        async with team_start.team_created():
-            with one_error():
-                async with anyio.create_task_group() as late:
-                    outcome = await _watch_to_the_end(team_start, watch, late)
-                    late.cancel_scope.cancel()
-        return outcome
+        return await follow(app, request, watch)
+
+
+async def follow(app: App, request: StartRequest, watch: Watch = unwatched) -> Outcome:
+    """Do what `bring_up` does, in a home that is open already. Raises as it does."""
+    team_start = TeamStart(app, request)
+    await team_start.look()
+    async with team_start.team_created():
+        with one_error():
+            async with anyio.create_task_group() as late:
+                outcome = await _watch_to_the_end(team_start, watch, late)
+                late.cancel_scope.cancel()
+    return outcome
 
 
 async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> Outcome:

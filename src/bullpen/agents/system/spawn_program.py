@@ -10,7 +10,7 @@ from pathlib import Path
 from bullpen.agents.contracts.backend import NONCE
 from bullpen.agents.system import process_owners
 from bullpen.agents.system.program_sandbox import ProgramSandbox
-from bullpen.agents.system.vendors.programs import found_at
+from bullpen.agents.system.vendors.programs import found_at, is_team
 from bullpen.errors import Unavailable
 
 _LINE_BYTES_MAX = 64 * 1024
@@ -28,8 +28,11 @@ async def spawn_program(
 ) -> asyncio.subprocess.Process:
     """Start a program, perhaps in a sandbox, as the leader of its own process group.
 
-    Raises Unavailable.
+    It belongs to the launch of its agent, unless it is a team of its own. Raises Unavailable.
     """
+    nonce = env.get(NONCE)
+    if nonce is not None and is_team(command):
+        nonce, env = process_owners.NOBODY, {key: env[key] for key in env if key != NONCE}
     path = found_at(tuple(command), env.get("PATH", ""), cwd)
     if path is None:
         missing = f"There is no program {command[0]!r} on the agent's PATH."
@@ -61,8 +64,8 @@ async def spawn_program(
             f"Cannot start {path}: {error.strerror}.",
             remedy="Check that the program is installed and may be run.",
         ) from error
-    if NONCE in env:
-        process_owners.record(process.pid, env[NONCE])
+    if nonce is not None:
+        process_owners.record(process.pid, nonce)
     if sandbox is not None:
         sandbox.has_started()
     return process

@@ -127,3 +127,20 @@ class ActingIdentity:
                 with suppress(BullpenError):
                     found.append(await teams.open(name).agents.config())
         return found
+
+
+class KnownPerson(ActingIdentity):
+    """A person whose process was found to be theirs before agents began to run in it.
+
+    Whose process it is cannot change, but afterwards it cannot be told from its records.
+    """
+
+    @classmethod
+    async def here(cls, settings: Settings, what: str) -> KnownPerson:
+        """The person of this process. Raises Refused: an agent cannot do that (not_a_person)."""
+        known = cls(settings)
+        await known.refuse_agents(what)
+        return known
+
+    async def _agent(self, team: Team) -> str | None:
+        return None

@@ -28,10 +28,11 @@ from bullpen.view.text import one_line
 class PersonActions:
     """What a person may do in one team, in the name that the settings give."""
 
-    def __init__(self, app: App, team: str) -> None:
+    def __init__(self, app: App, team: str, identity: ActingIdentity | None = None) -> None:
+        """`identity` is who acts, if that is known already."""
         self._app = app
         self._team = app.teams.open(team)
-        self._identity = ActingIdentity(app.settings)
+        self._identity = identity or ActingIdentity(app.settings)
 
     async def approve(
         self,

@@ -29,7 +29,7 @@ PANELS = {
     "Answer": ("requests", "approve", "deny", "send"),
     "Work": ("task", "merge", "forge", "workspace", "inbox"),
     "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
-    "Other programs": ("mcp", "join", "drivers"),
+    "Other programs": ("mcp", "acp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
 }
 """The first page of the help. Commands that are in no panel are advanced."""
@@ -58,7 +58,7 @@ AGENTS_MAY_TYPE = frozenset(
 
 A command belongs here if it only reads, or if the rules of the team decide what it may change."""
 
-CONFIGURED = frozenset({"run", "spawn", "init"})
+CONFIGURED = frozenset({"run", "acp", "spawn", "init"})
 """The commands whose options `bullpen config` sets where the command line does not."""
 
 BEFORE_ANY_TEAM = frozenset({"auth", "bridge", "demo", "host", "server"})
@@ -116,6 +116,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "hosts": CommandEntry("machines.host:hosts", "List the machines that run agents"),
     "down": CommandEntry("runs.up:down", "Stop all agents of a team; `bullpen up` continues"),
     "trust": CommandEntry("permissions.trust:trust", "Trust this project's settings and roles"),
+    "acp": CommandEntry("screens.acp:serve", "Be the agent of an editor: a team that speaks ACP"),
     "schema": CommandEntry(
         "runs.schema:schema", "Print the JSON Schema of team files or of JSON output"
     ),

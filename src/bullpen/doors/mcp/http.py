@@ -27,8 +27,8 @@ from bullpen.doors.mcp.member import ConnectedMember
 from bullpen.doors.mcp.member_tools import ToolSet
 from bullpen.doors.mcp.members import ConnectedMembers
 from bullpen.doors.mcp.server import Context, team_server
-from bullpen.doors.mcp.stdio import end_by_signal
 from bullpen.doors.mcp.tokens import Grant, Tokens
+from bullpen.doors.standard_streams import end_by_signal
 from bullpen.errors import Invalid, Unavailable
 
 PATH = "/mcp"

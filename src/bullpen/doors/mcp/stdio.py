@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 import anyio
 
@@ -16,12 +11,7 @@ from bullpen.app.app import App
 from bullpen.doors.mcp.member_tools import ToolSet
 from bullpen.doors.mcp.members import ConnectedMembers
 from bullpen.doors.mcp.server import team_server
-from bullpen.errors import Invalid
-
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that shut a server down cleanly."""
-
-_CHUNK_BYTES = 65_536
+from bullpen.doors.standard_streams import end_by_signal, standard_streams
 
 
 async def serve_stdio(
@@ -42,7 +32,7 @@ async def serve_stdio(
         connected = members.named(member, team)
         await connected.check()
         server = team_server(lambda _: connected, lambda: members.group)
-        reader, writer = await _standard_streams()
+        reader, writer = await standard_streams(LINE_BYTES_MAX, command="bullpen mcp")
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(end_by_signal, group.cancel_scope.cancel)
@@ -51,43 +41,3 @@ async def serve_stdio(
         except* (OSError, ValueError):
             # The program ended, or sent a line that is too long for the protocol.
             pass
-
-
-async def end_by_signal(end: Callable[[], object]) -> None:
-    """Wait for a signal that ends the process, then call `end`."""
-    with anyio.open_signal_receiver(*ENDINGS) as received:
-        async for _ in received:
-            end()
-
-
-async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Standard input and output, reserved for the protocol.
-
-    Everything else that is printed goes to standard error: it would break the protocol.
-    """
-    loop = asyncio.get_running_loop()
-    wire_out = os.fdopen(os.dup(1), "wb", 0)
-    os.dup2(2, 1)
-    try:
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), wire_out
-        )
-    except ValueError:
-        raise Invalid(
-            "Standard output is not a pipe: `bullpen mcp` is meant to be started by a program.",
-            remedy="Run `bullpen mcp --help` to see how programs start it.",
-        ) from None
-    reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
-    # Some inputs can only be read in a thread, and a thread that reads cannot be stopped. As a
-    # daemon it does not keep the process alive.
-    threading.Thread(target=_read, args=(os.dup(0), reader, loop), daemon=True).start()
-    return reader, asyncio.StreamWriter(transport, protocol, None, loop)
-
-
-def _read(wire: int, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
-    # The loop is closed if the server ended before its input.
-    with suppress(OSError, RuntimeError):
-        while data := os.read(wire, _CHUNK_BYTES):
-            loop.call_soon_threadsafe(reader.feed_data, data)
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(reader.feed_eof)

@@ -128,13 +128,17 @@ def _tasks(number: int, one: str, many: str) -> str:
     return f"1 task {one}" if number == 1 else f"{number} tasks {many}"
 
 
-def is_idle(config: TeamConfig, tasks: Sequence[Task]) -> bool:
-    """Return whether no agent works or can claim a task, and nothing waits to be merged."""
+def is_idle(config: TeamConfig, tasks: Sequence[Task], *, lead_waits: bool = False) -> bool:
+    """Return whether no agent works or can claim a task, and nothing waits to be merged.
+
+    With `lead_waits`, the lead waits for a person's words: its own tasks do not keep it busy.
+    """
     busy = {(task.owner or "").partition("@")[0] for task in tasks if task.status == "in_progress"}
     agents = [(member, member.agent) for member in config.roster if member.agent is not None]
     running = [(member, agent) for member, agent in agents if agent.phase == "running"]
     at_work = any(agent.phase == "starting" for _, agent in agents) or any(
-        member.is_active or member.name in busy for member, _ in running
+        member.is_active or (member.name in busy and not (lead_waits and member.is_lead))
+        for member, _ in running
     )
     by_id = {task.id: task for task in tasks}
     claimable = any(agent.spec.claims for _, agent in running) and any(

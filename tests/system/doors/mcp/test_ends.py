@@ -119,12 +119,12 @@ async def test_what_is_printed_does_not_get_into_the_protocol(house: House) -> N
         "        print('stray', flush=True); time.sleep(0.02)\n"
         "sys.argv = ['bullpen', 'mcp', '--team', 'alpha', '--as', 'ann']\n"
         "import bullpen.doors.mcp.stdio as stdio\n"
-        "streams = stdio._standard_streams\n"
-        "async def diverted():\n"
-        "    found = await streams()\n"
+        "streams = stdio.standard_streams\n"
+        "async def diverted(*args, **more):\n"
+        "    found = await streams(*args, **more)\n"
         "    threading.Thread(target=shout, daemon=True).start()\n"
         "    return found\n"
-        "stdio._standard_streams = diverted\n"
+        "stdio.standard_streams = diverted\n"
         "main()\n"
     )
     with anyio.fail_after(START_S):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -80,6 +80,15 @@ def command_of(spec: AgentSpec) -> tuple[str, ...]:
             remedy="Name a program that speaks ACP, for example: --command 'myagent --acp'",
         )
     return tuple(given)
+
+
+def is_team(command: Sequence[str]) -> bool:
+    """Whether a command is `bullpen acp`: a team of its own, behind one agent.
+
+    To that team, the gate of the agent is the person who answers: whoever speaks in it must not
+    pass for the agent.
+    """
+    return os.path.basename(command[0]) == "bullpen" and list(command[1:2]) == ["acp"]
 
 
 def found_at(command: tuple[str, ...], path: str | None, cwd: str = "/") -> str | None:

@@ -47,8 +47,8 @@ Backend = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAgents:
-    """Which agents work on the goal, and where."""
+class TeamAgents:
+    """Which agents are in a team, and where they run."""
 
     driver: Driver = "native"
     backend: Backend = "in-process"
@@ -59,17 +59,47 @@ class RunAgents:
     strict_model: StrictModel = False
     script: Script = None
     program: Command = None
+
+    def lead(self, cwd: str, rights: PolicyOptions) -> SpawnRequest:
+        """What to spawn as the lead."""
+        return SpawnRequest(
+            cwd=cwd,
+            driver=part_named("driver", self.driver, DRIVERS),
+            backend=part_named("backend", self.backend, BACKENDS),
+            model=self.model,
+            script=None if self.script is None else os.path.abspath(self.script),
+            command=words_of(self.program),
+            mode=rights.mode,
+            policy=policy_of(rights.stated()),
+            project_settings=not rights.no_project_settings,
+            model_options=ModelOptions.parse(self.model_option or []).stated,
+            small_model=self.small_model,
+            effort=self.effort,
+            strict_model=self.strict_model,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAgents(TeamAgents):
+    """Which agents work on the goal, and in which directory."""
+
     cwd: Cwd = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunLimits:
-    """When the team stops at the latest."""
+class TeamLimits:
+    """When a team stops at the latest."""
 
     timeout: Seconds = None
     turns: Turns = None
     budget_tokens: Tokens = None
     budget_usd: Usd = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits(TeamLimits):
+    """When the run ends at the latest."""
+
     until: Until = None
 
 
@@ -108,21 +138,7 @@ def run(
     commands = RunCommands(session, plain=plain)
     if goal is None:
         raise typer.Exit(commands.go_on(None, until=limits.until, timeout_s=limits.timeout).code)
-    lead = SpawnRequest(
-        cwd=directory(agents.cwd),
-        driver=part_named("driver", agents.driver, DRIVERS),
-        backend=part_named("backend", agents.backend, BACKENDS),
-        model=agents.model,
-        script=None if agents.script is None else os.path.abspath(agents.script),
-        command=words_of(agents.program),
-        mode=rights.mode,
-        policy=policy_of(rights.stated()),
-        project_settings=not rights.no_project_settings,
-        model_options=ModelOptions.parse(agents.model_option or []).stated,
-        small_model=agents.small_model,
-        effort=agents.effort,
-        strict_model=agents.strict_model,
-    )
+    lead = agents.lead(directory(agents.cwd), rights)
     if warning := rights.warning(where="an agent"):
         session.page.warn(warning)
     if rights.sandbox and (weak := weakness()):

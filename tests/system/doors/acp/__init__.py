@@ -1,0 +1,1 @@
+"""`bullpen acp`, driven by clients of the protocol."""

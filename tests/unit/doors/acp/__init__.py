@@ -1,0 +1,1 @@
+"""A team as one agent over ACP: what is translated."""
