@@ -47,8 +47,8 @@ async def test_a_note_is_a_private_markdown_file_that_others_can_read(
 ) -> None:
     await team.notes.write("plan", "# Plän", over=0, by="ann")
     assert (folder / "plan.md").read_text("utf-8") == "# Plän\n"
-    assert stat.S_IMODE((folder / "plan.md").stat().st_mode) == 0o600
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(folder / "plan.md").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     await team.notes.write("plan", "", over=1, by="ann")
     assert os.listdir(folder) == []
 
