@@ -28,7 +28,8 @@ from bullpen.team.budget.rules import OverBudget, about_tokens, together
 
 ToldKind = Literal["digest", "mail", "reminder"]
 
-_COORDINATING = {tool.name for tool in (*TASK_TOOLS, *NOTE_TOOLS, *TEAM_TOOLS)}
+_COORDINATING = {tool.name for tool in (*TASK_TOOLS, *NOTE_TOOLS)}
+_COORDINATING |= {tool.name for tool in TEAM_TOOLS}
 """An answer that only calls these tools is coordination."""
 
 
