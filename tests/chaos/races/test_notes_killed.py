@@ -15,6 +15,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,10 @@ def _play(where: str, folder: Path) -> int:
         victim = running.get(chance.randrange(WRITERS)) if kills < KILLS else None
         # Not before it wrote something, and not while all it does is to start.
         if victim is not None and victim.is_alive() and victim.pid and Diary.read_all(folder):
-            os.kill(victim.pid, signal.SIGKILL)
-            kills += 1
+            # One that came to its end in this moment cannot be killed any more.
+            with suppress(ProcessLookupError):
+                os.kill(victim.pid, signal.SIGKILL)
+                kills += 1
         for number, child in list(running.items()):
             if not child.is_alive():
                 child.join()
