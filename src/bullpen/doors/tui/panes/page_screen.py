@@ -1,4 +1,4 @@
-"""A whole page about the team: its tasks as a board or a graph, all messages, the log, the notes."""
+"""A whole page about the team: its tasks as a board or a graph, messages, the log, the notes."""
 
 from __future__ import annotations
 
