@@ -10,7 +10,8 @@ from bullpen.doors.tui.panes.pane import TeamLook
 from bullpen.doors.tui.terminal_text import TerminalText
 from bullpen.doors.web.pieces import PageView, draw
 from bullpen.doors.web.render_piece import PieceRenderer
-from bullpen.protocol.changes import Event, PutMember, PutNote, PutTeam
+from bullpen.protocol.changes import Event, PutNote
+from bullpen.store.record_checks import creation_of
 from bullpen.testing.sample_records import config, note
 from bullpen.view.scene import scene_of
 from bullpen.view.story import Story, story_of
@@ -21,8 +22,7 @@ EVIL = "# Plan\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
 
 def events(*texts: tuple[str, str]) -> list[Event]:
     team = config()
-    made = (PutTeam(team.header), *map(PutMember, team.roster))
-    begin = Event(1, TIME, "team-lead", "team.create", made)
+    begin = Event(1, TIME, "team-lead", "team.create", tuple(creation_of(team)))
     written = [
         Event(number, TIME, "ann", "note.write", (PutNote(note(name, text)),))
         for number, (name, text) in enumerate(texts, 2)
