@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
@@ -73,6 +74,13 @@ class RemoveRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class PutNote:
+    """Write the next version of a note. The log keeps the earlier ones."""
+
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
 class MarkMail:
     """Messages of one mailbox reached another delivery state."""
 
@@ -97,6 +105,7 @@ Change: TypeAlias = (
     | Deliver
     | PutRequest
     | RemoveRequest
+    | PutNote
     | MarkMail
     | UnknownChange
 )
@@ -121,6 +130,8 @@ def encode(change: Change) -> dict[str, Any]:
             return {"put": "request", "request": request.raw}
         case RemoveRequest(request_id):
             return {"put": "request_removed", "id": request_id}
+        case PutNote(note):
+            return {"put": "note", "note": note.raw}
         case MarkMail(agent, ids, state):
             return {"put": "mail_state", "agent": agent, "ids": list(ids), "state": state}
         case UnknownChange(raw):
@@ -159,6 +170,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Change]] = {
     "message": _deliver,
     "request": lambda raw: PutRequest(Request.parse(raw["request"])),
     "request_removed": lambda raw: RemoveRequest(_at(raw, "id", str)),
+    "note": lambda raw: PutNote(Note.parse(raw["note"])),
     "mail_state": _mark,
 }
 

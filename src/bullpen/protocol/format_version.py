@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from bullpen.errors import Unavailable
 
-FORMAT = "1.1"
-"""The format that this version writes: 1.1 has the version itself, and a log in parts."""
+FORMAT = "1.2"
+"""The format that this version writes: 1.1 has the version itself and a log in parts, 1.2 notes."""
 
 OLDEST = "1.0"
 

@@ -8,7 +8,7 @@ records and have no rules of their own.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import anyio
@@ -17,6 +17,7 @@ from bullpen.errors import BullpenError, NotFound
 from bullpen.protocol.changes import Change, Event
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -40,6 +41,12 @@ class View(Protocol):
 
     def requests(self) -> Mapping[str, Request]:
         """Return all requests by id."""
+
+    def note(self, name: str) -> Note | None:
+        """Return the last version of a note, or None. Raises Unreadable if it cannot be read."""
+
+    def notes(self) -> Mapping[str, Note]:
+        """Return the last versions of all readable notes by name, deleted ones too."""
 
     @property
     def next_task_id(self) -> int:
@@ -68,6 +75,8 @@ class TeamState:
     requests: Mapping[str, Request]
     seq: int
     problems: tuple[Problem, ...] = ()
+    # The last version of every note by name, deleted ones too.
+    notes: Mapping[str, Note] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.record import Wire
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -94,6 +95,13 @@ class _Held:
 
     def requests(self) -> dict[str, Request]:
         return {key: _load(Request, text) for key, text in self.state.requests.items()}
+
+    def note(self, name: str) -> Note | None:
+        text = self.state.notes.get(name)
+        return None if text is None else _load(Note, text)
+
+    def notes(self) -> dict[str, Note]:
+        return {key: _load(Note, text) for key, text in self.state.notes.items()}
 
     @property
     def next_task_id(self) -> int:
@@ -240,7 +248,9 @@ class MemoryStore(Store):
 
     async def read(self, team: str) -> TeamState:
         held = await self._open(team)
-        return TeamState(held.team, held.tasks(), held.requests(), held.state.seq)
+        return TeamState(
+            held.team, held.tasks(), held.requests(), held.state.seq, notes=held.notes()
+        )
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
         held = await self._open(team)

@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     Deliver,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -24,6 +25,7 @@ from bullpen.protocol.changes import (
     UnknownChange,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.record.note import NOTE_BYTES_MAX, Note, check_note_name
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -85,6 +87,8 @@ def check_change(change: Change, limits: StoreLimits) -> None:
                 )
         case RemoveRequest(request_id):
             names.check_component(request_id, kind="request id")
+        case PutNote(note):
+            check_note(note)
         case Deliver(to, message):
             names.check_component(to, kind="member name")
             check_message(message, limits)
@@ -116,6 +120,23 @@ def not_asked(request: Request) -> str:
         if not isinstance(request.subject.get(key), str | None):
             return f"subject.{key} must be a text"
     return ""
+
+
+def check_note(note: Note) -> None:
+    """Refuse a note that could not be a file: its name, or a text that is not UTF-8 or too long."""
+    check_note_name(note.name)
+    try:
+        size = len(note.text.encode())
+    except UnicodeEncodeError:
+        raise Invalid(
+            f"Note {note.name!r} has characters that are not valid Unicode.",
+            remedy="Remove them.",
+        ) from None
+    if size > NOTE_BYTES_MAX:
+        raise Invalid(
+            f"Note {note.name!r} has {size} bytes. The limit is {NOTE_BYTES_MAX}.",
+            remedy="Shorten it, or move a part of it to another note.",
+        )
 
 
 def check_message(message: Message, limits: StoreLimits) -> None:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from bullpen.errors import Unreadable
 from bullpen.protocol.changes import Change, PutTask
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -59,6 +60,12 @@ class _StateView:
 
     def requests(self) -> Mapping[str, Request]:
         return self._state.requests
+
+    def note(self, name: str) -> Note | None:
+        return self._state.notes.get(name)
+
+    def notes(self) -> Mapping[str, Note]:
+        return self._state.notes
 
     @property
     def next_task_id(self) -> int:

@@ -8,11 +8,13 @@ from typing import Literal
 
 from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.presence import ENDED, AgentState, Presence
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Problem, Store, TeamState
 from bullpen.team.lookup import owner_of
+from bullpen.team.notes.rules import in_order
 from bullpen.team.requests.operations import open_requests
 
 MemberState = AgentState | Literal["unknown"]
@@ -34,6 +36,22 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True)
+class NoteHead:
+    """A note without its text."""
+
+    name: str
+    version: int
+    author: str
+    time_ms: int
+    bytes: int
+
+    @classmethod
+    def of(cls, note: Note) -> NoteHead:
+        """Return the head of a note."""
+        return cls(note.name, note.version, note.author, note.time_ms, note.size)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A team at one moment. Snapshots are equal if they show the same, whenever they were taken."""
 
@@ -44,6 +62,8 @@ class Snapshot:
     seq: int
     taken_ms: int = field(compare=False)
     problems: tuple[Problem, ...] = ()
+    # The plan first.
+    notes: tuple[NoteHead, ...] = ()
 
 
 async def take(store: Store, team: str, *, now_ms: int) -> Snapshot:
@@ -101,6 +121,7 @@ def assemble(
         seq=state.seq,
         taken_ms=now_ms,
         problems=(*state.problems, *problems),
+        notes=tuple(map(NoteHead.of, in_order(state.notes))),
     )
 
 

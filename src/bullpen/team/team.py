@@ -23,6 +23,7 @@ from bullpen.team.commit import NewId, new_id
 from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
 from bullpen.team.moving.origin import Origins
+from bullpen.team.notes.operations import Notes
 from bullpen.team.operation import Operation, operation, operations_of
 from bullpen.team.requests.modes import Modes
 from bullpen.team.requests.operations import Approvals
@@ -60,6 +61,7 @@ class Team:
         self.origins = Origins(store, name, clock=clock, new_id=new_id)
         self.plans = Plans(store, name, clock=clock, new_id=new_id)
         self.modes = Modes(store, name, clock=clock, new_id=new_id)
+        self.notes = Notes(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
         self._new_id = new_id
@@ -306,6 +308,7 @@ _PARTS: Mapping[str, type] = {
     "origins": Origins,
     "plans": Plans,
     "modes": Modes,
+    "notes": Notes,
 }
 
 # An operation that is sent to a host has its name from here.

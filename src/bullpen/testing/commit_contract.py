@@ -8,12 +8,13 @@ from typing import NoReturn
 import anyio
 import pytest
 
-from bullpen.errors import BullpenError, Refused
+from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.changes import (
     Change,
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -21,6 +22,7 @@ from bullpen.protocol.changes import (
     RemoveRequest,
 )
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.record.note import Note
 from bullpen.store.contract import Committed, Store, View
 from bullpen.testing.mailbox_contract import ids, see, send
 from bullpen.testing.sample_records import (
@@ -29,6 +31,7 @@ from bullpen.testing.sample_records import (
     member,
     message,
     next_task_id,
+    note,
     put,
     request,
     task,
@@ -86,6 +89,44 @@ class CommitContract:
         assert state.tasks == {"1": task("1", status="completed")}
         assert state.team.roster == (member(LEAD), member("ann", color="red"))
         assert state.requests == {"r1": request("r1", state="denied")}
+
+    async def test_a_note_has_its_last_version_and_the_log_has_all(self, store: Store) -> None:
+        first, second = note("plan", "One\n"), note("plan", "Two ü\n", version=2, later=[None])
+        await put(store, PutNote(first), PutNote(note("a", "A\n")))
+        await put(store, PutNote(second))
+        state = await store.read("alpha")
+        assert state.notes == {"plan": second, "a": note("a", "A\n")}
+        assert state.problems == ()
+        logged = [change for event in await store.events("alpha") for change in event.changes]
+        assert [each for each in logged if isinstance(each, PutNote)] == [
+            PutNote(first),
+            PutNote(note("a", "A\n")),
+            PutNote(second),
+        ]
+
+    async def test_a_decision_sees_the_notes(self, store: Store) -> None:
+        await put(store, PutNote(note("plan")), PutNote(note("gone", "", version=2)))
+        seen: list[object] = []
+
+        def look(view: View) -> Sequence[Change]:
+            seen[:] = [view.note("plan"), view.note("other"), dict(view.notes())]
+            return ()
+
+        await store.commit("alpha", look, actor=LEAD, op="test")
+        gone = note("gone", "", version=2)
+        assert seen == [note("plan"), None, {"plan": note("plan"), "gone": gone}]
+
+    @pytest.mark.parametrize(
+        "bad",
+        [note("../plan"), note("Plan"), note("plan", "x" * 70_000), note("plan", "\ud83d")],
+        ids=["a path", "a capital letter", "too long", "not Unicode"],
+    )
+    async def test_a_note_that_could_not_be_a_file_is_refused(
+        self, store: Store, bad: Note
+    ) -> None:
+        with pytest.raises(Invalid):
+            await put(store, PutNote(bad))
+        assert (await store.read("alpha")).notes == {}
 
     async def test_the_mailbox_of_a_removed_member_stays(self, store: Store) -> None:
         await send(store, "m1")

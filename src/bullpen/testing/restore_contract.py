@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -33,6 +34,7 @@ from bullpen.testing.sample_records import (
     member,
     message,
     next_task_id,
+    note,
     put,
     request,
     task,
@@ -77,6 +79,8 @@ async def live_through(store: Store) -> None:
     await put(store, PutRequest(request("r1", state="approved")), team=team)
     await put(store, PutRequest(request("r3")), team=team)
     await put(store, RemoveRequest("r3"), team=team)
+    await put(store, PutNote(note("plan")), PutNote(note("gone", later=1)), team=team)
+    await put(store, PutNote(note("gone", "", version=2)), team=team)
     for number in range(2 * KEPT + 4):
         sent = message(f"m{number}", text=f"Text \ud83d of {number}")
         await store.append(team, "ann", sent, actor=LEAD)
@@ -110,6 +114,7 @@ NO_LOGS: dict[str, Callable[[list[Event]], list[Event]]] = {
     "a task id that is a path": lambda events: log(PutTask(task("../1"))),
     "a mailbox that is a path": lambda events: log(Deliver("../ann", message("m"))),
     "a member that is a path": lambda events: log(PutMember(member("a/b"))),
+    "a note that is a path": lambda events: log(PutNote(note("../plan"))),
     "a request that is a path": lambda events: log(PutRequest(request("../r"))),
 }
 

@@ -9,6 +9,7 @@ from bullpen.protocol.changes import Change
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import Presence
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
@@ -45,6 +46,12 @@ def request(request_id: str, **fields: Any) -> Request:
     """Return a pending shutdown request; `fields` are JSON keys, known or not."""
     raw = {"id": request_id, "kind": "shutdown", "from": LEAD, "to": "ann", "createdMs": 1}
     return Request.parse({**raw, "state": "pending", "subject": {}, **fields})
+
+
+def note(name: str, text: str = "Hello\n", *, version: int = 1, **fields: Any) -> Note:
+    """Return a version of a note; `fields` are JSON keys, known or not."""
+    raw = {"name": name, "text": text, "version": version, "author": "ann", "timeMs": 1}
+    return Note.parse({**raw, **fields})
 
 
 def heartbeat(agent: str, *, beat_ms: int = 1, **fields: Any) -> Presence:
@@ -89,6 +96,7 @@ async def assert_replay_is_live(store: Store, team: str = "alpha") -> None:
     assert replayed.members == {row.name: row.raw for row in live.team.roster}
     assert list(replayed.members) == [row.name for row in live.team.roster]
     assert replayed.tasks == {key: each.raw for key, each in live.tasks.items()}
+    assert replayed.notes == {key: each.raw for key, each in live.notes.items()}
     assert replayed.requests == {key: each.raw for key, each in live.requests.items()}
     for agent in {*replayed.mail, *replayed.members}:
         box = await store.mailbox(team, agent, history=True)

@@ -22,6 +22,7 @@ from bullpen.protocol.changes import (
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -39,6 +40,7 @@ from bullpen.testing.sample_records import (
     member,
     message,
     next_task_id,
+    note,
     put,
     request,
     task,
@@ -237,12 +239,13 @@ class StoreContract(CommitContract, MailboxContract, RestoreContract):
         await put(
             store, PutTask(task("7")), PutRequest(request("r1")), Deliver("bob", message("m"))
         )
+        await put(store, PutNote(note("plan")))
         await self.fill_archive(store)
         await store.beat("alpha", heartbeat("ann"))
         await store.delete("alpha", actor=LEAD)
         await store.create("alpha", config(), actor=LEAD)
         state = await store.read("alpha")
-        assert (state.tasks, state.requests, state.seq) == ({}, {}, 1)
+        assert (state.tasks, state.requests, state.notes, state.seq) == ({}, {}, {}, 1)
         assert await next_task_id(store) == 1
         assert await store.presence("alpha") == {}
         for agent in ("ann", "bob"):
@@ -260,6 +263,8 @@ class StoreContract(CommitContract, MailboxContract, RestoreContract):
         await put(store, DeleteTask("1"), PutTask(task("2", owner="bob", later=[None])))
         await put(store, RemoveMember("bob"), PutTeam({"description": "new", "createdAt": None}))
         await put(store, PutRequest(request("r1", state="approved")))
+        await put(store, PutNote(note("plan")), PutNote(note("gone")))
+        await put(store, PutNote(note("gone", "", version=2)), PutNote(note("plan", version=2)))
         await put(store, PutMember(member("bob")), Deliver("bob", message("m1")))
         await self.fill_archive(store)
 

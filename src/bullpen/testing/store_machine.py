@@ -18,6 +18,7 @@ from bullpen.protocol.changes import (
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -35,6 +36,7 @@ from bullpen.testing.sample_records import (
     heartbeat,
     member,
     message,
+    note,
     request,
     task,
 )
@@ -49,6 +51,7 @@ teams = st.sampled_from(("alpha", "alpha", "alpha", "beta"))
 agents = st.sampled_from(AGENT_NAMES)
 message_ids = st.integers(0, 20).map("m{}".format)
 request_ids = st.integers(0, 3).map("shutdown-{}@ann".format)
+note_names = st.sampled_from(("plan", "api-design", "README"))
 picks = st.integers(0, 50)
 texts = st.text(st.characters(), max_size=12)
 values = st.recursive(
@@ -199,6 +202,15 @@ class StoreMachine(RuleBasedStateMachine):
     def ask(self, team: str, request_id: str, state: str) -> None:
         self._commit(team, always(PutRequest(request(request_id, state=state))))
 
+    @rule(team=teams, name=note_names, text=texts)
+    def write_note(self, team: str, name: str, text: str) -> None:
+        def decide(view: View) -> Sequence[Change]:
+            before = view.note(name)
+            version = 1 + (before.version if before is not None else len(view.notes()) // 9)
+            return [PutNote(note(name, text, version=version))]
+
+        self._commit(team, decide)
+
     @rule(team=teams, agent=agents, beat_ms=st.integers(0, 9))
     def beat(self, team: str, agent: str, beat_ms: int) -> None:
         self._both(lambda store: store.beat(team, heartbeat(agent, beat_ms=beat_ms)))
@@ -292,6 +304,7 @@ async def _everything(store: Store) -> dict[str, object]:
             "config": await store.config(team) == state.team,
             "tasks": list(state.tasks.items()),
             "requests": dict(state.requests),
+            "notes": dict(state.notes),
             "seq": state.seq,
             "problems": state.problems,
             "events": [

@@ -105,6 +105,9 @@ def _told(event: Event, change: changes.Change) -> Iterator[str]:
             yield f"{event.actor} deleted task #{task_id}"
         case changes.PutMember(member):
             yield from _member(event, member)
+        case changes.PutNote(note):
+            verb = "deleted" if note.is_deleted else "wrote"
+            yield f"{note.author} {verb} note {note.name} (version {note.version})"
         case changes.PutRequest(request) if request.state != "pending":
             yield from _answer(event, request)
         case changes.PutTeam({"bullpen": {"finished": {"voice": "human"}}}) if (

@@ -173,6 +173,9 @@ def _change(change: changes.Change, event: Event) -> str:
             return _request(request)
         case changes.RemoveRequest(request_id):
             return f"request {short_id(request_id)} removed, answered long ago"
+        case changes.PutNote(note):
+            verb = "deleted" if note.is_deleted else "written"
+            return f"note {note.name} {verb} by {note.author}, version {note.version}"
         case changes.MarkMail(agent, ids, state):
             many = "1 message" if len(ids) == 1 else f"{len(ids)} messages"
             return f"{agent} {_MAIL[state]} {many}"

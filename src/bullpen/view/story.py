@@ -19,6 +19,7 @@ from bullpen.protocol.clock import ms_of
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import payload_of
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
@@ -116,6 +117,11 @@ class Story:
         return self._folded.requests
 
     @property
+    def notes(self) -> dict[str, Note]:
+        """The last version of every note by name, deleted ones too."""
+        return self._folded.notes
+
+    @property
     def members(self) -> dict[str, Member]:
         """The members by name, in the order in which they joined."""
         return self._folded.members
@@ -166,6 +172,7 @@ class Story:
             members=dict(mine.members),
             tasks=dict(mine.tasks),
             requests=dict(mine.requests),
+            notes=dict(mine.notes),
             mail={name: dict(box) for name, box in mine.mail.items()},
         )
         other._lives = {name: replace(life) for name, life in self._lives.items()}

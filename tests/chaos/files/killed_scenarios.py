@@ -13,6 +13,7 @@ from bullpen.protocol.changes import (
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     RemoveMember,
@@ -23,7 +24,7 @@ from bullpen.store.contract import Store, StoreLimits, View
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
-from bullpen.testing.sample_records import config, member, message, request, task
+from bullpen.testing.sample_records import config, member, message, note, request, task
 
 LIMITS = StoreLimits(lock_wait_s=5.0, seen_kept=3)
 LONG, SHORT = PartSize(), PartSize(events=5)
@@ -48,6 +49,8 @@ async def prepare(store: Store) -> None:
             PutMember(member("ann")),
             PutMember(member("bob")),
             PutRequest(request("r1")),
+            PutNote(note("plan")),
+            PutNote(note("old")),
         ],
         actor=LEAD,
         op="prepare",
@@ -75,6 +78,21 @@ async def commit_eight_files(store: FileStore) -> None:
         ]
 
     await store.commit("alpha", decide, actor=LEAD, op="eight")
+
+
+async def write_notes(store: FileStore) -> None:
+    """One note changed, one deleted and one new, and a task with them."""
+    await store.commit(
+        "alpha",
+        lambda view: [
+            PutNote(note("plan", "Two\n", version=2)),
+            PutTask(task("1", subject="As in the plan")),
+            PutNote(note("old", "", version=2)),
+            PutNote(note("new", "New\n")),
+        ],
+        actor=LEAD,
+        op="notes",
+    )
 
 
 async def create(store: FileStore) -> None:
@@ -112,6 +130,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
         commit_eight_files,
+        write_notes,
         create,
         delete,
         append,
@@ -148,6 +167,7 @@ async def state_of(home: Path) -> dict[str, Any]:
             "config": state.team.raw,
             "tasks": {key: each.raw for key, each in state.tasks.items()},
             "requests": {key: each.raw for key, each in state.requests.items()},
+            "notes": {key: each.raw for key, each in state.notes.items()},
             "mail": boxes,
         }
     await store.aclose()

@@ -77,7 +77,7 @@ async def check(home: Path) -> dict[str, Any]:
     return found
 
 
-ALL_OR_NOTHING = ["commit_eight_files", "create", "delete", "append"]
+ALL_OR_NOTHING = ["commit_eight_files", "write_notes", "create", "delete", "append"]
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["killed-before", "killed-half-way"])

@@ -8,10 +8,10 @@ from mcp import Client
 
 OF_A_MEMBER = {
     "SendMessage", "TaskCreate", "TaskGet", "TaskUpdate", "TaskList", "ExitPlanMode",
-    "WaitForMail", "TeamStatus", "ApproveRequest",
+    "WaitForMail", "TeamStatus", "ApproveRequest", "NotesRead", "NotesWrite",
 }  # fmt: skip
 OF_THE_LEAD = {*OF_A_MEMBER, "TeamCreate", "TeamDelete", "SpawnTeammate", "StopTeammate"}
-READ_ONLY = {"TaskGet", "TaskList", "TeamStatus", "WaitForMail"}
+READ_ONLY = {"TaskGet", "TaskList", "NotesRead", "TeamStatus", "WaitForMail"}
 
 
 async def names_of(client: Client) -> set[str]:

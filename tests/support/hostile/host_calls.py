@@ -31,8 +31,8 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.store.contract import Store, TeamState
-from bullpen.team.call_codec import call_codec
 from bullpen.team.lookup import owner_of
+from bullpen.team.operation.call_codec import call_codec
 from bullpen.team.team import Team, operations
 
 TEAM, ME, CHILD = "alpha", "ann", "cat"

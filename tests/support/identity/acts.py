@@ -171,6 +171,7 @@ ACTS: Mapping[str, Act] = {
     "tasks.add": Act(lambda s, at, who: at.team.tasks.add("New", by=who.name)),
     "tasks.add_many": Act(lambda s, at, who: at.team.tasks.add_many([Draft("New")], by=who.name)),
     "tasks.edit": Act(lambda s, at, who: at.team.tasks.edit(s.free, by=who.name, subject="Newer")),
+    "notes.write": Act(lambda s, at, who: at.team.notes.write("plan", "Text", over=0, by=who.name)),
     "tasks.claim": Act(lambda s, at, who: at.team.tasks.claim(s.free, by=who.name, also=True)),
     "tasks.claim_next": Act(lambda s, at, who: at.team.tasks.claim_next(by=who.name, also=True)),
     "tasks.done": Act(lambda s, at, who: at.team.tasks.done(s.owned, by=who.name, voice=who.voice)),

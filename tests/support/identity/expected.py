@@ -60,6 +60,7 @@ OPERATIONS: Mapping[str, Right] = {
     "mailbox.mark": "member",
     "tasks.add": "member",
     "tasks.add_many": "member",
+    "notes.write": "member",
     "tasks.edit": "member",
     "tasks.claim": "member",
     "tasks.claim_next": "member",

@@ -97,6 +97,7 @@ async def build(store: Store, clock: Clock, name: str = TEAM, *, lead_runs: bool
         await team.roster.join(member, by=LEAD)
     await open_to_agents(scene.teams.open(name))
     await _add_tasks(scene)
+    await team.notes.write("goals", "Ship it.", over=0, by=LEAD)
     await _add_requests(scene)
     return scene
 

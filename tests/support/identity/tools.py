@@ -37,6 +37,7 @@ CALLS: Mapping[str, tuple[dict[str, Any], Right | None]] = {
     "TaskUpdate: complete": ({"taskId": "owned", "status": "completed"}, "owner"),
     "TaskUpdate: release": ({"taskId": "owned", "status": "pending"}, "owner"),
     "TaskUpdate: delete": ({"taskId": "owned", "status": "deleted"}, "owner"),
+    "NotesWrite": ({"name": "plan", "text": "Text"}, "member"),
     "Finish": ({"summary": "-", "override_reason": "-"}, "lead"),
     "ApproveRequest": ({"request_id": "asked", "approve": True}, "lead"),
     "TeamDelete": ({}, "lead"),
@@ -44,6 +45,7 @@ CALLS: Mapping[str, tuple[dict[str, Any], Right | None]] = {
     "TeamStatus": ({}, None),
     "TaskGet": ({"taskId": "owned"}, None),
     "TaskList": ({}, None),
+    "NotesRead": ({}, None),
 }
 """What is called, with names for tasks and requests, and who may; None for what only reads."""
 
@@ -64,6 +66,8 @@ _OF_A_RUNNER = (
     "SendMessage",
     "TaskCreate",
     "TaskUpdate",
+    "NotesWrite",
+    "NotesRead",
     "Finish",
     "TeamStatus",
     "TaskGet",

@@ -246,6 +246,14 @@ config path
 config edit
 docs merge list
 interrupt pia -t shop
+notes list -t shop
+notes write plan 'Ship it' -t shop
+notes write plan 'Something else' -t shop
+notes list -t shop
+notes show plan -t shop
+notes history plan -t shop
+notes diff plan -t shop
+notes edit plan -t shop
 """
 """On one copy of the recorded home, one after another."""
 
@@ -327,6 +335,7 @@ NOT_RUN = {
     "auth push": "needs servers with accounts",
     "bridge": "is a teammate of another program",
     "config edit": "takes a terminal",
+    "notes edit": "takes a terminal",
     "demo": "makes what `up` makes, in 20 s",
     "forge check": "needs a forge",
     "forge hook": "needs a forge",

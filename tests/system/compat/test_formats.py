@@ -11,13 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.protocol.changes import PutTask
+from bullpen.protocol.changes import PutNote, PutTask
 from bullpen.protocol.format_version import FORMAT
 from bullpen.protocol.names import LEAD
 from bullpen.store.events.fold import fold
 from bullpen.store.files.log.split import PartSize
 from bullpen.store.files.store import FileStore
-from bullpen.testing.sample_records import config, message, put, task
+from bullpen.testing.sample_records import config, message, note, put, task
 
 from .stage import HERE, RECORDED, contents
 
@@ -65,11 +65,13 @@ async def test_it_goes_on(home: Path) -> None:
 
 
 async def _record(home: Path) -> None:
-    """A team whose log is in parts."""
+    """A team whose log is in parts, with notes."""
     store = FileStore(home, clock=lambda: 1_700_000_000_000, part_size=PartSize(events=10))
     await store.create("alpha", config(), actor=LEAD)
     await put(store, *(PutTask(task(str(number))) for number in range(1, 4)))
     await store.append("alpha", "ann", message("first"), actor=LEAD)
+    await put(store, PutNote(note("plan")), PutNote(note("old")))
+    await put(store, PutNote(note("plan", "Two\n", version=2)), PutNote(note("old", "", version=2)))
     for number in range(30):
         await put(store, PutTask(task("1", subject=f"Try {number} " + "x" * 100)))
     await store.acknowledge("alpha", "ann", ["first"], "seen", actor="ann")

@@ -13,6 +13,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -21,7 +22,7 @@ from bullpen.protocol.changes import (
     UnknownChange,
 )
 from bullpen.store.events.fold import Folded, apply, digest, fold, raw_of
-from bullpen.testing.sample_records import member, message, request, task
+from bullpen.testing.sample_records import member, message, note, request, task
 
 
 def event(seq: int, *changes: Change) -> Event:
@@ -178,6 +179,7 @@ def test_every_kind_of_change_can_be_replayed() -> None:
         Deliver("ann", message("m1")),
         PutRequest(request("r1")),
         RemoveRequest("r0"),
+        PutNote(note("plan")),
         MarkMail("ann", ("m1",), "seen"),
         UnknownChange({"put": "sprint"}),
     ]

@@ -13,6 +13,7 @@ from bullpen.errors import Unreadable
 from bullpen.protocol import names
 from bullpen.protocol.changes import Change
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -33,6 +34,7 @@ class Board:
     next_task_id: int = 100
     questions: dict[str, Request] = field(default_factory=dict)
     all_asked: int = 0
+    written: dict[str, Note] = field(default_factory=dict)
 
     def task(self, task_id: str) -> Task | None:
         names.check_task_id(task_id)
@@ -49,6 +51,12 @@ class Board:
 
     def requests(self) -> Mapping[str, Request]:
         return self.questions
+
+    def note(self, name: str) -> Note | None:
+        return self.written.get(name)
+
+    def notes(self) -> Mapping[str, Note]:
+        return self.written
 
 
 MakeTask = Callable[..., Task]

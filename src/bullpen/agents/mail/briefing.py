@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _MEMBERS_MAX = 60
 _TASKS_MAX = 40
+_NOTES_MAX = 20
 _SUBJECT_MAX = 100
 # How many ids the line about the reader itself names.
 _IDS_MAX = 8
@@ -59,6 +60,8 @@ class Briefing:
     # Requests by id: kind and the other side. Those that wait for the reader, and its own.
     to_answer: Mapping[str, tuple[str, str]]
     asked: Mapping[str, tuple[str, str]]
+    # The version of each note and who wrote it, the plan first.
+    notes: Mapping[str, tuple[int, str]]
 
     @classmethod
     def of(cls, snapshot: Snapshot, agent: str) -> Briefing:
@@ -92,6 +95,7 @@ class Briefing:
                 for request in snapshot.pending
                 if request.sender == agent
             },
+            notes={note.name: (note.version, note.author) for note in snapshot.notes},
         )
 
     def whole(self) -> str:
@@ -113,6 +117,10 @@ class Briefing:
                 f"Other open tasks {count}:" if others else f"No other open tasks {count}."
             )
             lines += _task_lines(self, others)
+        if self.notes:
+            lines.append("Notes of the team (NotesRead shows them):")
+            notes = [_note_line(self, name) for name in _first(self.notes, _NOTES_MAX)]
+            lines += _counted(notes, len(self.notes), "notes")
         if self.unread:
             lines.append(f"Unread messages for you: {self.unread}.")
         if self.to_answer:
@@ -150,6 +158,7 @@ def changes_since(told: Briefing, now: Briefing) -> str | None:
     for key in closed:
         how = "completed" if key in now.done else "deleted"
         lines.append(f"- #{key} {_one_line(told.tasks[key].subject)} ({how})")
+    lines += _notes_news(told, now)
     asking = {key: to for key, to in now.to_answer.items() if key not in told.to_answer}
     if asking:
         lines.append("Waiting for your answer:")
@@ -165,6 +174,23 @@ def changes_since(told: Briefing, now: Briefing) -> str | None:
             END,
         ]
     )
+
+
+def _notes_news(told: Briefing, now: Briefing) -> list[str]:
+    """Which notes others wrote or deleted, not what they wrote."""
+    written = [
+        name
+        for name, (version, author) in now.notes.items()
+        if author != now.agent and version != told.notes.get(name, (0, ""))[0]
+    ]
+    lines = [_note_line(now, name) for name in written[:_NOTES_MAX]]
+    gone = [f"- note {name} was deleted" for name in told.notes if name not in now.notes]
+    return [*_counted(lines, len(written), "notes"), *gone]
+
+
+def _note_line(now: Briefing, name: str) -> str:
+    version, author = now.notes[name]
+    return f"- note {name}: version {version} by {_one_line(author)}"
 
 
 def _standing(now: Briefing, told: Briefing) -> str:

@@ -17,6 +17,7 @@ from anyio import to_thread
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.agents.system.transcript import own_rows
+from bullpen.agents.tools.planning.note_tools import NOTE_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
 from bullpen.errors import Conflict
@@ -27,7 +28,8 @@ from bullpen.team.budget.rules import OverBudget, about_tokens, together
 
 ToldKind = Literal["digest", "mail", "reminder"]
 
-_COORDINATING = {tool.name for tool in TASK_TOOLS} | {tool.name for tool in TEAM_TOOLS}
+_COORDINATING = {tool.name for tool in (*TASK_TOOLS, *NOTE_TOOLS)}
+_COORDINATING |= {tool.name for tool in TEAM_TOOLS}
 """An answer that only calls these tools is coordination."""
 
 

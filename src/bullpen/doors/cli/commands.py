@@ -27,7 +27,7 @@ PANELS = {
     "Start": ("run", "up", "init", "demo", "config", "docs"),
     "Watch": ("tui", "web", "ps", "logs", "report", "summary", "cost", "events"),
     "Answer": ("requests", "approve", "deny", "send"),
-    "Work": ("task", "merge", "forge", "workspace", "inbox"),
+    "Work": ("task", "notes", "merge", "forge", "workspace", "inbox"),
     "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
     "Other programs": ("mcp", "acp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
@@ -47,6 +47,7 @@ AGENTS_MAY_TYPE = frozenset(
         *("task add", "task list", "task show", "task claim", "task done", "task release"),
         *("task assign", "task depend", "task undepend", "task delete", "task edit", "task check"),
         *("task graph", "task budget"),
+        *("notes list", "notes show", "notes write", "notes history", "notes diff"),
         *("workspace list", "workspace show", "workspace saved"),
         *("merge list", "merge log", "merge set"),
         *("policy show", "policy check", "mode"),
@@ -96,6 +97,16 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     ),
     "cost": CommandEntry("tasks.cost:cost", "Show tokens and money used, by agent, task or model"),
     "events": CommandEntry("teams.events:events", "Show every change to a team: when, who, what"),
+    "notes": GroupEntry(
+        "Show and write the plan and other notes of a team",
+        examples=("bullpen notes show plan", "bullpen notes edit plan"),
+    ),
+    "notes list": CommandEntry("teams.notes:list_notes", "List the notes, the plan first"),
+    "notes show": CommandEntry("teams.notes:show", "Show a note, or an earlier version of it"),
+    "notes write": CommandEntry("teams.notes:write", "Write a note over the version you read"),
+    "notes edit": CommandEntry("teams.notes:edit", "Open a note in your editor"),
+    "notes history": CommandEntry("teams.notes:history", "List who wrote a note, and when"),
+    "notes diff": CommandEntry("teams.notes:diff", "Show what changed between two versions"),
     "requests": CommandEntry(
         "permissions.requests:requests", "List requests that wait for an answer"
     ),

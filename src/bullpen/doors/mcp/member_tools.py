@@ -11,6 +11,7 @@ from pydantic import Field
 from bullpen.agents.contracts.desk import Identity, Mail, Mailroom, TeamDesk
 from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.own_team import TeamCreateInput, TeamDeleteInput
+from bullpen.agents.tools.planning.note_tools import NOTE_TOOLS
 from bullpen.agents.tools.planning.plan_tools import EXIT_PLAN_MODE
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import (
@@ -30,7 +31,7 @@ WAIT_S_MAX = 50
 WAIT_FOR_MAIL = "WaitForMail"
 
 _OF_THE_LEAD = {"TeamCreate", "TeamDelete", "SpawnTeammate", "StopTeammate"}
-READS = frozenset({"TaskGet", "TaskList", "TeamStatus"})
+READS = frozenset({"TaskGet", "TaskList", "TeamStatus", "NotesRead"})
 """The tools that only read."""
 
 
@@ -108,6 +109,7 @@ _OF_THE_TEAM: tuple[Tool[TeamDesk], ...] = (
     SPAWN_TEAMMATE,
     STOP_TEAMMATE,
     *TASK_TOOLS,
+    *NOTE_TOOLS,
     EXIT_PLAN_MODE,
 )
 _OF_A_CONNECTION: tuple[Tool[TeamDesk], ...] = (

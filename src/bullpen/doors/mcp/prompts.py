@@ -67,7 +67,9 @@ owner, a member has one task in progress, and a blocked task cannot be claimed. 
 refused, read why and take another task.
 - Complete it with TaskUpdate {taskId, status: "completed", report}. Its checks run first. If one \
 fails, you get the output and the task stays yours.
-- If you cannot finish a task, say why and give it back: status "pending"."""
+- If you cannot finish a task, say why and give it back: status "pending".
+- NotesRead shows a note of the team: its plan, interfaces, decisions. NotesWrite {name, \
+text, version} writes one over the version that you read."""
 
 _SHUTDOWN = """\
 A message that asks you to shut down names a request_id. Answer with SendMessage {to, message: \
@@ -94,7 +96,8 @@ The lead is {lead}. If something is unclear and a wrong guess would waste work, 
 _LEAD = """\
 How to lead:
 1. Split the goal into tasks with TaskCreate: what to do, what proves that it is done (checks), \
-and what it depends on (addBlockedBy). Give different files to different members.
+and what it depends on (addBlockedBy). Give different files to different members. Put the plan, \
+the interfaces between tasks and what was decided into notes (NotesWrite; the note `plan` first).
 2. Start only the members you need, with SpawnTeammate {name, prompt}. They do not see this \
 conversation, so put everything they need to know into the prompt. TeamStatus also lists members \
 that joined by themselves; give them tasks with TaskUpdate {taskId, owner}.

@@ -64,6 +64,7 @@ def _lines(run: Run, rows_max: int, text_max: int) -> Iterator[str]:
         needs = (_line(need, text_max) for need in summary.needs[:rows_max])
         yield from (f"- {_LINE_MARKS.sub(_stopped, need)}" for need in needs)
         yield from _more(len(summary.needs), rows_max)
+    yield from _notes(run, rows_max, text_max)
     for table in _tables(run):
         yield ""
         yield f"## {table.name}"
@@ -74,6 +75,19 @@ def _lines(run: Run, rows_max: int, text_max: int) -> Iterator[str]:
         yield from _table(table, rows_max, text_max)
     yield ""
     yield tables.source(run)
+
+
+def _notes(run: Run, rows_max: int, text_max: int) -> Iterator[str]:
+    if run.notes:
+        yield ""
+        yield "## Notes"
+    for note in run.notes[:rows_max]:
+        yield ""
+        about = f"version {note.version} by {_line(note.author, text_max)}"
+        yield f"**{_line(note.name, text_max)}**, {about}"
+        yield ""
+        yield from _quoted(note.text.rstrip(), text_max * 4)
+    yield from _more(len(run.notes), rows_max)
 
 
 def _tables(run: Run) -> Iterator[ReportTable]:

@@ -88,6 +88,8 @@ def _head(run: Run) -> Iterator[str]:
 
 def _sections(run: Run) -> Iterator[tuple[str, str, Iterable[str]]]:
     yield "tasks", "Tasks", _tasks(run)
+    if run.notes:
+        yield "notes", "Notes", _notes(run)
     yield "timeline", "Timeline", _timeline(run)
     yield "members", "Members and cost", _members(run)
     yield "decisions", "Decisions and approvals", _decisions(run)
@@ -95,6 +97,14 @@ def _sections(run: Run) -> Iterator[tuple[str, str, Iterable[str]]]:
         yield "merges", "Merges", _table(tables.merges(run))
     yield "said", "Messages", _said(run)
     yield "log", "Log", _log(run)
+
+
+def _notes(run: Run) -> Iterator[str]:
+    for note in run.notes:
+        about = f"version {note.version} by {note.author}, {run.clock(note.time_ms)}"
+        yield f"<h3>{_text(note.name)}</h3>"
+        yield f'<p class="none">{_text(about)}</p>'
+        yield f"<pre>{_text(note.text.rstrip())}</pre>"
 
 
 def _tasks(run: Run) -> Iterator[str]:

@@ -9,9 +9,11 @@ from itertools import groupby
 
 from bullpen.errors import Invalid
 from bullpen.protocol.changes import Event
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.store.contract import TeamState
 from bullpen.team.budget.cost import Cost, cost_of
+from bullpen.team.notes.rules import in_order
 from bullpen.team.snapshot import assemble
 from bullpen.view.scene import Scene, scene_of
 from bullpen.view.story import Said, Story, story_of
@@ -31,6 +33,11 @@ class Run:
     decisions: tuple[Request, ...]
     over: bool
     now_ms: int
+
+    @property
+    def notes(self) -> list[Note]:
+        """The notes of the team at the end, the plan first."""
+        return in_order(self.story.notes)
 
     def clock(self, at_ms: int | None) -> str:
         """A moment in UTC; with the date if the run took longer than a day."""
@@ -68,7 +75,7 @@ def run_of(events: Sequence[Event], *, now_ms: int) -> Run:
         ) from None
     at_work = any(member.agent and member.agent.phase != "ended" for member in team.roster)
     now = max(now_ms, story.at_ms) if at_work else story.at_ms
-    state = TeamState(team, story.tasks, story.requests, story.seq)
+    state = TeamState(team, story.tasks, story.requests, story.seq, notes=story.notes)
     unread = {name: story.unread(name) for name in story.members}
     snapshot = assemble(state, {}, unread, now_ms=now)
     return Run(

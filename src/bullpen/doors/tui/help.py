@@ -31,6 +31,7 @@ Team
   shift+tab     next permission mode of the chosen agent
   ctrl+t        tasks: the board; g there: the graph
   F2 to F6      stream, diff, transcript, mail and plan of the member
+  F7            the team's notes: its plan, interfaces, decisions
   pgup, pgdn    scroll; ctrl+home, ctrl+end: to the begin, to the end
   tab           with the input line empty: go to the lists and the stream,
                 where enter opens a task or a call; escape comes back

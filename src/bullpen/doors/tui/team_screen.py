@@ -69,6 +69,7 @@ class TeamScreen(Screen[None]):
             Binding(f"f{number}", f"part('{part}')", part, show=False, priority=True)
             for number, part in enumerate(PARTS, FIRST_KEY)
         ),
+        Binding("f7", "show_page('notes')", "Notes", show=False, priority=True),
         Binding("pageup", "scroll_member(-1)", "Page up", show=False, priority=True),
         Binding("pagedown", "scroll_member(1)", "Page down", show=False, priority=True),
         Binding("ctrl+home", "member_to_end(False)", "First", show=False, priority=True),

@@ -18,6 +18,7 @@ from bullpen.doors.web.render_piece import PieceRenderer, Pieces
 from bullpen.doors.web.shown_request import shown_request
 from bullpen.errors import NotFound
 from bullpen.protocol.names import EVERYBODY, LEAD
+from bullpen.team.notes.rules import in_order
 from bullpen.view import sentences
 from bullpen.view.cards import MemberCard, TaskCard
 from bullpen.view.diff import total
@@ -254,6 +255,13 @@ def _messages_page(page: _Page) -> None:
     page.empty("no-letters", "No messages match. Clear the filters to see all.", unless=found)
 
 
+def _notes(page: _Page) -> None:
+    notes = in_order(page.story.notes)
+    page.listed("notes", "note", {f"note-{note.name}": (note,) for note in notes})
+    words = "The team has no notes yet. Its lead keeps the plan in the note `plan`."
+    page.empty("no-notes", words, unless=notes)
+
+
 def _waiting(page: _Page) -> None:
     asks = page.scene.asks
     page.asks(asks, prefix="ask", back="/waiting")
@@ -341,6 +349,7 @@ PAGES: dict[str, Callable[[_Page], None]] = {
     "overview": _overview,
     "tasks": _tasks,
     "messages": _messages_page,
+    "notes": _notes,
     "waiting": _waiting,
     "member": _member,
     "transcript": _transcript,

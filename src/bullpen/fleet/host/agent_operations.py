@@ -27,8 +27,8 @@ from bullpen.store.contract import Committed, Decide, Mark, Store, Stored, View
 from bullpen.store.hosted.host_session import OperationCall
 from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.team.budget.rules import OverBudget
-from bullpen.team.call_codec import call_codec
 from bullpen.team.operation import answer_raw, over_budget_raw
+from bullpen.team.operation.call_codec import call_codec
 from bullpen.team.requests.mode_rules import approver_of, plan_approver_of
 from bullpen.team.team import Team, operations
 

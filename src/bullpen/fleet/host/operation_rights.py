@@ -142,6 +142,7 @@ DOOR: Mapping[str, Right] = {
     "agents.grant": nobody,
     "agents.rebudget": anyone,
     "modes.change": anyone,
+    "notes.write": anyone,
     "agents.take_lead": anyone,
     "agents.drop_lead": anyone,
     "agents.finish": anyone,

@@ -9,11 +9,13 @@ from bullpen.protocol.changes import (
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
     RemoveMember,
 )
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -32,6 +34,7 @@ class PendingView(View):
         self._team = view.team
         self._tasks: dict[str, Task | None] = {}
         self._requests: dict[str, Request] = {}
+        self._notes: dict[str, Note] = {}
         self._changes: dict[object, Change] = {}
         self._highest = 0
 
@@ -57,6 +60,12 @@ class PendingView(View):
 
     def requests(self) -> Mapping[str, Request]:
         return {**self._view.requests(), **self._requests}
+
+    def note(self, name: str) -> Note | None:
+        return self._notes.get(name) or self._view.note(name)
+
+    def notes(self) -> Mapping[str, Note]:
+        return {**self._view.notes(), **self._notes}
 
     @property
     def next_task_id(self) -> int:
@@ -95,6 +104,9 @@ class PendingView(View):
             case PutRequest(request):
                 self._requests[request.id] = request
                 self._changes["request", request.id] = change
+            case PutNote(note):
+                self._notes[note.name] = note
+                self._changes["note", note.name] = change
             case Deliver(to, message):
                 self._changes["mail", to, message.id] = change
             case _:

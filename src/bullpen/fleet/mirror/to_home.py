@@ -13,6 +13,7 @@ from bullpen.protocol.changes import (
     DeleteTask,
     Deliver,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -43,6 +44,7 @@ class Taking:
             *self._team(view),
             *self._tasks(view),
             *self._requests(view),
+            *self._notes(view),
             *(each for each in self.mail if not self.remembered.knows(each.to, each.message.id)),
         ]
 
@@ -88,6 +90,14 @@ class Taking:
             PutRequest(wanted[key]) if key in wanted else RemoveRequest(key)
             for key in _outdated(here, wanted, logged)
             if key in wanted or here[key].state != "pending"
+        ]
+
+    def _notes(self, view: View) -> list[Change]:
+        wanted, logged = self.state.notes, self.remembered.folded.notes
+        return [
+            PutNote(wanted[name])
+            for name in _outdated(view.notes(), wanted, logged)
+            if name in wanted
         ]
 
 

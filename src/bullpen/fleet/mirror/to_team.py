@@ -17,6 +17,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -25,6 +26,7 @@ from bullpen.protocol.changes import (
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
@@ -97,6 +99,8 @@ class Sending:
                     ahead.put(PutTeam(allowed))
             case PutRequest(request):
                 self._request(ahead, request)
+            case PutNote(note):
+                self._note(ahead, note)
             case PutTask() | DeleteTask() | MarkMail() | RemoveRequest():
                 # Tasks are handled together, marks on their own; the team forgets by itself.
                 pass
@@ -114,6 +118,8 @@ class Sending:
                 what = f"member {name}"
             case PutRequest(request):
                 what = f"request {request.id}"
+            case PutNote(note):
+                what = f"note {note.name}"
         self.refusals.append(Refusal(what, why, right=right))
 
     def _deliver(self, ahead: PendingView, to: str, message: Message) -> None:
@@ -195,6 +201,18 @@ class Sending:
                 remedy="Make a new request to ask again.",
             )
         ahead.put(PutRequest(request))
+
+    def _note(self, ahead: PendingView, note: Note) -> None:
+        """Carry a version of a note, if it is the one after the team's."""
+        there = ahead.note(note.name)
+        if there == note:
+            return
+        if note.version != (there.version if there else 0) + 1:
+            raise Conflict(
+                f"Note {note.name!r} was changed in the team at the same time.",
+                remedy="Its text here is in the history of the note. Write it again, merged.",
+            )
+        ahead.put(PutNote(note))
 
     def _check_resident(self, ahead: PendingView, name: str) -> None:
         if not self.residents.has(ahead.team, name):

@@ -34,7 +34,7 @@ class Checkpoint:
         self._fields: dict[str, Any] = {}
         # The whole change that last wrote a record, by kind and key.
         self._records: dict[str, dict[str, dict[str, Any]]] = {
-            kind: {} for kind in ("member", "task", "request")
+            kind: {} for kind in ("member", "task", "request", "note")
         }
         self._mail: dict[str, dict[str, tuple[dict[str, Any], str]]] = {}
         self._unknown: list[Any] = []
@@ -57,7 +57,8 @@ class Checkpoint:
         if self._high and str(self._high) not in self._records["task"]:
             # The ids of deleted tasks are never used again.
             found.append({"put": "task_deleted", "id": str(self._high)})
-        found += [*self._records["task"].values(), *self._records["request"].values()]
+        for kind in ("task", "request", "note"):
+            found += self._records[kind].values()
         for agent, box in self._mail.items():
             found += (change for change, _ in box.values())
             for state in ("injected", "seen"):
@@ -72,8 +73,8 @@ class Checkpoint:
 
     def _take(self, change: dict[str, Any]) -> None:
         match change["put"]:
-            case "task" | "member" | "request" as kind:
-                key = change[kind]["name" if kind == "member" else "id"]
+            case "task" | "member" | "request" | "note" as kind:
+                key = change[kind]["name" if kind in ("member", "note") else "id"]
                 self._records[kind][key] = change
                 if kind == "task":
                     self._count(key)

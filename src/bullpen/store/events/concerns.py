@@ -8,6 +8,7 @@ from bullpen.protocol.changes import (
     Deliver,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -28,7 +29,7 @@ def concern_of(change: Change) -> str | None:
     match change:
         case Deliver(to=agent) | MarkMail(agent=agent):
             return agent
-        case PutMember() | RemoveMember() | PutTeam() | RemoveRequest():
+        case PutMember() | RemoveMember() | PutTeam() | RemoveRequest() | PutNote():
             return _NO_AGENT
         case _:
             return None
@@ -49,6 +50,8 @@ def record_of(change: Change) -> tuple[str, str]:
             return ("request", request.id)
         case RemoveRequest(request_id):
             return ("request", request_id)
+        case PutNote(note):
+            return ("note", note.name)
         case PutTeam():
             return ("team", "")
         case Deliver(to, message):

@@ -15,6 +15,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -23,17 +24,18 @@ from bullpen.protocol.changes import (
     UnknownChange,
 )
 from bullpen.protocol.message import DeliveryState
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.store.events.checkpoint import is_begin
 
 T = TypeVar("T")
-Keep = Callable[[Task | Member | Request], T]
-"""Maps a task, member or request to what a replay keeps of it: itself, or its JSON object."""
+Keep = Callable[[Task | Member | Request | Note], T]
+"""Maps a task, member, request or note to what a replay keeps of it: itself, or its JSON object."""
 
 
-def raw_of(record: Task | Member | Request) -> dict[str, Any]:
+def raw_of(record: Task | Member | Request | Note) -> dict[str, Any]:
     """Return the JSON object of a record, which is what most callers keep."""
     return record.raw
 
@@ -52,6 +54,7 @@ class Folded(Generic[T]):
     tasks: dict[str, T] = field(default_factory=dict)
     requests: dict[str, T] = field(default_factory=dict)
     mail: dict[str, dict[str, DeliveryState]] = field(default_factory=dict)
+    notes: dict[str, T] = field(default_factory=dict)
 
 
 def apply(folded: Folded[T], event: Event, *, keep: Keep[T]) -> None:
@@ -60,7 +63,8 @@ def apply(folded: Folded[T], event: Event, *, keep: Keep[T]) -> None:
     An event that a log begins with after a gap replaces everything.
     """
     if is_begin(event, folded.seq):
-        folded.team, folded.members, folded.tasks, folded.requests, folded.mail = {}, {}, {}, {}, {}
+        folded.team, folded.members, folded.tasks, folded.requests = {}, {}, {}, {}
+        folded.mail, folded.notes = {}, {}
     elif event.seq != folded.seq + 1:
         raise ValueError(f"event {event.seq} cannot follow event {folded.seq}")
     for change in event.changes:
@@ -85,6 +89,8 @@ def _apply_change(folded: Folded[T], change: Change, keep: Keep[T]) -> None:
             folded.requests[request.id] = keep(request)
         case RemoveRequest(request_id):
             folded.requests.pop(request_id, None)
+        case PutNote(note):
+            folded.notes[note.name] = keep(note)
         case Deliver(to, message):
             # A repeated delivery changes nothing: the message keeps its state.
             state: DeliveryState = "seen" if message.read else "stored"

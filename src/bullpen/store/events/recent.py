@@ -10,6 +10,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -38,6 +39,7 @@ def with_begin(
     records: list[Change] = [
         *(PutTask(task) for task in state.tasks.values()),
         *(PutRequest(request) for request in state.requests.values()),
+        *(PutNote(note) for note in state.notes.values()),
         *(Deliver(agent, entry.message) for agent, box in boxes.items() for entry in box.entries),
     ]
     left: list[Change] = [PutTeam(state.team.header)]

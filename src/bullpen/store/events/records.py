@@ -11,12 +11,14 @@ from bullpen.protocol.changes import (
     Change,
     DeleteTask,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
     RemoveMember,
     RemoveRequest,
 )
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -33,6 +35,7 @@ class TeamRecords:
     _tasks: dict[str, Task] = field(default_factory=dict, init=False)
     _requests: dict[str, Request] = field(default_factory=dict, init=False)
     _in_order: bool = field(default=False, init=False)
+    _notes: dict[str, Note] = field(default_factory=dict, init=False)
 
     @property
     def seq(self) -> int:
@@ -76,6 +79,16 @@ class TeamRecords:
         """Return all requests."""
         return {key: found for key in self.folded.requests if (found := self.request(key))}
 
+    def note(self, name: str) -> Note | None:
+        """Return the last version of a note."""
+        if name in self.folded.notes and name not in self._notes:
+            self._notes[name] = Note.parse(self.folded.notes[name])
+        return self._notes.get(name)
+
+    def notes(self) -> dict[str, Note]:
+        """Return the last versions of all notes."""
+        return {key: found for key in self.folded.notes if (found := self.note(key))}
+
     def follow(self, changes: Iterable[Change]) -> None:
         """Keep what is parsed up to date with changes that were just applied."""
         for change in changes:
@@ -93,6 +106,8 @@ class TeamRecords:
                     self._requests[request.id] = request
                 case RemoveRequest(request_id):
                     self._requests.pop(request_id, None)
+                case PutNote(note):
+                    self._notes[note.name] = note
                 case PutMember() | RemoveMember() | PutTeam():
                     self._team = None
                 case _:

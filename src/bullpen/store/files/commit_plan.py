@@ -7,7 +7,7 @@ names change, and the next process can repeat them from the log.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from bullpen.protocol.changes import (
     Deliver,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -28,12 +29,14 @@ from bullpen.protocol.changes import (
 )
 from bullpen.protocol.message import Message
 from bullpen.protocol.record import Wire
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import View
 from bullpen.store.events.concerns import record_of
 from bullpen.store.events.fold import digest
+from bullpen.store.files import notes
 from bullpen.store.files.disk import read_bytes
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.records import Records, number_of
@@ -43,8 +46,10 @@ from bullpen.store.record_checks import with_fields
 class FileView(View):
     """What a decide function sees. It remembers what it showed, to check that under the locks."""
 
-    def __init__(self, records: Records, high: int) -> None:
-        self._records, self._high = records, high
+    def __init__(
+        self, records: Records, high: int, take_up: Callable[[Sequence[Note]], None]
+    ) -> None:
+        self._records, self._high, self._take_up = records, high, take_up
         self.shown: dict[tuple[str, str], Wire | None] = {}
         self._next_id: int | None = None
         self._tasks: dict[str, Task] | None = None
@@ -76,6 +81,20 @@ class FileView(View):
 
     def requests(self) -> Mapping[str, Request]:
         return self._records.requests()[0]
+
+    def note(self, name: str) -> Note | None:
+        """Return a note. What another program wrote into it is kept first, under its number."""
+        note = self._records.note(name)
+        if note is not None and note != self._records.noted(name):
+            self._take_up([note])
+        self.shown["note", name] = note
+        return note
+
+    def notes(self) -> Mapping[str, Note]:
+        found = self._records.notes()
+        if found.strange:
+            self._take_up(found.strange)
+        return found.notes
 
     @property
     def next_task_id(self) -> int:
@@ -174,6 +193,9 @@ def make_plan(records: Records, changes: Sequence[Change], *, high: int) -> Comm
             case RemoveRequest(request_id):
                 _keep(plan, "request", request_id, records.request(request_id))
                 plan.files[paths.request(request_id)] = None
+            case PutNote(note):
+                _keep(plan, "note", note.name, records.note(note.name))
+                plan.files |= notes.files_of(paths, note)
             case Deliver(to, message):
                 # Names given by another program can share a mailbox.
                 plan.mail.setdefault(names.inbox_stem(to), []).append(message)
@@ -189,6 +211,8 @@ def make_plan(records: Records, changes: Sequence[Change], *, high: int) -> Comm
     for (kind, key), old in plan.old.items():
         if kind == "task":
             plan.expected[paths.task(key)] = old
+        elif kind == "note":
+            plan.expected[paths.note(key)] = old
     return plan
 
 

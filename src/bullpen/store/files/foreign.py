@@ -13,6 +13,7 @@ from bullpen.protocol.changes import (
     Deliver,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -20,6 +21,7 @@ from bullpen.protocol.changes import (
     UnknownChange,
     decode,
 )
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
@@ -50,6 +52,9 @@ def unlogged(known: Digests, plan: CommitPlan) -> list[Change]:
             case "request":
                 if old is not None and before != known.requests.get(key):
                     found.append(PutRequest(Request.parse(old)))
+            case "note":
+                if old is not None and before != known.notes.get(key):
+                    found.append(PutNote(Note.parse(old)))
             case "team":
                 found += _header_change(known.fields, old or {})
     return found
@@ -86,6 +91,9 @@ def all_unlogged(records: Records, known: Digests) -> list[Change]:
     for request_id, request in records.requests()[0].items():
         if digest(request.raw) != known.requests.get(request_id):
             found.append(PutRequest(request))
+    for name, note in records.notes().notes.items():
+        if digest(note.raw) != known.notes.get(name):
+            found.append(PutNote(note))
     return found + _unlogged_mail(records.paths, known, members)
 
 
@@ -210,9 +218,22 @@ def redo_plan(
     due = tuple(
         change
         for change, before in replaced
-        if isinstance(change, Deliver) or _current(records, change) == before
+        if isinstance(change, Deliver)
+        or _current(records, change) == before
+        or _has_text(records, change)
     )
     return make_plan(records, due, high=high)
+
+
+def _has_text(records: Records, change: Change) -> bool:
+    """Return whether a note's file was put in place, and perhaps not its record."""
+    if not isinstance(change, PutNote):
+        return False
+    try:
+        file = records.note_file(change.note.name)
+    except Unreadable:
+        return False
+    return change.note.text == ("" if file is None else file.text)
 
 
 def _current(records: Records, change: Change) -> str | None:

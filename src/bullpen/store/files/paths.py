@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from bullpen.protocol import names
+from bullpen.protocol.record.note import check_note_name
 
 
 class TeamPaths:
@@ -17,6 +18,7 @@ class TeamPaths:
         self.root = os.path.join(self.teams, team)
         self.config = os.path.join(self.root, "config.json")
         self.inboxes = os.path.join(self.root, "inboxes")
+        self.notes = os.path.join(self.root, "notes")
         self.task_lists = os.path.join(home, "tasks")
         self.tasks = os.path.join(self.task_lists, team)
         self.tasks_lock_file = os.path.join(self.tasks, ".lock")
@@ -29,6 +31,7 @@ class TeamPaths:
         self.digests = os.path.join(self.own, "ledger.json")
         self.deleting = os.path.join(self.own, "deleting")
         self.requests = os.path.join(self.own, "requests")
+        self.note_records = os.path.join(self.own, "notes")
         self.presence = os.path.join(self.own, "presence")
         self.archive = os.path.join(self.own, "archive")
         self.mail = os.path.join(self.own, "mail")
@@ -38,6 +41,14 @@ class TeamPaths:
     def task(self, task_id: str) -> str:
         """Return the file of a task."""
         return os.path.join(self.tasks, f"{names.check_task_id(task_id)}.json")
+
+    def note(self, name: str) -> str:
+        """Return the file of a note, which other programs may edit."""
+        return os.path.join(self.notes, f"{check_note_name(name)}.md")
+
+    def note_record(self, name: str) -> str:
+        """Return the record of a note's last version."""
+        return os.path.join(self.note_records, f"{check_note_name(name)}.json")
 
     def inbox(self, agent: str) -> str:
         """Return the inbox, which other programs read."""

@@ -19,10 +19,12 @@ from bullpen.errors import Invalid, Unavailable, Unreadable
 from bullpen.protocol import json_text, names
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.record import Wire
+from bullpen.protocol.record.note import NOTES_MAX, Note, is_note_name
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Problem
+from bullpen.store.files import notes
 from bullpen.store.files.disk import list_folder, read_bytes, read_with_status
 from bullpen.store.files.paths import TeamPaths
 from bullpen.store.files.watch.changed_names import ChangedNames
@@ -125,6 +127,54 @@ class Records:
         """Return one request."""
         return self._load(self.paths.request(request_id), _named(request_id, Request, not_asked))
 
+    def note(self, name: str) -> Note | None:
+        """Return the last version of a note, which another program may have written just now."""
+        return notes.current(name, self.noted(name), self.note_file(name))
+
+    def noted(self, name: str) -> Note | None:
+        """Return the last version of a note that has a record."""
+        return self._load(self.paths.note_record(name), _named_note(name))
+
+    def note_file(self, name: str) -> notes.NoteFile | None:
+        """Return what is in a note's file. One that has not changed is not read again."""
+        notes.check_folder(self.paths)
+        path = self.paths.note(name)
+        remembered: notes.NoteFile | None = self._remembered(path)
+        if remembered is not None:
+            return remembered
+        look = look_at(path)
+        found = notes.read_file(path)
+        if look is not None and look.lasts and found is not None:
+            self._cache[path] = _Cached(look.stamp, look.stamp.mtime_ns + _GRAIN_NS + 1, found)
+        return found
+
+    def notes(self) -> notes.FoundNotes:
+        """Return all notes by name, what of them is new, and the files that are not notes."""
+        found: dict[str, Note] = {}
+        strange: list[Note] = []
+        problems: list[Problem] = []
+        known = [stem for stem in _stems(self.paths.note_records) if is_note_name(stem)]
+        try:
+            there, problems = notes.file_names(self.paths)
+        except Unreadable as error:
+            return notes.FoundNotes({}, [], (Problem(error.path, error.why),))
+        new = [name for name in there if name not in known]
+        room = max(NOTES_MAX - len(known), 0)
+        problems += [
+            Problem(self.paths.note(name), f"a team has at most {NOTES_MAX} notes")
+            for name in new[room:]
+        ]
+        for name in sorted([*known, *new[:room]]):
+            try:
+                note = self.note(name)
+                if note is not None:
+                    found[name] = note
+                    if note != self.noted(name):
+                        strange.append(note)
+            except Unreadable as error:
+                problems.append(Problem(error.path, error.why))
+        return notes.FoundNotes(found, strange, tuple(problems))
+
     def find(self, kind: str, key: str) -> Wire | None:
         """Return the task, request or member with that key, or the whole team."""
         match kind:
@@ -132,6 +182,8 @@ class Records:
                 return self.task(key)
             case "request":
                 return self.request(key)
+            case "note":
+                return self.note(key)
             case "member":
                 return self.config().member(key)
             case _:
@@ -356,6 +408,16 @@ def _named(
         if lacking := lacks(record):
             raise ValueError(lacking)
         return record
+
+    return parse
+
+
+def _named_note(name: str) -> Callable[[Any], Note]:
+    def parse(raw: Any) -> Note:
+        note = Note.parse(raw)
+        if note.name != name:
+            raise ValueError(f"its name is {note.name!r}")
+        return note
 
     return parse
 

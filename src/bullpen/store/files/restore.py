@@ -157,6 +157,10 @@ def _team_files(
     }
     for request_id, raw in folded.requests.items():
         files[paths.request(request_id)] = json_text.dumps(raw)
+    for name, raw in folded.notes.items():
+        files[paths.note_record(name)] = json_text.dumps(raw)
+        if raw["text"]:
+            files[paths.note(name)] = str(raw["text"]).encode()
     for stem, entries in _boxes(events).items():
         files |= _mail_files(paths, stem, entries)
     return files

@@ -240,12 +240,16 @@ class FileStore(Store):
                 state = self._read_once(files, before.seq)
                 after = self._settled(files)
                 if after is not None and after.rev == before.rev:
-                    return state
+                    if not files.records.notes().strange or files.is_read_only():
+                        return state
+                    break
             time.sleep(0.002 * 2**attempt)
         if files.is_read_only():
             with files.examining() as writer:
                 return self._read_once(files, writer.log.head.seq)
         with files.writing() as writer:
+            if strange := files.records.notes().strange:
+                writer.take_up(strange)
             return self._read_once(files, writer.log.head.seq)
 
     def _settled(self, files: TeamFiles) -> Head | None:
@@ -261,8 +265,10 @@ class FileStore(Store):
         config = files.records.config()
         tasks, bad_tasks = files.records.tasks()
         requests, bad_requests = files.records.requests()
+        notes, _, bad_notes = files.records.notes()
         rows = checkup.bad_member_rows(files.paths, config)
-        return TeamState(config, tasks, requests, seq, (*rows, *bad_tasks, *bad_requests))
+        problems = (*rows, *bad_tasks, *bad_requests, *bad_notes)
+        return TeamState(config, tasks, requests, seq, problems, notes)
 
     async def commit(self, team: str, decide: Decide, *, actor: str, op: str) -> Committed:
         """Decide and write, one commit to a team after another."""

@@ -13,11 +13,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bullpen.errors import Unreadable
 from bullpen.protocol import json_text
-from bullpen.protocol.changes import Change, DeleteTask, PutMember, PutTask, PutTeam, RemoveMember
+from bullpen.protocol.changes import (
+    Change,
+    DeleteTask,
+    PutMember,
+    PutNote,
+    PutTask,
+    PutTeam,
+    RemoveMember,
+)
+from bullpen.protocol.clock import now_ms
+from bullpen.protocol.record.note import NOTE_BYTES_MAX, Note
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
-from bullpen.store.files import foreign
+from bullpen.store.files import foreign, notes
 from bullpen.store.files.commit_plan import CommitPlan, change_config
 from bullpen.store.files.disk import Disk, read_bytes
 
@@ -52,6 +63,15 @@ def _settled(path: str) -> bytes:
     return data
 
 
+def swap_note(disk: Disk, temp: str, path: str, *, keep: bool) -> bytes | None:
+    """Put a note's file in place. What was there and cannot be a note is removed."""
+    try:
+        return swap(disk, temp, path, keep=keep)
+    except Unreadable:
+        notes.remove_swapped(disk, temp, path)
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Surprise:
     """What another program wrote at the same time, and what happens to it."""
@@ -64,6 +84,8 @@ class Surprise:
 def surprise(plan: CommitPlan, path: str, found: bytes | None) -> Surprise | None:
     """Compare what was replaced with what the plan expected."""
     before = plan.expected[path]
+    if os.path.dirname(path) == plan.paths.notes:
+        return _in_note(plan, os.path.basename(path)[:-3], before, found)
     try:
         theirs = None if found is None else json_text.loads(found)
         if theirs == before:
@@ -98,6 +120,29 @@ def _in_task(
                 del merged[key]
     task = Task.parse(merged)
     return Surprise((seen,), (PutTask(task),), {path: task.dump()})
+
+
+def _in_note(
+    plan: CommitPlan, name: str, before: dict[str, Any] | None, found: bytes | None
+) -> Surprise | None:
+    """Keep both: what another program saved is the next version, because it cannot be told."""
+    (ours,) = [
+        change.note
+        for change in plan.changes
+        if isinstance(change, PutNote) and change.note.name == name
+    ][-1:]
+    if found is None or len(found) > NOTE_BYTES_MAX:
+        return None
+    try:
+        text = found.decode()
+    except UnicodeDecodeError:
+        return None
+    if not text.strip() or text in ("" if before is None else before["text"], ours.text):
+        return None
+    theirs = notes.current(name, ours, notes.NoteFile(text, now_ms()))
+    assert isinstance(theirs, Note)
+    files = {path: data for path, data in notes.files_of(plan.paths, theirs).items() if data}
+    return Surprise((PutNote(theirs),), (), files)
 
 
 def _in_config(plan: CommitPlan, before: dict[str, Any], theirs: Any) -> Surprise:

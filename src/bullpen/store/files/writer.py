@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any
 
 from bullpen.errors import Conflict, Unavailable, Unreadable
-from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask
+from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutNote, PutTask
 from bullpen.protocol.clock import Clock, iso
 from bullpen.protocol.format_version import is_newer, may_write, refuse_newer
 from bullpen.protocol.message import Message
+from bullpen.protocol.record.note import Note
 from bullpen.store.contract import Committed, Decide, Mark, Stored, StoreLimits
-from bullpen.store.files import foreign, swap
+from bullpen.store.events.fold import digest
+from bullpen.store.files import foreign, notes, swap
 from bullpen.store.files.commit_plan import (
     CommitPlan,
     FileView,
@@ -27,7 +29,7 @@ from bullpen.store.files.commit_plan import (
 from bullpen.store.files.disk import Disk, nonce, temp_of
 from bullpen.store.files.locks import FileLocks, TeamLock, strike_out, sweep, take_note
 from bullpen.store.files.log import digests
-from bullpen.store.files.log.event_log import Log, event_line, read_head
+from bullpen.store.files.log.event_log import Head, Log, event_line, read_head
 from bullpen.store.files.log.retention import retain
 from bullpen.store.files.log.split import PartSize, is_due, split
 from bullpen.store.files.mail import read_mail
@@ -149,7 +151,7 @@ class Writer:
     def commit(self, decide: Decide, *, actor: str, op: str) -> Committed:
         """Run `decide` and apply its changes; run it again if another program was faster."""
         for _ in range(self.files.limits.attempts_max):
-            view = FileView(self.records, self.log.head.high)
+            view = FileView(self.records, self.log.head.high, self.take_up)
             changes = tuple(decide(view))
             if not changes:
                 return Committed(self.log.head.seq, ())
@@ -214,7 +216,13 @@ class Writer:
         for path, data in plan.files.items():
             locks.refresh()
             temp = temp_of(path, mark)
-            if path in plan.expected:
+            if os.path.dirname(path) == self.paths.notes:
+                found = swap.swap_note(self.disk, temp, path, keep=data is not None)
+                surprises.append(swap.surprise(plan, path, found))
+                # The record, which comes next, must not outlive a text that a power cut undoes.
+                if data is not None or found is not None:
+                    self.disk.sync_dir(self.paths.notes)
+            elif path in plan.expected:
                 found = swap.swap(self.disk, temp, path, keep=data is not None)
                 surprises.append(swap.surprise(plan, path, found))
             elif data is None:
@@ -225,7 +233,8 @@ class Writer:
             locks.refresh()
             inbox.publish(ready)
         self._sync([*plan.files, *(inbox.path for inbox, _ in mail)])
-        self.log.finish(replace(self.log.head, seq=seq, size=size, high=plan.high, rev=seq))
+        more = notes.format_of(self.log.head.more, plan.changes)
+        self.log.finish(Head(seq, size, plan.high, seq, more))
         for each in filter(None, surprises):
             self._reconcile(each, actor=actor, op=op)
 
@@ -235,7 +244,7 @@ class Writer:
             self.disk.replace(path, data, nonce=nonce())
         self._sync(list(surprise.files))
         self._log_observed(surprise.theirs)
-        seq = self.note(op, surprise.ours, actor=actor)
+        seq = self.note(op, surprise.ours, actor=actor) if surprise.ours else self.log.head.seq
         self.log.finish(replace(self.log.head, rev=seq))
 
     def _lines(
@@ -263,7 +272,8 @@ class Writer:
         size = self.log.append(event_line(event, done=True), durable=False)
         tasks = [change.task for change in event.changes if isinstance(change, PutTask)]
         high = max([self.log.head.high, *(number_of(task.id) for task in tasks)])
-        self.log.finish(replace(self.log.head, seq=event.seq, size=size, high=high))
+        more = notes.format_of(self.log.head.more, event.changes)
+        self.log.finish(replace(self.log.head, seq=event.seq, size=size, high=high, more=more))
 
     def append(self, to: str, message: Message, *, actor: str, fresh: bool) -> Stored:
         """Put a message into an inbox, then into the log."""
@@ -342,12 +352,29 @@ class Writer:
         is_first, known = self.files.digests is None, self.known()
         before = set(known.looked.items())
         changes = foreign.all_unlogged(self.records, known)
+        self._keep_notes([change.note for change in changes if isinstance(change, PutNote)])
         read = sum(stamp.size for _, stamp in known.looked.items() - before)
         if is_first and read >= digests.CHECKPOINT_BYTES:
             # The next process need not read these inboxes again.
             digests.save(known, self.paths.digests, self.disk, nonce=nonce())
         self._log_observed(changes)
         return len(changes)
+
+    def take_up(self, strange: Sequence[Note]) -> None:
+        """Log versions of notes that another program wrote, so that their numbers are theirs."""
+        known = self.known().notes
+        unlogged = [note for note in strange if digest(note.raw) != known.get(note.name)]
+        self._keep_notes(strange)
+        self._log_observed([PutNote(note) for note in unlogged])
+        self.log.finish(replace(self.log.head, rev=self.log.head.seq))
+
+    def _keep_notes(self, strange: Sequence[Note]) -> None:
+        for note in strange:
+            if self.records.noted(note.name) != note:
+                self.disk.ensure_dir(self.paths.note_records)
+                path = self.paths.note_record(note.name)
+                self.disk.replace(path, note.dump(), nonce=nonce())
+                self.disk.sync_dir(self.paths.note_records)
 
     def _log_strangers(self, agent: str, messages: Sequence[Message]) -> None:
         """Log messages that leave an inbox before the log has them."""

@@ -25,6 +25,7 @@ from bullpen.errors import (
 from bullpen.protocol import json_text
 from bullpen.protocol.changes import Change, Deliver, UnknownChange, decode, encode
 from bullpen.protocol.message import DeliveryState, Message
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -176,6 +177,7 @@ def state_raw(state: TeamState) -> dict[str, Any]:
         "requests": {key: request.raw for key, request in state.requests.items()},
         "seq": state.seq,
         "problems": [astuple(problem) for problem in state.problems],
+        "notes": {key: note.raw for key, note in state.notes.items()},
     }
 
 
@@ -187,6 +189,8 @@ def state_of(raw: dict[str, Any]) -> TeamState:
         {key: Request.parse(row) for key, row in raw["requests"].items()},
         raw["seq"],
         _problems_of(raw["problems"]),
+        # A host of an earlier version has none.
+        {key: Note.parse(row) for key, row in raw.get("notes", {}).items()},
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
@@ -34,6 +35,7 @@ class Replica(TeamRecords):
     def seen(cls, view: View, *, stamp: str) -> Replica:
         """Return what a view shows; its number is not known yet."""
         folded = _folded(0, view.team, _raws(view.tasks()), _raws(view.requests()))
+        folded.notes = _raws(view.notes())
         return cls(folded, view.next_task_id, stamp)
 
     @classmethod
@@ -41,6 +43,7 @@ class Replica(TeamRecords):
         """Return what `raw` wrote."""
         team = TeamConfig.parse(raw["team"])
         folded = _folded(raw["seq"], team, raw["tasks"], raw["requests"])
+        folded.notes = raw.get("notes", {})
         return cls(folded, raw["next"], raw["stamp"])
 
     def raw(self) -> dict[str, Any]:
@@ -51,6 +54,7 @@ class Replica(TeamRecords):
             "team": self.team.raw,
             "tasks": self.folded.tasks,
             "requests": self.folded.requests,
+            "notes": self.folded.notes,
             "next": self.next_task_id,
         }
 
@@ -80,6 +84,8 @@ class Replica(TeamRecords):
             return False
         if reads.all_requests and _raws(view.requests()) != folded.requests:
             return False
+        if reads.all_notes and _raws(view.notes()) != folded.notes:
+            return False
         return all(
             _raw(view.task(key)) == folded.tasks.get(key) for key in sorted(reads.tasks)
         ) and all(
@@ -98,7 +104,9 @@ def _raw(record: Task | Request | None) -> dict[str, Any] | None:
     return None if record is None else record.raw
 
 
-def _raws(records: Mapping[str, Task] | Mapping[str, Request]) -> dict[str, dict[str, Any]]:
+def _raws(
+    records: Mapping[str, Task] | Mapping[str, Request] | Mapping[str, Note],
+) -> dict[str, dict[str, Any]]:
     return {key: record.raw for key, record in records.items()}
 
 
@@ -111,6 +119,8 @@ class Reads:
     all_tasks: bool = False
     all_requests: bool = False
     next_task_id: bool = False
+    # Notes are few: one that was read stands for all.
+    all_notes: bool = False
 
     def raw(self) -> list[Any]:
         """Return it as JSON."""
@@ -120,13 +130,15 @@ class Reads:
             self.all_tasks,
             self.all_requests,
             self.next_task_id,
+            # Earlier versions know no notes.
+            *([True] if self.all_notes else []),
         ]
 
     @classmethod
     def of(cls, raw: Any) -> Reads:
         """Return what `raw` wrote. Raises ValueError."""
         tasks, requests, *rest = raw
-        if not all(isinstance(key, str) for key in (*tasks, *requests)) or len(rest) != 3:
+        if not all(isinstance(key, str) for key in (*tasks, *requests)) or len(rest) not in (3, 4):
             raise ValueError("not a valid list of reads")
         return cls(set(tasks), set(requests), *(each is True for each in rest))
 
@@ -158,6 +170,14 @@ class ReplicaView(View):
     def requests(self) -> Mapping[str, Request]:
         self.reads.all_requests = True
         return self._known.requests()
+
+    def note(self, name: str) -> Note | None:
+        self.reads.all_notes = True
+        return self._known.note(name)
+
+    def notes(self) -> Mapping[str, Note]:
+        self.reads.all_notes = True
+        return self._known.notes()
 
     @property
     def next_task_id(self) -> int:

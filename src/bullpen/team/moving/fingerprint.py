@@ -64,7 +64,7 @@ def difference(here: Fingerprint, there: Fingerprint) -> str | None:
     if there.problems:
         return f"{there.problems[0].where} cannot be read ({there.problems[0].why})"
     if here.state != there.state:
-        return "members, tasks or requests differ"
+        return "members, tasks, requests or notes differ"
     for agent in sorted({*here.mail, *there.mail}):
         if here.mail.get(agent) != there.mail.get(agent):
             return f"the mail of {agent!r} differs"
@@ -87,6 +87,7 @@ def _records(state: TeamState) -> Iterable[Any]:
     yield {member.name: member.raw for member in state.team.roster}
     yield {task_id: task.raw for task_id, task in state.tasks.items()}
     yield {request_id: request.raw for request_id, request in state.requests.items()}
+    yield {name: note.raw for name, note in state.notes.items()}
 
 
 def _digest(values: Iterable[Any]) -> str:

@@ -212,3 +212,21 @@ async def test_what_is_cut_is_not_rendered(
     rendered = 0
     assert changes_since(before, Briefing.of(snapshot, "ann")) is not None
     assert rendered <= 10, "the team, and the ids that are named"
+
+
+async def test_notes_of_others_are_named_and_their_texts_are_not(team: Team) -> None:
+    await team.notes.write("old", "x", over=0, by=LEAD)
+    before = await told(team)
+    await team.notes.write("plan", "The secret text", over=0, by="bob")
+    await team.notes.write("mine", "y", over=0, by="ann")
+    await team.notes.write("old", "", over=1, by=LEAD)
+    text = await news(team, before)
+    assert "- note plan: version 1 by bob\n- note old was deleted\n" in text
+    assert "mine" not in text and "secret" not in text
+    whole = briefing_text(await team.snapshot(), "ann")
+    assert "- note plan: version 1 by bob\n- note mine: version 1 by ann\n" in whole
+    assert "secret" not in whole
+
+
+async def test_a_team_without_notes_is_told_nothing_of_them(team: Team) -> None:
+    assert "note" not in briefing_text(await team.snapshot(), "ann")

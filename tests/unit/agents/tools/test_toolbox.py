@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill", "WebFetch"}
 TALKING = {
-    *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate"),
+    *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "NotesRead", "NotesWrite"),
     *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite", "AskUserQuestion", "ToolSearch"),
 }
 WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "NotebookEdit", "Bash", "EnterPlanMode"}

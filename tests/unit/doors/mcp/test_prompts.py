@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bullpen.agents.contracts import Desk, Tool
+from bullpen.agents.tools.planning.note_tools import NOTE_TOOLS
 from bullpen.agents.tools.planning.plan_tools import PLAN_TOOLS
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import TEAM_TOOLS
@@ -15,7 +16,13 @@ from bullpen.doors.mcp.prompts import PROMPTS, render
 from bullpen.errors import NotFound
 
 NAMES = [prompt.name for prompt in PROMPTS]
-EVERY_TOOL: tuple[Tool[Desk], ...] = (*TEAM_TOOLS, *TASK_TOOLS, *PLAN_TOOLS, *_OF_A_CONNECTION)
+EVERY_TOOL: tuple[Tool[Desk], ...] = (
+    *TEAM_TOOLS,
+    *TASK_TOOLS,
+    *NOTE_TOOLS,
+    *PLAN_TOOLS,
+    *_OF_A_CONNECTION,
+)
 MEMBERS = ("team-lead", "alice", "bob")
 
 

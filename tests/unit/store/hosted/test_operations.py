@@ -20,7 +20,7 @@ from bullpen.protocol.request import Voice
 from bullpen.store.hosted.client import HostedStore
 from bullpen.store.memory import MemoryStore
 from bullpen.team.budget.rules import OverBudget
-from bullpen.team.call_codec import call_codec
+from bullpen.team.operation.call_codec import call_codec
 from bullpen.team.team import Team, Teams, operations
 from support.store.hosting import hosting
 

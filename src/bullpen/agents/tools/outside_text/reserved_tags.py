@@ -13,6 +13,7 @@ def _names(text: str) -> frozenset[str]:
 MARKED = (
     "teammatemessage",
     "teamdigest",
+    "teamnote",
     "systemreminder",
     "outsidecontent",
     "functioncall",

@@ -59,6 +59,17 @@ def task_ids(context: typer.Context) -> list[Offer]:
     )
 
 
+def note_names(context: typer.Context) -> list[Offer]:
+    """Complete a note, with who wrote it last."""
+    return _offers(
+        context,
+        lambda session: [
+            (note.name, f"by {note.author}")
+            for note in session.with_team(lambda team: team.notes.list()).notes
+        ],
+    )
+
+
 def request_ids(context: typer.Context) -> list[Offer]:
     """The handles of waiting requests, with who asks."""
 

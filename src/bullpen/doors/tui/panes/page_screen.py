@@ -1,4 +1,4 @@
-"""A whole page about the team: its tasks as a board or a graph, all messages, or the log."""
+"""A whole page about the team: its tasks as a board or a graph, messages, the log, the notes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from textual.widgets import Footer, Input, Static
 
 from bullpen.doors.tui.dialogs import TextWindow
 from bullpen.doors.tui.panes.feeds import LogPane, MessagesPane
+from bullpen.doors.tui.panes.notes import NotesPane
 from bullpen.doors.tui.panes.pane import Pane, TeamLook
 from bullpen.doors.tui.panes.tasks import TasksPane
 from bullpen.doors.tui.team.header import head
 from bullpen.doors.tui.terminal_text import TerminalText
 
-PAGES: dict[str, type[TasksPane | MessagesPane | LogPane]] = {
+PAGES: dict[str, type[TasksPane | MessagesPane | LogPane | NotesPane]] = {
     "tasks": TasksPane,
     "messages": MessagesPane,
     "log": LogPane,
+    "notes": NotesPane,
 }
 _ACTIONS = {"graph": "tasks", "assign": "tasks", "notices": "messages"}
 
@@ -34,6 +36,7 @@ class PageScreen(Screen[None]):
         Binding("t", "assign", "Assign"),
         Binding("n", "notices", "Notices"),
         Binding("ctrl+t", "dismiss", "Back", show=False),
+        Binding("f7", "dismiss", "Back", show=False),
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
     ]
 

@@ -38,6 +38,7 @@ COMMANDS = (
     Command("graph", "", "Show the graph of tasks"),
     Command("messages", "", "Show the messages of all members"),
     Command("log", "", "Show what happened"),
+    Command("notes", "", "Show the plan and the other notes"),
     Command("teams", "", "Switch to another team"),
     Command("theme", "", "Switch to the next theme"),
     Command("finish", "[SUMMARY]", "End the run; the agents stop"),

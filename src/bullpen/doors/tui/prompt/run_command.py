@@ -52,6 +52,7 @@ class CommandRunner:
             "graph": lambda _: show("tasks", graph=True),
             "messages": lambda _: show("messages"),
             "log": lambda _: show("log"),
+            "notes": lambda _: show("notes"),
             "teams": lambda _: screen.leave_team(),
             "theme": lambda _: screen.next_theme(),
             "finish": lambda words: screen.act(lambda acts: acts.finish(" ".join(words))),

@@ -108,7 +108,10 @@ def _locks(paths: TeamPaths, disk: Disk, *, held: bool, fix: bool) -> Iterable[F
 def _temporary(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterable[Finding]:
     """Find temporary files of dead processes. The lock is held, so no running process has any."""
     for path in _entries(
-        (paths.root, paths.inboxes, paths.tasks, paths.own, paths.parts, paths.requests)
+        (
+            *(paths.root, paths.inboxes, paths.tasks, paths.own, paths.parts, paths.requests),
+            *(paths.notes, paths.note_records),
+        )
     ):
         if path.endswith(TEMP_SUFFIX):
             if fix:
@@ -139,6 +142,9 @@ def _records(files: TeamFiles, writer: Writer | None) -> Iterable[Finding]:
         for problem in _problems(read):
             key = os.path.basename(problem.where)[:-5]
             yield _restore(writer, problem.where, problem.why, partial(last, key))
+    for problem in files.records.notes().problems:
+        if problem.where != paths.notes:
+            yield _restore(writer, problem.where, problem.why, partial(known.note, problem.where))
     for path in _entries((paths.inboxes,)):
         if foreign.is_inbox(os.path.basename(path)):
             yield from _inbox(path, writer, known)
@@ -179,6 +185,14 @@ class _Known:
 
     def request(self, request_id: str) -> bytes | None:
         return _text(self._fold().requests.get(request_id))
+
+    def note(self, path: str) -> bytes | None:
+        """Return a note's file, or its record."""
+        name, ending = os.path.splitext(os.path.basename(path))
+        raw = self._fold().notes.get(name)
+        if raw is None or ending == ".json":
+            return _text(raw)
+        return str(raw["text"]).encode() or None
 
     def mail(self, path: str) -> dict[str, tuple[Message, bool]]:
         """Return all messages ever delivered to an inbox, and whether they are unread in it."""

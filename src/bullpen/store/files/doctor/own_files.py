@@ -30,7 +30,7 @@ def in_the_way(paths: TeamPaths, disk: Disk, *, fix: bool) -> Iterator[Finding]:
     """Find what is not a folder where a folder should be, or not a file where a file should be."""
     ours = (paths.presence, paths.archive, paths.mail, paths.parts)
     theirs = (paths.quarantine, paths.inboxes, paths.tasks, paths.requests)
-    folders = [*theirs, *ours, paths.spare_locks]
+    folders = [*theirs, *ours, paths.spare_locks, paths.notes, paths.note_records]
     yield from _moved(paths, disk, folders=folders, files=[], fix=fix)
     files = [paths.events, paths.digests, paths.high_water, *_inside(ours)]
     yield from _moved(paths, disk, folders=[], files=files, fix=fix)

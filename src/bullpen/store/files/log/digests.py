@@ -38,6 +38,8 @@ class Digests:
     tasks: dict[str, str] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
     mail: dict[str, dict[str, str]] = field(default_factory=dict)
+    # None in what an earlier version saved: it took no notes from the log.
+    notes: dict[str, str] = field(default_factory=dict)
     # The inboxes in which the log last missed nothing, as they were then.
     looked: dict[str, Stamp] = field(default_factory=dict)
 
@@ -58,7 +60,7 @@ class Digests:
 
     def is_sound(self) -> bool:
         """Return whether every value has the right type; a saved file may be damaged."""
-        digests = (self.members, self.tasks, self.requests)
+        digests = (self.members, self.tasks, self.requests, self.notes)
         return (
             all(type(number) is int and number >= 0 for number in (self.seq, self.size, self.begin))
             and all(isinstance(value, dict) for value in (self.fields, self.mail, self.looked))
@@ -83,6 +85,8 @@ class Digests:
                 self.requests[change["request"]["id"]] = digest(change["request"])
             case "request_removed":
                 self.requests.pop(change["id"], None)
+            case "note":
+                self.notes[change["note"]["name"]] = digest(change["note"])
             case "message":
                 self._take_message(change)
             case "mail_state":
@@ -117,7 +121,7 @@ def load(path: str, log: Log) -> Digests:
     """Return the saved digests, or empty ones if none fit the log."""
     none, head = Digests(begin=log.head.begin), log.head
     try:
-        digests = Digests(**json_text.loads(read_bytes(path)))
+        digests = Digests(**{"notes": None, **json_text.loads(read_bytes(path))})
     except (FileNotFoundError, NotADirectoryError, Unreadable, ValueError, TypeError):
         return none
     fits = (

@@ -98,7 +98,7 @@ class _Scope:
         self._inbox = None if agent is None else paths.inbox(agent)
         self.places: tuple[str, ...] = (paths.tasks, paths.requests)
         if self._inbox is None:
-            self.places += (paths.root, paths.inboxes, paths.own)
+            self.places += (paths.root, paths.inboxes, paths.own, paths.notes)
         else:
             # Not the folder of all inboxes, the log or the team's own folder: every message and
             # every turn of anybody changes them, and would wake every agent for nothing.

@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 
-from bullpen.protocol.format_version import FORMAT, may_write
+from bullpen.protocol.format_version import FORMAT, is_newer, may_write
 
-PACKED_FORMAT = "2.0"
-"""The format of teams that are created in a cell whose hosts all know it."""
+PACKED_FORMAT = "2.1"
+"""The format of teams that are created in a cell whose hosts all know it. 2.1 has notes."""
 
 _LEVEL = 3
 _PLAIN = b"{"
@@ -29,6 +29,15 @@ def is_packed(version: str) -> bool:
 def known_format(version: str) -> str:
     """Return the newest format that this version knows of logs like one in that format."""
     return PACKED_FORMAT if is_packed(version) else FORMAT
+
+
+def format_of_notes(version: str) -> str:
+    """Return the format that a log of that format has from its first note on.
+
+    An earlier version, which would leave the notes out of a snapshot, then puts none.
+    """
+    known = known_format(version)
+    return version if is_newer(version, known) else known
 
 
 @lru_cache(maxsize=64)

@@ -48,7 +48,7 @@ class LogState(TeamRecords):
 
     def state(self) -> TeamState:
         """Return everything except the mail."""
-        return TeamState(self.team, self.tasks(), self.requests(), self.seq)
+        return TeamState(self.team, self.tasks(), self.requests(), self.seq, notes=self.notes())
 
     # Mail
 
@@ -115,6 +115,7 @@ class LogState(TeamRecords):
                 dict(state.tasks),
                 dict(state.requests),
                 dict(state.mail),
+                dict(state.notes),
             ),
             self.next_task_id,
             numbers=dict(self.numbers),
@@ -125,6 +126,7 @@ class LogState(TeamRecords):
         )
         made._team, made._in_order = self._team, self._in_order
         made._tasks, made._requests = dict(self._tasks), dict(self._requests)
+        made._notes = dict(self._notes)
         return made
 
     def apply_ahead(self, event: Event) -> None:
@@ -157,6 +159,7 @@ class LogState(TeamRecords):
             "members": list(self.folded.members.values()),
             "tasks": self.folded.tasks,
             "requests": self.folded.requests,
+            "notes": self.folded.notes,
             "mail": {
                 agent: [[key, state, self.numbers[agent][key]] for key, state in box.items()]
                 for agent, box in self.folded.mail.items()
@@ -183,6 +186,7 @@ class LogState(TeamRecords):
                 tasks=dict(raw["tasks"]),
                 requests=dict(raw["requests"]),
                 mail={agent: {key: state for key, state, _ in box} for agent, box in mail},
+                notes=dict(raw.get("notes", {})),
             )
             kept = cls(
                 folded,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bullpen.protocol import json_text
-from bullpen.protocol.changes import Event
+from bullpen.protocol.changes import Event, PutNote
+from bullpen.store.nats.log.packing import format_of_notes
 
 EVENTS_KEPT = 64
 """The least events a log has before a snapshot replaces them."""
@@ -34,6 +35,8 @@ def event_line(
     raw = {"v": 1 if alone else 2, "eid": eid, "prev": prev, **event.encode()}
     if event.seq == 1:
         raw["format"] = version
+    if any(isinstance(change, PutNote) for change in event.changes):
+        raw["format"] = format_of_notes(version)
     if more:
         raw |= more
     return json_text.dumps_line(raw)

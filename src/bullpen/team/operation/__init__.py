@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from bullpen.team.budget.rules import OverBudget, Reached
-from bullpen.team.call_codec import call_codec, codec_of
+from bullpen.team.operation.call_codec import call_codec, codec_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
