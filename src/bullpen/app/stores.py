@@ -13,8 +13,8 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
-from bullpen.team.commit import NewId, new_id
 from bullpen.team.lookup import listed
+from bullpen.team.operation.commit import NewId, new_id
 from bullpen.team.team import Teams
 
 FILES = "files:"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from bullpen.protocol.agent import Budget
 from bullpen.protocol.forge import ForgeWork
+from bullpen.protocol.promise import Promise, Reliance
 from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
@@ -27,10 +28,10 @@ Shape = Literal["solo", "solo+review", "team"]
 
 MergeState = Literal["queued", "merged", "returned"]
 
-ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review"]
+ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review", "promise"]
 """Why work came back: it conflicts with the target, a check fails with it, its commit is in no
-repository that can be reached, nobody approved its changes to guarded paths, or a review on the
-forge asks for changes.
+repository that can be reached, nobody approved its changes to guarded paths, a review on the forge
+asks for changes, or it breaks a promise.
 """
 
 Told = Literal["due", "ran", "failed"]
@@ -167,6 +168,9 @@ class Facts(Wire):
     merge: OrAbsent[Merge | None] = None
     # Its work on a forge, if it has any there and its record can be read.
     forge: OrAbsent[ForgeWork | None] = None
+    # What its owner promises others while they build on it, and the promises that it builds on.
+    promises: OrAbsent[list[Promise] | None] = None
+    relies: OrAbsent[list[Reliance] | None] = None
 
     @property
     def nudges(self) -> int:

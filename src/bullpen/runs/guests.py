@@ -33,7 +33,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.protocol.policy import MODES, Policy
 from bullpen.protocol.team import Member, TeamConfig
-from bullpen.team.commit import new_id
+from bullpen.team.operation.commit import new_id
 from bullpen.team.team import Teams
 
 CONFIG_DIR = "CLAUDE_CONFIG_DIR"

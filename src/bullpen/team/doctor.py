@@ -13,8 +13,8 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Finding, Store, TeamState, View
-from bullpen.team.commit import settle
 from bullpen.team.lookup import find, owner_of
+from bullpen.team.operation.commit import settle
 from bullpen.team.tasks import check_rules, edges, graph, rules
 
 

@@ -24,10 +24,10 @@ from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import View
 from bullpen.team import lead_rules
 from bullpen.team.budget import rules as budget_rules
-from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import listed, member_of
 from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.guarded_rules import is_hand_in
 

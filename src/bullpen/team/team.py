@@ -19,12 +19,12 @@ from bullpen.protocol.team import Member, TeamConfig, TeamFacts
 from bullpen.store.contract import Store, TeamState
 from bullpen.team import lead_rules
 from bullpen.team.agents.operations import Agents
-from bullpen.team.commit import NewId, new_id
 from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
 from bullpen.team.moving.origin import Origins
 from bullpen.team.notes.operations import Notes
 from bullpen.team.operation import Operation, operation, operations_of
+from bullpen.team.operation.commit import NewId, new_id
 from bullpen.team.requests.modes import Modes
 from bullpen.team.requests.operations import Approvals
 from bullpen.team.requests.plans import Plans
@@ -35,8 +35,10 @@ from bullpen.team.tasks.operations import Tasks
 
 if TYPE_CHECKING:
     from bullpen.team.forge.operations import Forge
+    from bullpen.team.promises.operations import Promises
 
 _FORGE = "bullpen.team.forge.operations:Forge"
+_PROMISES = "bullpen.team.promises.operations:Promises"
 
 _LOOK_EVERY_S = 2.0
 """How soon an overdue heartbeat shows."""
@@ -71,6 +73,13 @@ class Team:
         """Its issues and pull requests. Loaded when used: most commands do not need it."""
         _forge_operations()
         kind: type[Forge] = load(_FORGE)
+        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+
+    @cached_property
+    def promises(self) -> Promises:
+        """What its members promise each other. Loaded when used, as the forge is."""
+        _promise_operations()
+        kind: type[Promises] = load(_PROMISES)
         return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
 
     async def snapshot(self) -> Snapshot:
@@ -321,9 +330,16 @@ def _forge_operations() -> list[Operation]:
 
 
 @cache
+def _promise_operations() -> list[Operation]:
+    return list(operations_of("promises", load(_PROMISES)))
+
+
+@cache
 def operations() -> Mapping[str, Operation]:
     """Return everything that changes a team, by name.
 
     A part is the attribute of `Team` of the same name.
     """
-    return {each.name: each for each in (*_OPERATIONS, *_forge_operations())}
+    return {
+        each.name: each for each in (*_OPERATIONS, *_forge_operations(), *_promise_operations())
+    }

@@ -11,6 +11,7 @@ from bullpen.protocol.names import task_order
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.team.lookup import owner_of
+from bullpen.team.promises.concerns import promise_words
 from bullpen.team.requests.handles import without_ids
 from bullpen.team.snapshot import MemberState
 from bullpen.team.tasks import check_rules
@@ -38,6 +39,8 @@ class TaskCard:
     attempt: int = 0
     # Each check with whether it passed; None if it has not run.
     checks: tuple[tuple[str, bool | None], ...] = ()
+    # What it promises and relies on, a line each.
+    promises: tuple[str, ...] = ()
     # Why it was released, given up or returned by the merge queue.
     note: str | None = None
     report: str | None = None
@@ -119,6 +122,7 @@ def task_card(
         attempt=facts.attempt,
         activity=task.active_form if state == "in_progress" else None,
         checks=tuple((check.name, check.passed) for check in facts.checks),
+        promises=promise_words(task),
         note=note,
         report=facts.report,
         commit=merge.landed if merge is not None and state == "merged" else None,

@@ -29,6 +29,7 @@ _RANGE_LEAST = 3
 _WHY_BACK = {
     "checks": "its checks fail on the target",
     "guarded": "no person approved its changes to guarded paths",
+    "promise": "it does not fit what members promised each other",
     "review": "its review on the forge asks for changes",
 }
 ENDS = {

@@ -18,8 +18,8 @@ from bullpen.store.contract import StoreLimits
 from bullpen.store.files.disk import Disk
 from bullpen.store.files.store import FileStore
 from bullpen.store.memory import MemoryStore
-from bullpen.team.commit import mark_of
 from bullpen.team.moving.move import move
+from bullpen.team.operation.commit import mark_of
 from bullpen.testing.faults import CountingDisk, DyingDisk, FailingDisk
 from bullpen.testing.restore_contract import texts
 from bullpen.testing.sample_records import (

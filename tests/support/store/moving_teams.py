@@ -8,8 +8,8 @@ from bullpen.errors import BullpenError
 from bullpen.protocol.changes import Event
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import Store
-from bullpen.team.commit import mark_of
 from bullpen.team.moving.move import Moved, move
+from bullpen.team.operation.commit import mark_of
 from bullpen.testing.restore_contract import boxes, live_through
 from bullpen.testing.sample_records import config
 

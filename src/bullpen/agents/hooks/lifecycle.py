@@ -23,8 +23,8 @@ from bullpen.agents.system.transcript import NAME as TRANSCRIPT
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
-from bullpen.team.commit import new_id
 from bullpen.team.lookup import owner_of
+from bullpen.team.operation.commit import new_id
 
 ANY_ROLE = "general-purpose"
 """Claude Code's name for the type of an agent without a definition."""

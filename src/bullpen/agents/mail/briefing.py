@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from bullpen.agents.mail.promised import promise_lines, shown_lines
 from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.clock import iso
 from bullpen.protocol.task import Task
@@ -30,6 +31,7 @@ _TALKS = (
     "Your user is here and reads what you say. To report or to ask, end your turn: they write to"
     " you. Call Finish only when they say that they are done."
 )
+_PROMISED = "Promises of other members that concern your tasks:"
 _LEFT_ALONE = "Your user no longer talks with you. When the goal is reached, call Finish."
 
 BEGIN, END = "<team-digest>", "</team-digest>"
@@ -62,6 +64,8 @@ class Briefing:
     asked: Mapping[str, tuple[str, str]]
     # The version of each note and who wrote it, the plan first.
     notes: Mapping[str, tuple[int, str]]
+    # Promises of others that concern its open tasks, by id and version.
+    promises: Mapping[str, str]
 
     @classmethod
     def of(cls, snapshot: Snapshot, agent: str) -> Briefing:
@@ -96,6 +100,11 @@ class Briefing:
                 if request.sender == agent
             },
             notes={note.name: (note.version, note.author) for note in snapshot.notes},
+            promises=promise_lines(
+                {task.id: task for task in snapshot.tasks},
+                [task for task in tasks.values() if owner_of(task, team) == agent],
+                team,
+            ),
         )
 
     def whole(self) -> str:
@@ -121,6 +130,9 @@ class Briefing:
             lines.append("Notes of the team (NotesRead shows them):")
             notes = [_note_line(self, name) for name in _first(self.notes, _NOTES_MAX)]
             lines += _counted(notes, len(self.notes), "notes")
+        if self.promises:
+            lines.append(_PROMISED)
+            lines += shown_lines(self.promises.values())
         if self.unread:
             lines.append(f"Unread messages for you: {self.unread}.")
         if self.to_answer:
@@ -159,6 +171,9 @@ def changes_since(told: Briefing, now: Briefing) -> str | None:
         how = "completed" if key in now.done else "deleted"
         lines.append(f"- #{key} {_one_line(told.tasks[key].subject)} ({how})")
     lines += _notes_news(told, now)
+    promised = [line for key, line in now.promises.items() if key not in told.promises]
+    if promised:
+        lines += [_PROMISED, *shown_lines(promised)]
     asking = {key: to for key, to in now.to_answer.items() if key not in told.to_answer}
     if asking:
         lines.append("Waiting for your answer:")

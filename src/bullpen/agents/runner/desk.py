@@ -14,6 +14,7 @@ from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Colleagues, Mail
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.mail.message_frame import mail_text, voices
+from bullpen.agents.mail.promised import promise_note
 from bullpen.agents.mail.sorting import triage, without_repeats
 from bullpen.agents.mail.told import ToldBriefings
 from bullpen.agents.permissions.decide import hidden
@@ -38,7 +39,7 @@ from bullpen.protocol.presence import AgentState
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Entry
-from bullpen.team.commit import new_id
+from bullpen.team.operation.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.requests.rules import is_consent
 from bullpen.team.tasks.check_rules import is_queued
@@ -198,11 +199,14 @@ class RunnerDesk:
     async def begin_task(self, task: Task) -> str | None:
         self.attempts[task.id] = task.facts.attempt
         try:
-            return await self._work.begin(task)
+            ready = await self._work.begin(task)
         except BullpenError as error:
             self.attempts.pop(task.id, None)
             self.record("trouble", text=f"The worktree is not ready for task #{task.id}: {error}")
             raise
+        tasks = (await self.team.promises.promised()).tasks
+        promised = promise_note(tasks, task, self.team.name)
+        return "\n".join(each for each in (ready, promised) if each) or None
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         done = await complete(self, self.hooks, self._work, task_id, report=report)

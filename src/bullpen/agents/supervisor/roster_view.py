@@ -22,7 +22,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.presence import ENDED, AgentState, Presence
 from bullpen.protocol.team import Member
 from bullpen.team.agents.liveness import Deadlines, GapWatch, HeardBeats, leases_over
-from bullpen.team.commit import mark_of
+from bullpen.team.operation.commit import mark_of
 from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.snapshot import MemberState, MemberView, Snapshot
 from bullpen.team.team import Team

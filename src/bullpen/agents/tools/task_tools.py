@@ -14,6 +14,7 @@ from bullpen.agents.work.complete import handed_in, refuse_outside, refuse_witho
 from bullpen.agents.work.until_stored import STORE_S, until_stored
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.task import Check, CheckKind, Merge, Task
+from bullpen.team.promises.concerns import promise_words
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.check_rules import is_done, said_status
 
@@ -167,6 +168,7 @@ async def _get(given: TaskGetInput, desk: TeamDesk) -> str:
     if merge := task.facts.merge:
         lines += _merge(merge)
     lines += [_found(check, task.facts.attempt) for check in task.facts.checks]
+    lines += promise_words(task)
     if task.facts.report:
         lines.append(f"Report: {task.facts.report}")
     return "\n".join(lines)

@@ -16,8 +16,8 @@ from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import team_folder
 from bullpen.protocol.request import Request, RequestKind
-from bullpen.team.commit import new_id
 from bullpen.team.lookup import color_of
+from bullpen.team.operation.commit import new_id
 from bullpen.team.requests.rules import may_answer
 from bullpen.team.snapshot import MemberView
 

@@ -32,6 +32,7 @@ from bullpen.agents.tools.jobs import JOB_TOOLS
 from bullpen.agents.tools.own_team import OWN_TEAM_TOOLS, TEAM_CREATE, TEAM_DELETE
 from bullpen.agents.tools.planning.note_tools import NOTE_TOOLS
 from bullpen.agents.tools.planning.plan_tools import PLAN_TOOLS
+from bullpen.agents.tools.planning.promise_tools import PROMISE
 from bullpen.agents.tools.planning.question_tools import ASK_USER_QUESTION
 from bullpen.agents.tools.planning.todo_tools import TODO_WRITE
 from bullpen.agents.tools.shell import SHELL_TOOLS
@@ -55,6 +56,7 @@ TOOLS: tuple[Tool[Desk], ...] = (
     *WEB_TOOLS,
     *TASK_TOOLS,
     *NOTE_TOOLS,
+    PROMISE,
     *TEAM_TOOLS,
     *OWN_TEAM_TOOLS,
     *PLAN_TOOLS,

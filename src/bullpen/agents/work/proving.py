@@ -13,6 +13,8 @@ from bullpen.errors import BullpenError, Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import owner_of
+from bullpen.team.promises.at_merge import PromisesBroken
+from bullpen.team.promises.rules import refuse_void
 from bullpen.team.tasks.check_rules import missing, with_results
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -76,8 +78,9 @@ class Proving:
         A pending task that the member could claim is claimed with its completion. If that is
         refused, it stays as it was.
 
-        Raises Refused (checks_failed with the output, hook_refused, as `tasks.done` does, or if the
-        work cannot be merged), or Unavailable if the work could not be handed in.
+        Raises Refused (checks_failed with the output, promise_broken, promise_gone, hook_refused,
+        as `tasks.done` does, or if the work cannot be merged), or Unavailable if the work could not
+        be handed in.
         """
         tasks = self.team.tasks
         task = await tasks.provable(task_id, by=self.by, voice=self.voice, attempt=attempt)
@@ -86,6 +89,8 @@ class Proving:
         found = await self._looked(task, report)
         task = with_results(task, found)
         failed = failures(task, report=report)
+        if not failed:
+            await self._keep_promises(task)
         why = None if failed else await self.gate(task)
         if not failed and why is None:
             return await self._done(task, found, report)
@@ -127,6 +132,26 @@ class Proving:
         )
         committed = () if handed is None else tuple(handed.committed)
         return Completed(done.task, done.unblocked, committed)
+
+    async def _keep_promises(self, task: Task) -> None:
+        """Refuse work that breaks its own promises, or that relies on what no longer holds.
+
+        Those who rely on a broken promise are told, once. Raises Refused (promise_broken,
+        promise_gone).
+        """
+        if not (task.facts.has("promises") or task.facts.has("relies")):
+            return
+        promised = await self.team.promises.promised()
+        refuse_void(task, promised.tasks)
+        broken_promises = load("bullpen.agents.work.promises:broken_promises")
+        broken = await broken_promises(self.place, task, redact=self.redact, tell=self.tell)
+        known = any(each.broken for each in task.facts.promises or ())
+        if broken or known:
+            # A task that is claimed with its completion is not the caller's yet.
+            with suppress(Refused):
+                await self.team.promises.judge(task.id, broken, by=self.by)
+        if broken:
+            raise PromisesBroken(task.id, broken)
 
     async def _is_unclaimed(self, task_id: str, attempt: int) -> bool:
         """Whether the attempt would begin with its completion; then no results are kept."""

@@ -87,6 +87,7 @@ class TreeWork:
             agent=self._agent,
             author=settings.author,
             guard=guard,
+            promised=await self._team.promises.promised(),
         )
         try:
             return await to_thread.run_sync(made)

@@ -27,7 +27,7 @@ PANELS = {
     "Start": ("run", "up", "init", "demo", "config", "docs"),
     "Watch": ("tui", "web", "ps", "logs", "report", "summary", "cost", "events"),
     "Answer": ("requests", "approve", "deny", "send"),
-    "Work": ("task", "notes", "merge", "forge", "workspace", "inbox"),
+    "Work": ("task", "notes", "promises", "merge", "forge", "workspace", "inbox"),
     "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
     "Other programs": ("mcp", "acp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
@@ -50,6 +50,8 @@ AGENTS_MAY_TYPE = frozenset(
         *("notes list", "notes show", "notes write", "notes history", "notes diff"),
         *("workspace list", "workspace show", "workspace saved"),
         *("merge list", "merge log", "merge set"),
+        *("promises list", "promises make", "promises rely", "promises drop"),
+        "promises withdraw",
         *("policy show", "policy check", "mode"),
         # The process of an agent itself.
         "agent run",
@@ -197,6 +199,17 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "workspace remove": CommandEntry(
         "tasks.workspace:remove", "Remove the worktree of an agent that has ended"
     ),
+    "promises": GroupEntry(
+        "Promise what others build on, and rely on promises",
+        examples=("bullpen promises list", "bullpen promises rely 3.1 4"),
+    ),
+    "promises list": CommandEntry(
+        "tasks.promises:list_promises", "List promises and which tasks rely on them"
+    ),
+    "promises make": CommandEntry("tasks.promises:make", "Promise something with a task"),
+    "promises rely": CommandEntry("tasks.promises:rely", "Build on a promise with a task"),
+    "promises drop": CommandEntry("tasks.promises:drop", "No longer build on a promise"),
+    "promises withdraw": CommandEntry("tasks.promises:withdraw", "Withdraw a promise"),
     "merge": GroupEntry(
         "Inspect, run and configure the merge queue",
         examples=("bullpen merge list", "bullpen merge set --target main --gate 'make test'"),

@@ -13,6 +13,7 @@ from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.own_team import TeamCreateInput, TeamDeleteInput
 from bullpen.agents.tools.planning.note_tools import NOTE_TOOLS
 from bullpen.agents.tools.planning.plan_tools import EXIT_PLAN_MODE
+from bullpen.agents.tools.planning.promise_tools import PROMISE
 from bullpen.agents.tools.task_tools import TASK_TOOLS
 from bullpen.agents.tools.team_tools import (
     SEND_MESSAGE,
@@ -110,6 +111,7 @@ _OF_THE_TEAM: tuple[Tool[TeamDesk], ...] = (
     STOP_TEAMMATE,
     *TASK_TOOLS,
     *NOTE_TOOLS,
+    PROMISE,
     EXIT_PLAN_MODE,
 )
 _OF_A_CONNECTION: tuple[Tool[TeamDesk], ...] = (

@@ -77,14 +77,14 @@ def _used(run: Run) -> str:
 
 def task_cells(card: TaskCard) -> list[str]:
     """A task in cells, under the columns of `TASK_COLUMNS`."""
-    checks = ", ".join(f"{name}: {_CHECKS[passed]}" for name, passed in card.checks)
+    checks = [f"{name}: {_CHECKS[passed]}" for name, passed in card.checks]
     return [
         f"#{card.id}",
         card.subject,
         state_word(card.state),
         card.by or "",
         str(card.attempt or ""),
-        checks,
+        ", ".join([*checks, *card.promises]),
         (card.commit or "")[:_COMMIT_SHOWN],
         money(card.usage) if card.usage is not None and used_any(card.usage) else "",
     ]

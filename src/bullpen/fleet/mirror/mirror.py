@@ -27,7 +27,7 @@ from bullpen.protocol.clock import Clock, iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Mark, Store, View
-from bullpen.team.commit import refuse_moved
+from bullpen.team.operation.commit import refuse_moved
 
 SPEAKER = "bullpen"
 """The sender that tells a resident that an action of its was refused."""

@@ -31,8 +31,8 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
 from bullpen.store.contract import Mark, View
-from bullpen.team.commit import refuse_moved
 from bullpen.team.lookup import owner_of
+from bullpen.team.operation.commit import refuse_moved
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.roster import leaving
 from bullpen.team.tasks import rules

@@ -15,10 +15,10 @@ from bullpen.team.agents import rules as agent_rules
 from bullpen.team.budget import account_rules
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.budget.rules import OverBudget, Reached
-from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import find, in_hand, leads
 from bullpen.team.mail.operations import notice
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 from bullpen.team.tasks.check_rules import is_done
 
 

@@ -15,7 +15,6 @@ from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamFacts
 from bullpen.store.contract import View
-from bullpen.team.commit import TeamPart
 from bullpen.team.forge import choosing, outbox_rules, work_rules
 from bullpen.team.forge.choosing import IssueDraft
 from bullpen.team.forge.outbox_rules import Wish, work_of
@@ -23,6 +22,8 @@ from bullpen.team.forge.work_rules import Heard
 from bullpen.team.lookup import owner_of, task_of
 from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
+from bullpen.team.promises.wake import end_with
 from bullpen.team.tasks.drafts import drafted
 
 
@@ -251,6 +252,9 @@ class Forge(TeamPart):
             if works and owner is not None and view.team.member(owner) is not None:
                 text = work_rules.ended_text(after, outcome, why)
                 changes.append(self._message(view, owner, text, message_id, now))
+            if after.facts.given_up is not None:
+                reason = after.facts.given_up
+                changes[:1] = end_with(view, after, reason, by=LEAD, now_ms=now)
             return after, changes
 
         return await self._settle(decide, by=LEAD, op="forge.settle")

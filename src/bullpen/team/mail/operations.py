@@ -23,9 +23,9 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Mailbox, Mark, View
 from bullpen.team import lead_rules
-from bullpen.team.commit import TeamPart, refuse_moved
 from bullpen.team.lookup import color_of, member_of
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart, refuse_moved
 
 _KEYED = uuid.uuid5(uuid.NAMESPACE_URL, "urn:bullpen:message-key")
 _ENDS: dict[End, str] = {

@@ -24,10 +24,10 @@ from bullpen.protocol.clock import Clock, now_ms
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import Store, View
 from bullpen.store.record_checks import no_team
-from bullpen.team.commit import MovedMark, NewId, mark_of, moved_away, new_id
 from bullpen.team.moving import fingerprint
 from bullpen.team.moving import rules as move_rules
 from bullpen.team.moving.fingerprint import Fingerprint, log_digest
+from bullpen.team.operation.commit import MovedMark, NewId, mark_of, moved_away, new_id
 
 SLICE = 10_000
 """Events to read at once. Each read also looks for changes that other programs made to the files.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bullpen.protocol.team import Limits, Origin, Retention, TeamFacts, Unattended
 from bullpen.store.contract import View
-from bullpen.team.commit import TeamPart
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 
 
 class Origins(TeamPart):

@@ -12,7 +12,7 @@ from bullpen.protocol.changes import Change, DeleteTask, Event, PutTask, PutTeam
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import View
-from bullpen.team.commit import MOVED_TO, MovedMark, mark_in
+from bullpen.team.operation.commit import MOVED_TO, MovedMark, mark_in
 
 OPENED = "team.moved"
 """The event that opens a copy."""

@@ -10,9 +10,9 @@ from bullpen.errors import Unreadable
 from bullpen.protocol.changes import Change, PutNote
 from bullpen.protocol.record.note import Note, check_note_name
 from bullpen.store.contract import Problem, View
-from bullpen.team.commit import TeamPart
 from bullpen.team.notes import rules
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 
 
 @dataclass(frozen=True, slots=True)

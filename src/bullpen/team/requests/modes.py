@@ -9,9 +9,9 @@ from bullpen.protocol.payloads import ModeSetRequest
 from bullpen.protocol.request import Voice
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
-from bullpen.team.commit import TeamPart
 from bullpen.team.mail.operations import notice
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 from bullpen.team.requests import mode_change
 
 

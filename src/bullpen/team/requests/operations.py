@@ -25,10 +25,10 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import ShutdownRequest, payload_of
 from bullpen.protocol.request import Answerer, Request, RequestKind, Voice
 from bullpen.store.contract import View
-from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import among, leads
 from bullpen.team.mail.operations import new_message, notice
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 from bullpen.team.requests import always_rules, plan_rules, question_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.tasks import guarded_rules

@@ -6,8 +6,8 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.changes import Change, PutMember, PutRequest
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
-from bullpen.team.commit import TeamPart
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
 from bullpen.team.requests import plan_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.requests.plan_rules import PlanStatus

@@ -180,6 +180,7 @@ _WORDS: dict[ReturnedFor, str] = {
     "missing": "its commit cannot be fetched",
     "guarded": "no person approved its changes to guarded paths",
     "review": "its review on the forge asks for changes",
+    "promise": "it does not fit what members promised each other",
 }
 
 

@@ -16,9 +16,10 @@ from bullpen.protocol.request import Voice
 from bullpen.protocol.task import ReturnedFor, Step, Task
 from bullpen.protocol.team import MergeSettings, TeamFacts
 from bullpen.store.contract import View
-from bullpen.team.commit import TeamPart
 from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
+from bullpen.team.promises.at_merge import Promised
 from bullpen.team.tasks import merge_rules
 from bullpen.team.tasks.guarded_rules import Guard, guard_of
 
@@ -35,6 +36,10 @@ class Waiting:
     trees: dict[str, Workspace]
     # What a person has to approve, and what people have approved.
     guard: Guard
+    # What members promised each other.
+    promised: Promised
+    # What waits for promised work, in words.
+    held: list[str]
 
 
 class Merges(TeamPart):
@@ -78,7 +83,9 @@ class Merges(TeamPart):
         }
         tasks = list(view.tasks.values())
         guard = guard_of(view.team, view.requests.values())
-        return Waiting(merge_rules.queue_order(tasks), merge_rules.untold(tasks), trees, guard)
+        promised = Promised(view.team.name, dict(view.tasks))
+        line, held = promised.in_order(merge_rules.queue_order(tasks))
+        return Waiting(line, merge_rules.untold(tasks), trees, guard, promised, held)
 
     async def line(self) -> list[Task]:
         """Return the tasks whose work is queued, in order."""
@@ -212,6 +219,8 @@ def _told(task: Task, why: ReturnedFor, detail: str, files: Sequence[str]) -> st
         what = "fails on the target with what others merged since"
     elif why == "guarded":
         what = f"changes guarded paths in a way that no person approved: {', '.join(files)}"
+    elif why == "promise":
+        what = "does not fit what members promised each other"
     else:
         what = "is in no repository that the merge queue can reach"
     kept = (

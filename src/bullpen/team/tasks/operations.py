@@ -12,10 +12,11 @@ from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.store.contract import Problem, View
 from bullpen.team.budget.rules import of_task, rebudgeted
-from bullpen.team.commit import TeamPart
 from bullpen.team.lookup import leads, no_task, owner_of, task_of
 from bullpen.team.mail.operations import assignment, new_message
 from bullpen.team.operation import operation
+from bullpen.team.operation.commit import TeamPart
+from bullpen.team.promises.wake import end_with, words_of_deletion
 from bullpen.team.tasks import edges, lease_rules, rules, stall_changes
 from bullpen.team.tasks.drafts import Draft, drafted
 from bullpen.team.tasks.merge_rules import HandIn
@@ -186,7 +187,6 @@ class Tasks(TeamPart):
         """Complete a task, and return the tasks that this unblocked.
 
         A pending task that `by` could claim is claimed and completed in one commit.
-
         `found` is what its checks just found in that attempt; it is recorded too. `work` goes to
         the merge queue, and tasks that depend on this one stay blocked until it is merged.
 
@@ -276,9 +276,7 @@ class Tasks(TeamPart):
     ) -> Task:
         """Nudge the owner of a stalled task that was nudged this many times before, as the lead.
 
-        Raises:
-            Refused: not_lead; or not_stalled, if the task made progress or somebody else nudged
-                its owner.
+        Raises Refused: not_lead; or not_stalled, if it made progress or somebody else nudged.
         """
         now, message_id = self._clock(), self._new_id()
 
@@ -309,11 +307,13 @@ class Tasks(TeamPart):
     @operation
     async def give_up(self, task_id: str, *, by: str, reason: str) -> Task:
         """Stop offering a task to anyone until it is retried, as its owner or the lead."""
-        return await self._put(
-            lambda view: stall_changes.give_up(view, task_id, by=by, reason=reason),
-            by=by,
-            op="task.give_up",
-        )
+        now = self._clock()
+
+        def decide(view: View) -> tuple[Task, list[Change]]:
+            task = stall_changes.give_up(view, task_id, by=by, reason=reason)
+            return task, end_with(view, task, reason, by=by, now_ms=now)
+
+        return await self._settle(decide, by=by, op="task.give_up")
 
     @operation
     async def retry(self, task_id: str, *, by: str) -> Task:
@@ -371,14 +371,16 @@ class Tasks(TeamPart):
     async def delete(self, task_id: str, *, by: str, voice: Voice = "agent") -> Task:
         """Delete a task and every reference to it. Its id is never used again.
 
-        Raises:
-            Refused: it is another member's (not_owner), or it was started and has checks that an
-                agent may not remove (checks_fixed).
+        Raises Refused: not_owner, or checks_fixed for a started task whose checks bind an agent.
         """
 
+        now = self._clock()
+
         def decide(view: View) -> tuple[Task, list[Change]]:
-            edges.refuse_deleting(view, task_of(view, task_id), by=by, voice=voice)
-            return edges.delete(view, task_id)
+            task = task_of(view, task_id)
+            edges.refuse_deleting(view, task, by=by, voice=voice)
+            deleted, changes = edges.delete(view, task_id)
+            return deleted, [*changes, *words_of_deletion(view, task, by=by, now_ms=now)]
 
         return await self._settle(decide, by=by, op="task.delete")
 
@@ -431,8 +433,7 @@ class Tasks(TeamPart):
 
         `voice` says who acts in the name of `by`.
 
-        Raises:
-            Refused: already_resolved, or checks_fixed for its owner and all agents except the lead.
+        Raises Refused: already_resolved, or checks_fixed for its owner and agents but the lead.
         """
         return await self._put(
             lambda view: rules.restate(view, task_id, checks, by=by, voice=voice),

@@ -16,7 +16,8 @@ from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.agent import Workspace
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import MergeSettings
-from bullpen.team.tasks.guarded_rules import Guard, GuardedChange, named
+from bullpen.team.promises.at_merge import Promised, refuse_touched
+from bullpen.team.tasks.guarded_rules import Guard, GuardedChange, TreeChange, named
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.workspace.git.ref_names import task_ref
 from bullpen.workspace.git.replay_commits import Clash, replay
@@ -115,16 +116,18 @@ def hand_in(
     agent: str,
     author: str | None = None,
     guard: Guard | None = None,
+    promised: Promised | None = None,
 ) -> Handed | None:
     """Hand in what a worktree has beyond the target; None if there is nothing.
 
     Uncommitted changes are committed here; without `author`, by the one that git is configured
     with. A Bullpen ref keeps the work, also in the repository that a clone came from. `guard` says
-    which changes need approval, and which have it.
+    which changes need approval, and which have it; `promised`, which paths others keep to
+    themselves.
 
     Raises:
         Refused: conflict_markers, detached_or_rebase, nested_repository, submodule_changed or
-            tree_elsewhere.
+            tree_elsewhere, or promised_path.
         NeedsPerson: it changes guarded paths without approval; a later attempt finds the work.
         GitFailed: git fails, for example because a push was refused.
         Unavailable: a file cannot be used.
@@ -148,13 +151,22 @@ def hand_in(
         git("update-ref", "-m", f"bullpen: hand in #{task.id}", ref, head)
         if workspace.kind == "clone":
             _give(git, workspace.repository, head, ref)
-        _refuse_guarded(git, workspace, base, head, guard or Guard())
+        changes = tree_changes(git, base, head)
+        refuse_touched(task, promised or Promised(), changes)
+        _refuse_guarded(git, workspace, base, head, changes, guard or Guard())
         return Handed(HandIn(head, base, ref), committed)
 
 
-def _refuse_guarded(git: Git, workspace: Workspace, base: str, head: str, guard: Guard) -> None:
+def _refuse_guarded(
+    git: Git,
+    workspace: Workspace,
+    base: str,
+    head: str,
+    changed: list[TreeChange],
+    guard: Guard,
+) -> None:
     """Refuse changes to guarded paths that no person approved. Raises NeedsPerson."""
-    changes = guard.changes(tree_changes(git, base, head))
+    changes = guard.changes(changed)
     if guard.approves(changes):
         return
     paths = list(dict.fromkeys(change.path for change in changes))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bullpen.protocol.task import Check, Merge, Task
+from bullpen.team.promises.at_merge import Promised
+from bullpen.team.promises.rules import Standing, is_over
 
 DETAIL_CHARS_MAX = 6_000
 
@@ -29,6 +31,8 @@ class AttemptResult:
     failed: Check | None
     # The task that has the check; None if it is the merge gate.
     of: Task | None = None
+    # The promise that the check is about, if it is.
+    promise: Standing | None = None
 
     @property
     def passed(self) -> bool:
@@ -40,6 +44,11 @@ class AttemptResult:
         """Return what failed, and its output."""
         if self.failed is None:
             return ""
+        if self.promise is not None:
+            relied = ", ".join(f"#{task.id}" for task in self.promise.relied_by)
+            by = f" Relied on by {relied}." if relied else ""
+            found = (self.failed.detail or "").strip()[-DETAIL_CHARS_MAX:]
+            return f"It breaks {self.promise.named}.{by}\n{found}".strip()
         what = self.failed.run or self.failed.path or ""
         named = (
             self.failed.name if what in {"", self.failed.name} else f"{self.failed.name}: {what}"
@@ -56,12 +65,22 @@ class AttemptWanted:
     check: Check
     task: Task | None
     inside: str
+    promise: Standing | None = None
 
     def key(self) -> tuple[str | None, ...]:
         """Return what identifies a check, so that equal ones run once."""
         whose = None if self.task is None else self.task.owner
         check = self.check
-        return (whose, self.inside, check.kind, check.run, check.path, str(check.timeout_s))
+        seconds = str(check.timeout_s)
+        if self.promise is not None:
+            made = self.promise.promise
+            return (whose, self.inside, made.id, str(made.version), check.run, seconds)
+        return (whose, self.inside, check.kind, check.run, check.path, seconds)
+
+    @property
+    def blames(self) -> Task | None:
+        """Return the queued task that has the check; None if the target should pass it too."""
+        return None if self.promise is not None and is_over(self.promise.task) else self.task
 
     def place(self, tree: Path) -> Path:
         """Return where it runs."""
@@ -69,13 +88,17 @@ class AttemptWanted:
 
 
 def wanted(
-    entries: Sequence[QueueEntry], gate: Sequence[Check], *, inside: str
+    entries: Sequence[QueueEntry], gate: Sequence[Check], *, inside: str, promised: Promised
 ) -> list[AttemptWanted]:
-    """Return all checks for the tip of some work: those of each task, and the merge gate.
+    """Return all checks for the tip of some work: promises, those of each task, the merge gate.
 
     Reports and commits were checked when the task was completed, and cannot have changed.
     """
     asked = [
+        AttemptWanted(_of_promise(each), each.task, inside, each)
+        for each in promised.to_check({entry.task.id for entry in entries})
+    ]
+    asked += [
         AttemptWanted(check.stated, entry.task, entry.inside)
         for entry in entries
         for check in entry.task.facts.checks
@@ -83,3 +106,8 @@ def wanted(
     ]
     asked += [AttemptWanted(check.stated, None, inside) for check in gate]
     return list({each.key(): each for each in asked}.values())
+
+
+def _of_promise(standing: Standing) -> Check:
+    promise = standing.promise
+    return Check.new(name=f"promise {promise.id}", kind="command", run=promise.run)

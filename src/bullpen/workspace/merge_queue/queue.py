@@ -19,15 +19,23 @@ from anyio import CancelScope, to_thread
 from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.agent import SETUP_S
 from bullpen.protocol.clock import now_ms
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import STEP_CHARS_MAX, Check, ReturnedFor, Step, Task
 from bullpen.protocol.team import MergeSettings
+from bullpen.team.promises.at_merge import Promised
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.guarded_rules import named
 from bullpen.team.team import Team
+from bullpen.workspace.git.promised_files import looked_for
 from bullpen.workspace.git.repository import common_dir
 from bullpen.workspace.git.run_git import Git
 from bullpen.workspace.merge_queue.after_merge import tell
-from bullpen.workspace.merge_queue.attempts import AttemptResult, QueueEntry, wanted
+from bullpen.workspace.merge_queue.attempts import (
+    AttemptResult,
+    AttemptWanted,
+    QueueEntry,
+    wanted,
+)
 from bullpen.workspace.merge_queue.land import InTheWay, Target, forward, target_of
 from bullpen.workspace.merge_queue.lock import hold
 from bullpen.workspace.merge_queue.stack import Stacked, stack_branches
@@ -103,6 +111,8 @@ class Queue:
         # blocks the target, the same is not tested again and again.
         self._green: set[str] = set()
         self._last: tuple[tuple[object, ...], _Judgement] | None = None
+        # What members promised each other, as of the current try.
+        self._promised = Promised()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -131,7 +141,7 @@ class Queue:
                 step starts where this one did.
         """
         waiting = await self._team.merges.waiting()
-        if not waiting.line and not waiting.untold:
+        if not waiting.line and not waiting.untold and not waiting.held:
             return None
         with self.locked():
             for _ in range(_ROUNDS_MAX):
@@ -170,6 +180,7 @@ class Queue:
         """Try one step; None if the target or the queue changed meanwhile."""
         merges = self._team.merges
         waiting = await merges.waiting()
+        self._promised = waiting.promised
         target = await _blocking(target_of, self._git, self._settings.target)
         landed = await self._landed_before(waiting.line, target)
         if landed or waiting.untold:
@@ -184,10 +195,11 @@ class Queue:
             waiting.trees,
             settings=self._settings,
             guard=waiting.guard,
+            promised=waiting.promised,
             boxes=self._boxes if self._ticks else no_boxes,
         )
         returned = await self._give_back_unstacked(stacked, target)
-        held = "; ".join(stacked.problems) or None
+        held = "; ".join([*stacked.problems, *waiting.held]) or None
         if not stacked.entries:
             return Stepped(returned=returned, held=held, target=target.commit)
         judgement = await self._judged(target, stacked.entries)
@@ -209,7 +221,7 @@ class Queue:
             return Stepped(returned=returned, held=moved.words, target=target.commit)
         if culprit is not None:
             await self._give_back_red(culprit, found, target, green)
-            returned[culprit.task.id] = "checks"
+            returned[culprit.task.id] = "promise" if found.promise else "checks"
         trouble = await self._tell() if green and self._tells else None
         return Stepped(
             merged=[entry.task.id for entry in green],
@@ -269,11 +281,15 @@ class Queue:
                 task.id, record.attempt, "guarded", text, files=files, steps=steps
             )
             returned[task.id] = "guarded"
+        for task, record, text in stacked.unkept:
+            steps = [self._step("returned", [task.id], onto=target.commit, detail=text)]
+            await self._team.merges.give_back(task.id, record.attempt, "promise", text, steps=steps)
+            returned[task.id] = "promise"
         return returned
 
     async def _judged(self, target: Target, entries: list[QueueEntry]) -> _Judgement:
         """Return which tasks may be merged, which one causes a failure, and the results."""
-        asked = wanted(entries, self._settings.gate, inside=self._settings.inside)
+        asked = self._wanted(entries)
         # The same work of a later attempt is judged again: each attempt has its own records.
         works = ((entry.task.id, entry.record.attempt, entry.tip) for entry in entries)
         key = (*works, *(each.key() for each in asked))
@@ -323,12 +339,19 @@ class Queue:
             return AttemptResult(
                 Check.new(name=name, kind="command", passed=False, detail=str(error))
             )
-        for each in wanted(entries, self._settings.gate, inside=self._settings.inside):
-            found = await self._run(each.place(self._test_tree.path), each.task, each.check)
+        for each in self._wanted(entries):
+            if each.promise is not None and each.promise.promise.kind == "signature":
+                found = await _blocking(looked_for, self._git, tip, each.promise.promise)
+            else:
+                found = await self._run(each.place(self._test_tree.path), each.task, each.check)
             if found.passed is not True:
                 await _blocking(_refuse_full_disk, self._test_tree.path)
-                return AttemptResult(found, each.task)
+                return AttemptResult(found, each.blames, each.promise)
         return AttemptResult(None)
+
+    def _wanted(self, entries: Sequence[QueueEntry]) -> list[AttemptWanted]:
+        gate, inside = self._settings.gate, self._settings.inside
+        return wanted(entries, gate, inside=inside, promised=self._promised)
 
     async def _put(self, tip: str) -> None:
         """Check out a commit in the test worktree, and run its setup."""
@@ -352,7 +375,8 @@ class Queue:
 
     async def _red_without(self, target: Target, found: AttemptResult) -> str | None:
         """Return what already fails on the target: then no queued work is to blame."""
-        if found.of is not None or target.commit in self._green:
+        known = target.commit in self._green and found.promise is None
+        if found.of is not None or known:
             return None
         bare = await self._looked(target.commit, [])
         if bare.passed:
@@ -390,9 +414,13 @@ class Queue:
         onto = green[-1].tip if green else target.commit
         text = f"On {target.branch} at {onto[:12]}: {found.words}"
         step = self._step("returned", [culprit.task.id], onto=onto, detail=found.words)
+        why: ReturnedFor = "promise" if found.promise else "checks"
         await self._team.merges.give_back(
-            culprit.task.id, culprit.record.attempt, "checks", text, steps=[step]
+            culprit.task.id, culprit.record.attempt, why, text, steps=[step]
         )
+        if found.promise is not None and found.promise.task.id == culprit.task.id:
+            broken = {found.promise.promise.id: (found.failed and found.failed.detail) or ""}
+            await self._team.promises.judge(culprit.task.id, broken, by=LEAD)
 
     @property
     def _tells(self) -> bool:

@@ -9,6 +9,7 @@ from bullpen.errors import Unavailable
 from bullpen.protocol.agent import Workspace
 from bullpen.protocol.task import Merge, Task
 from bullpen.protocol.team import MergeSettings
+from bullpen.team.promises.at_merge import Promised
 from bullpen.team.tasks.guarded_rules import Guard, GuardedChange
 from bullpen.workspace.git.replay_commits import Clash, Replayed, replay
 from bullpen.workspace.git.run_git import Git, GitFailed
@@ -30,6 +31,8 @@ class Stacked:
     missing: list[tuple[Task, Merge]] = field(default_factory=list)
     # Work that changes guarded paths in a way that no person approved.
     guarded: list[tuple[Task, Merge, list[GuardedChange]]] = field(default_factory=list)
+    # Work that does not fit what members promised each other, and why.
+    unkept: list[tuple[Task, Merge, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     # The files in which a box was ticked.
     ticked: set[str] = field(default_factory=set)
@@ -43,14 +46,16 @@ def stack_branches(
     *,
     settings: MergeSettings,
     guard: Guard,
+    promised: Promised,
     boxes: Boxes = no_boxes,
 ) -> Stacked:
     """Rebase the work of tasks on the target, each on those before it, if possible.
 
     `trees` are the members' worktrees. The `guard` is asked about the commits that would be merged,
-    whatever was handed in. The boxes of the tasks are ticked with their work. Work that conflicts
-    only with the work before it is left out: that is nobody's fault, and it is tried again when the
-    others are merged.
+    whatever was handed in, and so is `promised`. The boxes of the tasks are ticked with their work.
+    Work that conflicts only with the work before it is left out, as is work that builds on promised
+    work that is not there: that is nobody's fault, and it is tried again when the others are
+    merged.
 
     Raises:
         GitFailed: git fails, for example for lack of space; no work is to blame.
@@ -60,7 +65,7 @@ def stack_branches(
     start = tip = Replayed(target.commit, target.commit_tree)
     for task in tasks:
         record = task.facts.merge
-        if record is None:
+        if record is None or promised.waits_for(task, {each.task.id for each in stacked.entries}):
             continue
         tree = trees.get(record.by)
         try:
@@ -79,9 +84,14 @@ def stack_branches(
             stacked.clashes.append((task, record, found))
             continue
         assert found is not None
-        changes = guard.changes(tree_changes(git, tip.commit, found.commit))
+        changed = tree_changes(git, tip.commit, found.commit)
+        changes = guard.changes(changed)
         if not guard.approves(changes):
             stacked.guarded.append((task, record, changes))
+            continue
+        unkept = promised.refusal(task, changed)
+        if unkept is not None:
+            stacked.unkept.append((task, record, unkept))
             continue
         ticked = ticks.tree_with(git, found.tree, task) if found != tip else None
         tip = merge_commit(

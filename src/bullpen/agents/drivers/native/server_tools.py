@@ -13,7 +13,7 @@ from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
-from bullpen.team.commit import new_id
+from bullpen.team.operation.commit import new_id
 
 
 class ServerTools(Protocol):

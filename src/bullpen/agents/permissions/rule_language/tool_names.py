@@ -12,9 +12,9 @@ TOOL_KINDS: dict[str, Kind] = {
     "Bash": "run", "BashOutput": "read", "KillShell": "read", "Skill": "read",
     "WebFetch": "read", "WebSearch": "read", "TaskCreate": "team", "TaskGet": "team",
     "TaskList": "team", "TaskUpdate": "team", "NotesRead": "team", "NotesWrite": "team",
-    "SendMessage": "team", "TeamStatus": "team",
-    "ScheduleWakeup": "team", "SpawnTeammate": "team", "Task": "team", "StopTeammate": "team",
-    "Finish": "team", "TeamCreate": "team", "TeamDelete": "team", "SetMode": "team",
+    "Promise": "team", "SendMessage": "team", "TeamStatus": "team", "ScheduleWakeup": "team",
+    "SpawnTeammate": "team", "Task": "team", "StopTeammate": "team", "Finish": "team",
+    "TeamCreate": "team", "TeamDelete": "team", "SetMode": "team",
     "EnterPlanMode": "team", "ExitPlanMode": "team", "ToolSearch": "team", "TodoWrite": "team",
     "AskUserQuestion": "team",
 }  # fmt: skip

@@ -14,6 +14,7 @@ from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Check, Task, TaskStatus
 from bullpen.store.contract import Entry, Finding, Mailbox, Problem
+from bullpen.team.promises.concerns import promise_words
 from bullpen.team.requests.handles import handles
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks import check_rules, graph, rules
@@ -135,6 +136,8 @@ class RecordViews:
             self._page.line(_check(check, facts.attempt))
             if check.passed is False and check.detail:
                 self._page.block(_last_lines(check.detail), indent=4)
+        for line in promise_words(task):
+            self._page.line(line)
         for title, text in (("Description", task.description), ("Report", facts.report)):
             if text:
                 self._page.title(f"{title}:")

@@ -32,6 +32,7 @@ _WHY = {
     "missing": "commits are missing",
     "guarded": "changes guarded paths without approval",
     "review": "a review asks for changes",
+    "promise": "does not fit the team's promises",
 }
 
 

@@ -22,6 +22,7 @@ def task_text(card: TaskCard, name: Callable[[str], str]) -> tuple[str, Blocks]:
     for check, passed in card.checks:
         word, style = _VERDICTS[passed]
         blocks.append((f"Check {check}: {word}", style))
+    blocks += [(line, "") for line in card.promises]
     if card.note:
         blocks.append((card.note, "attention"))
     if card.commit:

@@ -1,0 +1,1 @@
+"""Promises in real git, with the real merge queue."""

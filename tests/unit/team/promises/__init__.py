@@ -1,0 +1,1 @@
+"""Rules and operations of promises."""
