@@ -36,7 +36,7 @@ dontAsk                      dontAsk     x       x           x                 x
 WORKING = ["Read", "Write", "Edit", "MultiEdit", "apply_patch", "Glob", "Grep", "Bash"]
 WORKING += ["NotebookEdit", "BashOutput", "KillShell", "Skill", "WebFetch"]
 TEAM = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "NotesRead", "NotesWrite"]
-TEAM += ["SendMessage", "TeamStatus"]
+TEAM += ["Promise", "SendMessage", "TeamStatus"]
 TEAM += ["ScheduleWakeup", "SpawnTeammate", "Task", "StopTeammate", "EnterPlanMode"]
 TEAM += ["ToolSearch", "TodoWrite", "AskUserQuestion"]
 LOOKING = ["Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill", "WebFetch"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOOKING = {"Read", "Glob", "Grep", "BashOutput", "KillShell", "Skill", "WebFetch"}
 TALKING = {
     *("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "NotesRead", "NotesWrite"),
+    "Promise",
     *("SendMessage", "TeamStatus", "ScheduleWakeup", "TodoWrite", "AskUserQuestion", "ToolSearch"),
 }
 WORKING = {"Write", "Edit", "MultiEdit", "apply_patch", "NotebookEdit", "Bash", "EnterPlanMode"}

@@ -335,7 +335,7 @@ class Misreading(MemoryStore):
     [
         ("mail", "the mail of 'ann' differs"),
         ("order", "the mail of 'ann' is in a different order"),
-        ("state", "members, tasks or requests"),
+        ("state", "members, tasks, requests or notes"),
     ],
 )
 async def test_what_the_target_shows_is_compared_not_only_its_log(wrong: str, says: str) -> None:

@@ -38,11 +38,17 @@ def visible(home: Path, team: str) -> dict[str, Any]:
     roots = (home / "teams" / team, home / "tasks" / team)
     paths = [path for root in roots for path in root.rglob("*") if path.is_file()]
     found = {
-        str(path.relative_to(home)).replace(team, "TEAM"): json.loads(path.read_bytes() or b"null")
+        str(path.relative_to(home)).replace(team, "TEAM"): shown(path)
         for path in paths
         if ".bullpen" not in path.parts
     }
     return {path: value for path, value in found.items() if value != []}
+
+
+def shown(path: Path) -> Any:
+    if path.suffix == ".md":
+        return path.read_text("utf-8")
+    return json.loads(path.read_bytes() or b"null")
 
 
 async def test_a_team_goes_from_files_to_memory_and_back_byte_for_byte(tmp_path: Path) -> None:
