@@ -469,7 +469,7 @@ def _gone(standing: Standing, how: str) -> Refused:
     return Refused(
         f"Promise {standing.promise.id} {how}.",
         reason="promise_gone",
-        remedy="List the promises that are in force: bullpen promises",
+        remedy="List the promises that are in force: bullpen promises list",
     )
 
 
