@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from bullpen.protocol.agent import Budget
 from bullpen.protocol.forge import ForgeWork
-from bullpen.protocol.promise import Promise, Reliance
 from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
+from bullpen.protocol.record.promise import Promise, Reliance
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
 

@@ -17,6 +17,7 @@ EXCEPTIONS = {
     ("cli/tasks/cost.py", "by"): "how a table is grouped, not who acts",
     ("actions/task_by_hand.py", "self.by"): "TaskCommands are made with the name of an identity",
     ("cli/tasks/task_proof.py", "door.by"): "TaskCommands are made with the name of an identity",
+    ("acp/team_run.py", "LEAD"): "it drops only a lease that its own process holds",
     ("mcp/member.py", "self.member"): "a member of the MCP door proved itself by its token",
     ("mcp/member.py", "LEAD"): "a program that founds a team is its lead",
     ("mcp/colleagues.py", "self._agent"): "a member of the MCP door proved itself by its token",

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from bullpen.agents.system.run_command import Workplace
 from bullpen.agents.work.checks import look
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Check, Task
 from bullpen.team.promises.rules import promises_of
 from bullpen.team.promises.signatures import SOURCE_CHARS_MAX, problem

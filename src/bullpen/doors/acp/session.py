@@ -104,7 +104,7 @@ class TeamSession:
             raise Invalid("The prompt is empty.", remedy="Say what the team should do.")
         if self._turn is not None:
             raise Refused(
-                "This session answers another prompt.",
+                f"Session {self.name!r} answers another prompt.",
                 reason="prompt_running",
                 remedy="Wait for its end, or cancel it.",
             )

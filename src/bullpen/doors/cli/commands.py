@@ -103,7 +103,9 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
         "Show and write the plan and other notes of a team",
         examples=("bullpen notes show plan", "bullpen notes edit plan"),
     ),
-    "notes list": CommandEntry("teams.notes:list_notes", "List the notes, the plan first"),
+    "notes list": CommandEntry(
+        "teams.notes:list_notes", "List the notes of a team, the plan first"
+    ),
     "notes show": CommandEntry("teams.notes:show", "Show a note, or an earlier version of it"),
     "notes write": CommandEntry("teams.notes:write", "Write a note over the version you read"),
     "notes edit": CommandEntry("teams.notes:edit", "Open a note in your editor"),
@@ -204,7 +206,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
         examples=("bullpen promises list", "bullpen promises rely 3.1 4"),
     ),
     "promises list": CommandEntry(
-        "tasks.promises:list_promises", "List promises and which tasks rely on them"
+        "tasks.promises:list_promises", "List the promises in force, and which tasks rely on them"
     ),
     "promises make": CommandEntry("tasks.promises:make", "Promise something with a task"),
     "promises rely": CommandEntry("tasks.promises:rely", "Build on a promise with a task"),

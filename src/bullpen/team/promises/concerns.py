@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Task
 from bullpen.team.lookup import owner_of
 from bullpen.team.promises.path_patterns import overlap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Task
 from bullpen.store.contract import View
 from bullpen.team.operation import operation

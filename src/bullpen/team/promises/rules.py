@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
-from bullpen.protocol.promise import PROMISES_MAX, RELIES_MAX, Promise, PromiseKind, Reliance
+from bullpen.protocol.record.promise import PROMISES_MAX, RELIES_MAX, Promise, PromiseKind, Reliance
 from bullpen.protocol.task import Task
 from bullpen.store.contract import View
 from bullpen.team.lookup import Actor, among, owner_of, task_of

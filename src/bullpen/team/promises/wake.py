@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.store.contract import View

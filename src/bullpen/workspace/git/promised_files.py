@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Check
 from bullpen.team.promises.signatures import SOURCE_CHARS_MAX, problem
 from bullpen.workspace.git.run_git import Git

@@ -25,6 +25,7 @@ REFERENCE = Path(__file__).parents[4] / "docs/reference"
 PRINTS_NO_JSON = {
     "agent run": "is an agent",
     "bridge": "becomes the program of an agent",
+    "acp": "speaks ACP",
     "tui": "needs a terminal",
 }
 OF_OTHERS = {"trace_id", "span_id", "msg_id"}

@@ -7,7 +7,7 @@ import pytest
 
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.promise import Promise
+from bullpen.protocol.record.promise import Promise
 from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
 from bullpen.store.memory import MemoryStore

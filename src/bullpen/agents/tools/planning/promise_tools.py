@@ -12,7 +12,7 @@ from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.agents.work.complete import refuse_without_shell, running
 from bullpen.errors import Invalid
-from bullpen.protocol.promise import Promise, PromiseKind
+from bullpen.protocol.record.promise import Promise, PromiseKind
 from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import owner_of
 from bullpen.team.promises.rules import PromiseDraft, Standing
@@ -26,22 +26,19 @@ class PromiseInput(ToolInput):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     action: Literal["make", "change", "withdraw", "rely", "drop", "list"] = Field(
-        description="make, change or withdraw your own; rely on another member's, or drop it; list"
+        description="withdraw your own; rely on another's, or drop it"
     )
-    promise: str | None = Field(None, description="Its id, such as 3.1; not for make and list")
+    promise: str | None = Field(None, description="Its id, such as 3.1")
     task_id: str | None = Field(None, alias="taskId", description="Default: the task you work on")
-    text: str | None = Field(None, description="What you promise, or why you withdraw it")
-    path: str | None = Field(
-        None, description="File of the signature, or the paths that only you edit"
-    )
+    text: str | None = Field(None, description="What you promise, or why you withdraw")
+    path: str | None = Field(None, description="File of the signature, or paths only you edit")
     signature: str | None = Field(None, description="Such as parse(text, *, strict=False)")
-    command: str | None = Field(None, description="A command that succeeds with your work")
+    command: str | None = Field(None, description="It succeeds with your work")
 
 
 async def _promise(given: PromiseInput, desk: TeamDesk) -> str:
-    """Promise what others build on, or rely on a promise. Give one proof: a signature with its
-    file, paths that only you edit, or a command. It is checked when the work is handed in and
-    merged, and those who rely on it are told when it changes.
+    """Promise what others build on, or rely on it. Give one proof: a signature and its file, a
+    path, or a command. It is checked at hand-in and merge. Those who rely on it hear of changes.
     """
     promises, by = desk.team.promises, desk.agent
     if given.action == "list":
@@ -87,7 +84,7 @@ async def _task(given: PromiseInput, desk: TeamDesk) -> str:
     working = [task.id for task in tasks if _works_on(task, desk)]
     if len(working) != 1:
         raise Invalid(
-            f"It is not clear which task is meant: you work on {len(working)}.",
+            f"The field taskId is missing: you work on {len(working)} tasks.",
             remedy="Claim a task first, or give its id in taskId.",
         )
     return working[0]

@@ -11,7 +11,7 @@ from bullpen.doors.cli.options import completion
 from bullpen.doors.cli.options.option import argument, option
 from bullpen.doors.cli.session import Session
 from bullpen.errors import Invalid
-from bullpen.protocol.promise import Promise, PromiseKind
+from bullpen.protocol.record.promise import Promise, PromiseKind
 from bullpen.protocol.task import Check, Task
 from bullpen.team.promises.rules import PromiseDraft, Standing
 from bullpen.team.team import Team
@@ -49,7 +49,7 @@ def list_promises(session: Session) -> None:
 
 
 @examples(
-    "bullpen promises make 3 'parse() takes strict' --in app.py --signature 'parse(text, strict)'",
+    "bullpen promises make 3 'It takes x' --in app.py --signature 'f(x)'",
     "bullpen promises make 3 'Only I edit routes.py' --path routes.py",
     "bullpen promises make 3 'The API answers' --command 'make test-api'",
 )
@@ -65,7 +65,7 @@ def make(
     path: Annotated[str | None, option("Paths that only this task edits", "PATTERN")] = None,
     command: Annotated[str | None, option("Command that succeeds", "COMMAND")] = None,
 ) -> None:
-    """Promise something with a task that you work on.
+    """Promise something with a task.
 
     Give one proof. It is checked when the work is handed in and before it is merged.
     """
@@ -90,12 +90,15 @@ def make(
 
     promise = session.with_team(made)
     said = f"Promise {promise.id}: {promise.text}"
-    session.page.result("promise/1", {"promise": promise.raw}, said)
+    session.page.result("promise/1", promise.raw, said)
 
 
 @examples("bullpen promises rely 3.1 4")
 def rely(session: Session, promise_id: PromiseId, task_id: TaskId) -> None:
-    """Build on a promise with a task: you are told when it changes."""
+    """Build on a promise with a task.
+
+    You are told when it changes.
+    """
 
     async def relied(team: Team) -> Task:
         by, _ = await session.identity.speaks(team)
@@ -103,12 +106,12 @@ def rely(session: Session, promise_id: PromiseId, task_id: TaskId) -> None:
 
     task = session.with_team(relied)
     said = f"Task {task.id} relies on promise {promise_id}."
-    session.page.result("promise-relied/1", {"task": task.raw}, said)
+    session.page.result("task/1", task.raw, said)
 
 
 @examples("bullpen promises drop 3.1 4")
 def drop(session: Session, promise_id: PromiseId, task_id: TaskId) -> None:
-    """No longer build on a promise with a task."""
+    """No longer build on a promise."""
 
     async def dropped(team: Team) -> Task:
         by, _ = await session.identity.speaks(team)
@@ -116,17 +119,20 @@ def drop(session: Session, promise_id: PromiseId, task_id: TaskId) -> None:
 
     task = session.with_team(dropped)
     said = f"Task {task.id} no longer relies on promise {promise_id}."
-    session.page.result("promise-relied/1", {"task": task.raw}, said)
+    session.page.result("task/1", task.raw, said)
 
 
-@examples("bullpen promises withdraw 3.1 --reason 'The parser takes no options after all'")
+@examples("bullpen promises withdraw 3.1 --reason 'It takes no options'")
 def withdraw(
     session: Session,
     promise_id: PromiseId,
     *,
     reason: Annotated[str, option("What those who rely on it read", "TEXT")] = "",
 ) -> None:
-    """Withdraw a promise. Those who rely on it are told."""
+    """Withdraw a promise.
+
+    Those who rely on it are told.
+    """
 
     async def withdrawn(team: Team) -> Task:
         by, _ = await session.identity.speaks(team)
@@ -134,7 +140,7 @@ def withdraw(
 
     task = session.with_team(withdrawn)
     said = f"Promise {promise_id} is withdrawn."
-    session.page.result("promise-withdrawn/1", {"task": task.raw}, said)
+    session.page.result("task/1", task.raw, said)
 
 
 def _row(standing: Standing) -> dict[str, object]:

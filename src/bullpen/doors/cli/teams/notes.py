@@ -117,7 +117,7 @@ def _wrote(session: Session, note: Note) -> None:
 
 @examples("bullpen notes edit plan")
 def edit(session: Session, name: Name) -> None:
-    """Open a note in your editor, and write what you saved.
+    """Open a note in your editor.
 
     If somebody else wrote it meanwhile, your text is printed and nothing is changed.
     """
@@ -143,7 +143,7 @@ def edit(session: Session, name: Name) -> None:
 
 @examples("bullpen notes history plan")
 def history(session: Session, name: Name) -> None:
-    """List the versions of a note: who wrote each, and when."""
+    """List who wrote a note, and when."""
     versions = session.with_team(lambda team: team.notes.history(name))
     session.page.listing(
         "note-history/1",
@@ -183,7 +183,7 @@ def diff(
     ] = None,
     new: Annotated[int | None, option("The newer version [default: last]", "N", "--to")] = None,
 ) -> None:
-    """Show what changed between two versions of a note."""
+    """Show what changed between two versions."""
     found = session.with_team(lambda team: team.notes.history(name))
     versions = [each.note for each in found]
     after = versions[-1] if new is None else rules.version_of(versions, new)
