@@ -9,6 +9,7 @@ from mcp import Client
 OF_A_MEMBER = {
     "SendMessage", "TaskCreate", "TaskGet", "TaskUpdate", "TaskList", "ExitPlanMode",
     "WaitForMail", "TeamStatus", "ApproveRequest", "NotesRead", "NotesWrite",
+    "Promise",
 }  # fmt: skip
 OF_THE_LEAD = {*OF_A_MEMBER, "TeamCreate", "TeamDelete", "SpawnTeammate", "StopTeammate"}
 READ_ONLY = {"TaskGet", "TaskList", "NotesRead", "TeamStatus", "WaitForMail"}

@@ -23,6 +23,7 @@ from bullpen.store.files.disk import Disk
 from bullpen.store.files.log import digests, event_log
 from bullpen.store.files.mail.inbox_file import Shadow
 from bullpen.store.files.store import FileStore
+from bullpen.team.promises.rules import PromiseDraft
 from bullpen.team.team import Team, Teams
 
 from .values import ESCAPED
@@ -231,6 +232,8 @@ async def _fill(home: Path) -> None:
     team = teams.open(TEAM)
     await _fill_tasks(team)
     await _fill_mail(team)
+    await team.notes.write("plan", f"# Plan {STEERING}\n", over=0, by=LEAD)
+    await team.promises.make("5", PromiseDraft("Only I", "path", "src/*.py"), by="bob")
     for agent in MEMBERS[1:3]:
         beat = Presence.new(agent=agent, state="working", since_ms=1, beat_ms=clock())
         await store.beat(TEAM, beat)

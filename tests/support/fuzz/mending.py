@@ -18,7 +18,7 @@ OWN = f"{ROOT}/.bullpen"
 EVENTS = f"{OWN}/events.jsonl"
 HEAD = f"{OWN}/head"
 ANN = f"{ROOT}/inboxes/ann.json"
-PLAN_REQUEST = "plan_approval-1794700062000@ann@alpha"
+PLAN_REQUEST = "plan_approval-1794700063000@ann@alpha"
 
 
 def write(sandbox: Sandbox, path: str, data: bytes) -> None:

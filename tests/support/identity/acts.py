@@ -18,6 +18,7 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.forge.choosing import IssueDraft
 from bullpen.team.forge.outbox_rules import Wish
 from bullpen.team.forge.work_rules import Heard
+from bullpen.team.promises.rules import PromiseDraft
 from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
@@ -145,6 +146,10 @@ def _passed(scene: Scene) -> list[Any]:
     return [CHECK.evolve(passed=True, attempt=1, at_ms=scene.clock())]
 
 
+def _draft(path: str) -> PromiseDraft:
+    return PromiseDraft(f"Only I edit {path}", "path", path)
+
+
 async def _checked(scene: Scene, _: Actor) -> None:
     await scene.team.tasks.restate(scene.owned, [CHECK], by=LEAD, voice="human")
 
@@ -172,6 +177,24 @@ ACTS: Mapping[str, Act] = {
     "tasks.add_many": Act(lambda s, at, who: at.team.tasks.add_many([Draft("New")], by=who.name)),
     "tasks.edit": Act(lambda s, at, who: at.team.tasks.edit(s.free, by=who.name, subject="Newer")),
     "notes.write": Act(lambda s, at, who: at.team.notes.write("plan", "Text", over=0, by=who.name)),
+    "promises.make": Act(
+        lambda s, at, who: at.team.promises.make(s.owned, _draft("c.py"), by=who.name)
+    ),
+    "promises.change": Act(
+        lambda s, at, who: at.team.promises.change(f"{s.owned}.1", _draft("c.py"), by=who.name)
+    ),
+    "promises.withdraw": Act(
+        lambda s, at, who: at.team.promises.withdraw(f"{s.owned}.1", by=who.name, reason="")
+    ),
+    "promises.rely": Act(
+        lambda s, at, who: at.team.promises.rely(f"{s.free}.1", s.owned, by=who.name)
+    ),
+    "promises.drop": Act(
+        lambda s, at, who: at.team.promises.drop(f"{s.free}.1", s.owned, by=who.name)
+    ),
+    "promises.judge": Act(
+        lambda s, at, who: at.team.promises.judge(s.owned, {f"{s.owned}.1": "x"}, by=who.name)
+    ),
     "tasks.claim": Act(lambda s, at, who: at.team.tasks.claim(s.free, by=who.name, also=True)),
     "tasks.claim_next": Act(lambda s, at, who: at.team.tasks.claim_next(by=who.name, also=True)),
     "tasks.done": Act(lambda s, at, who: at.team.tasks.done(s.owned, by=who.name, voice=who.voice)),

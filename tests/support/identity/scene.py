@@ -13,6 +13,7 @@ from bullpen.protocol.task import Check
 from bullpen.protocol.team import Limits, Origin, TeamFacts
 from bullpen.store.contract import Store
 from bullpen.store.memory import MemoryStore
+from bullpen.team.promises.rules import PromiseDraft
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
 from support.open_acts import open_to_agents
@@ -98,6 +99,7 @@ async def build(store: Store, clock: Clock, name: str = TEAM, *, lead_runs: bool
     await open_to_agents(scene.teams.open(name))
     await _add_tasks(scene)
     await team.notes.write("goals", "Ship it.", over=0, by=LEAD)
+    await _promise(scene)
     await _add_requests(scene)
     return scene
 
@@ -135,6 +137,14 @@ async def _spawn(team: Team, name: str, parent: str) -> None:
 def place_of(name: str) -> ProcessRecord:
     """Where the agent of that name runs: in a process that is not there."""
     return PLACE.evolve(pid=4_100_000 + sum(name.encode()))
+
+
+async def _promise(scene: Scene) -> None:
+    """Let the owned task and the free one promise something, and the first rely on the second."""
+    promises = scene.team.promises
+    for task, by in ((scene.owned, OWNER), (scene.free, LEAD)):
+        await promises.make(task, PromiseDraft("Only I edit it", "path", f"{by}.py"), by=by)
+    await promises.rely(f"{scene.free}.1", scene.owned, by=OWNER)
 
 
 async def _add_tasks(scene: Scene) -> None:

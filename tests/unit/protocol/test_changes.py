@@ -15,6 +15,7 @@ from bullpen.protocol.changes import (
     Event,
     MarkMail,
     PutMember,
+    PutNote,
     PutRequest,
     PutTask,
     PutTeam,
@@ -25,6 +26,7 @@ from bullpen.protocol.changes import (
     encode,
 )
 from bullpen.protocol.message import Message
+from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
@@ -45,6 +47,7 @@ CHANGES: list[Change] = [
     PutRequest(REQUEST),
     RemoveRequest("r"),
     MarkMail("bob", ("m", "sha-1"), "seen"),
+    PutNote(Note.new(name="plan", version=1, author="alice", time_ms=1, text="# \ud83d")),
     UnknownChange({"put": "sprint", "x": [None], "sprint": {"id": "s1"}}),
 ]
 

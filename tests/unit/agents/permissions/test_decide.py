@@ -105,6 +105,7 @@ OTHERS = {
     "TaskUpdate": "team",
     "NotesRead": "team",
     "NotesWrite": "team",
+    "Promise": "team",
     "SendMessage": "team",
     "TeamStatus": "team",
     "ScheduleWakeup": "team",

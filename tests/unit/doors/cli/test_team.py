@@ -158,7 +158,9 @@ def test_showing_a_team_as_json_gives_the_records_as_they_are(
 
     assert shown["team"] == json.loads((home / "teams/alpha/config.json").read_bytes())
     assert shown["tasks"][0] == json.loads((home / "tasks/alpha/1.json").read_bytes())
-    assert set(shown) == {"team", "members", "tasks", "pending", "seq", "takenMs", "problems"}
+    assert set(shown) == {
+        *("team", "members", "tasks", "notes", "pending", "seq", "takenMs", "problems"),
+    }
     assert set(shown["members"][0]) == {
         "member", "state", "sinceMs", "detail", "tasks", "unread",
     }  # fmt: skip

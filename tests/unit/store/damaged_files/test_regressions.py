@@ -300,7 +300,7 @@ async def test_a_request_from_or_to_nobody_who_can_get_mail_cannot_be_read(
 async def test_a_request_that_does_not_say_what_it_asks_cannot_be_read(
     sandbox: Sandbox, store: FileStore, team: Team, subject: dict[str, Any]
 ) -> None:
-    request_id = "perm-1794700068000-0000000"
+    request_id = "perm-1794700069000-0000000"
     path = f"{OWN}/requests/{request_id}.json"
     change(sandbox, path, lambda request: request.update(subject=subject))
     with pytest.raises(Unreadable, match=request_id):
