@@ -107,3 +107,33 @@ def _line_of(pid: int) -> str:
         return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def test_ctrl_c_in_the_start_of_a_team_leaves_no_worktree_behind(
+    tmp_path: Path, home: Path
+) -> None:
+    """The next start makes worktrees of the same names, for another team."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for words in (["init", "-q", "-b", "main"], ["commit", "-q", "--allow-empty", "-m", "Begin"]):
+        subprocess.run(["git", "-C", str(project), *words], check=True)
+    made = [str(SCRIPT), "init", "--template", "backlog", "--driver", "scripted", "--tests", "true"]
+    subprocess.run([*made, str(project)], check=True, capture_output=True)
+    process = subprocess.Popen(
+        [str(SCRIPT), "up", str(project / "TEAM.toml"), "--plain"],
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    trees = tmp_path / "project.bullpen"
+    deadline = time.monotonic() + DEADLINE_S
+    while not list(trees.glob("*/worker-*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 130
+    listed = [str(SCRIPT), "team", "list", "--json"]
+    teams = json.loads(subprocess.run(listed, check=True, capture_output=True).stdout)["teams"]
+    assert teams == [] and list(trees.glob("*/worker-*")) == []
