@@ -11,11 +11,13 @@ from pathlib import Path
 
 from bullpen.errors import BullpenError, Refused
 from bullpen.workspace.git.repository import repository_at
+from bullpen.workspace.git.run_git import Git
 
 _LOOKED_AT_BYTES = 200_000
 _FILES_LOOKED_AT = 20
 # Test functions that unittest would not find.
 _OF_PYTEST = re.compile(r"^(import pytest|from pytest|(async )?def test_)", re.MULTILINE)
+_MAIN = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master", "refs/heads/trunk")
 _NO_TEST_OF_NPM = "no test specified"
 
 
@@ -32,6 +34,8 @@ class Project:
     tests: str | None
     # Whether git is used here at all, perhaps still without a commit.
     in_git: bool = True
+    # What the branch is compared with in a review; None if there is only this branch.
+    base: str | None = None
 
 
 def look_at(folder: Path) -> Project:
@@ -41,9 +45,20 @@ def look_at(folder: Path) -> Project:
     except BullpenError as error:
         none = isinstance(error, Refused) and error.reason == "no_repository"
         return Project(folder, error.message, None, command_of_tests(folder), in_git=not none)
-    return Project(
-        folder, None, found.branch, command_of_tests(folder) or command_of_tests(found.top)
-    )
+    tests = command_of_tests(folder) or command_of_tests(found.top)
+    return Project(folder, None, found.branch, tests, base=_base(Git(found.top), found.branch))
+
+
+def _base(git: Git, branch: str | None) -> str | None:
+    """Return the main branch that a branch was made from, or None."""
+    listed = git.run("for-each-ref", "--format=%(refname)%00%(symref)", *_MAIN)
+    rows = [line.split("\0") for line in listed.out.splitlines()] if listed.ok else []
+    known = {name: target or name for name, target in rows}
+    for name in _MAIN:
+        short = known.get(name, "").removeprefix("refs/heads/").removeprefix("refs/remotes/")
+        if short and short != branch:
+            return short
+    return None
 
 
 def command_of_tests(folder: Path) -> str | None:

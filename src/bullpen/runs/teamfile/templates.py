@@ -192,6 +192,16 @@ def _lines(text: str, values: Mapping[str, str], holds: Mapping[str, bool]) -> I
             yield _WORD.sub(lambda found: values[found[1]], shown)
 
 
+def _change(base: str | None) -> str:
+    """Return what a review is about, unless the user says it."""
+    if base is None:
+        return "the last commit (git show HEAD)"
+    return (
+        f"what this branch changes compared to {base}\n"
+        f"(git diff {base}...HEAD; if that is empty, the last commit)"
+    )
+
+
 def _known(choice: TemplateChoice, project: Project) -> tuple[dict[str, str], dict[str, bool]]:
     scripted = choice.driver == "scripted"
     gate = project.tests
@@ -207,6 +217,7 @@ def _known(choice: TemplateChoice, project: Project) -> tuple[dict[str, str], di
         "usd": str(float(choice.usd or DOLLARS[choice.template])),
         "team": _team(project.folder),
         "branch": _inside(project.branch or "main"),
+        "change": _inside(_change(project.base)),
         "gate": _inside(gate or ""),
         "goal": _inside(choice.goal or ""),
         "forge": _inside(choice.forge or ""),

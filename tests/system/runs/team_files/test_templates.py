@@ -105,6 +105,20 @@ def test_a_project_has_its_branch_and_the_command_of_its_tests(project: Path) ->
     assert look_at(project) == Project(project, None, "trunk", "make test")
 
 
+def test_a_review_compares_a_branch_with_the_main_branch_and_not_with_itself(
+    tmp_path: Path, project: Path
+) -> None:
+    alone = files_of(TemplateChoice("review", "scripted"), look_at(project))["TEAM.toml"]
+    assert "Review the last commit (git show HEAD)." in alone
+    git(tmp_path, project, "switch", "--quiet", "--create", "feature")
+    made = files_of(TemplateChoice("review", "scripted"), look_at(project))["TEAM.toml"]
+    assert "(git diff trunk...HEAD; if that is empty, the last commit)." in made
+    # A clone knows the main branch of where it came from.
+    git(tmp_path, tmp_path, "clone", "--quiet", "--branch=trunk", str(project), "clone")
+    git(tmp_path, tmp_path / "clone", "remote", "set-head", "origin", "trunk")
+    assert look_at(tmp_path / "clone").base == "origin/trunk"
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_template_with_a_script_can_be_planned_right_away(
     tmp_path: Path, project: Path, template: str, monkeypatch: pytest.MonkeyPatch
