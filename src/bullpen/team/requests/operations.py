@@ -32,6 +32,7 @@ from bullpen.team.operation.commit import TeamPart
 from bullpen.team.requests import always_rules, plan_rules, question_rules
 from bullpen.team.requests import rules as request_rules
 from bullpen.team.tasks import guarded_rules
+from bullpen.team.tasks.reviews import rules as review_rules
 from bullpen.team.tasks.rules import lease_until
 
 CLOCKWORK = "system"
@@ -406,10 +407,11 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
     if request.kind == "question":
         # The call that asks waits for the record.
         return [PutRequest(request)]
-    if guarded_rules.is_hand_in(request):
+    about = guarded_rules if guarded_rules.is_hand_in(request) else review_rules
+    if about is guarded_rules or review_rules.is_review(request):
         # No call waits for it: the model has to read it.
         message = new_message(
-            guarded_rules.answer_text(request),
+            about.answer_text(request),
             team=view.team,
             sender=sender,
             message_id=message_id,
@@ -428,12 +430,15 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
 
 def _resumed(view: View, request: Request) -> list[Change]:
     """Return the task that waited for this approval, offered to everybody again."""
-    task_id = guarded_rules.task_of_request(request)
+    is_review = review_rules.is_review(request)
+    about = review_rules if is_review else guarded_rules
+    task_id = about.task_of_request(request)
     task = None if task_id is None else view.task(task_id)
     given_up = None if task is None else task.facts.given_up
-    if task is None or given_up is None or request.state != "approved":
+    # Work that a person did not accept after its review is changed and reviewed again.
+    if task is None or given_up is None or not (is_review or request.state == "approved"):
         return []
-    waited = guarded_rules.park_reason(request.evolve(state="pending"))
+    waited = about.park_reason(request.evolve(state="pending"))
     return [PutTask(task.with_facts(given_up=None, tried=None))] if given_up == waited else []
 
 

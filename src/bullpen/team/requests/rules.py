@@ -31,6 +31,7 @@ from bullpen.team.lookup import leads, member_of
 from bullpen.team.requests import always_rules
 from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_mode
 from bullpen.team.tasks.guarded_rules import is_hand_in
+from bullpen.team.tasks.reviews.rules import is_review
 
 YES_HOLDS_MS = 3_600_000
 """How long an unused approval is valid. The asker may have to be restarted first."""
@@ -63,7 +64,8 @@ def check_waits(request: Request, team: TeamConfig) -> None:
     """
     agent = member_of(team, request.sender).agent
     ended = agent is not None and agent.phase == "ended"
-    if ended and request.kind in ("permission", "question") and not is_hand_in(request):
+    is_of_work = is_hand_in(request) or is_review(request)
+    if ended and request.kind in ("permission", "question") and not is_of_work:
         raise Refused(
             f"{request.sender!r} has ended and cannot ask.",
             reason="member_ended",
