@@ -22,6 +22,7 @@ from anyio import to_thread
 
 from bullpen.agents.backends.warm_start.starter import OFF, WARM_START
 from bullpen.agents.config.spec import SpawnRequest
+from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system.vendors.acp_presets import GENERIC
 from bullpen.app.app import App
 from bullpen.app.settings import Settings
@@ -134,7 +135,7 @@ async def _answered(app: App, check: Check, text: str, token: str, folder: Path)
         with anyio.move_on_after(limit_s):
             await supervisor.spawn(REVIEWER, spec, by=LEAD)
             try:
-                words = await _verdict(team, token, name_of(check))
+                words = await _verdict(team, supervisor, token, name_of(check))
             except NoVerdict as error:
                 why = str(error)
     finally:
@@ -170,12 +171,14 @@ def _request(check: Check, text: str, folder: Path, limit_s: float) -> SpawnRequ
     )
 
 
-async def _verdict(team: Team, token: str, name: str) -> Words:
+async def _verdict(team: Team, supervisor: Supervisor, token: str, name: str) -> Words:
     """Wait for the verdict. One that cannot be read is asked for once more. Raises NoVerdict."""
     heard = 0
     asked_again = False
     async with aclosing(team.changes(every_s=_LOOK_S)) as changes:
         async for _ in changes:
+            # Notices that its process is gone.
+            await supervisor.tend(by=LEAD)
             agent = await _agent(team)
             said = await _turns(team)
             for notice in said[heard:]:
