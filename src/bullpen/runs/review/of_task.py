@@ -15,12 +15,18 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.record.review import Review
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
-from bullpen.runs.review.reviewer import Answered, CouldNotReview, ask_reviewer, review_folder
+from bullpen.runs.review.reviewer import (
+    Answered,
+    CouldNotReview,
+    ask_reviewer,
+    refuse_too_long,
+    review_folder,
+)
 from bullpen.team.tasks.reviews import rules
 from bullpen.team.tasks.reviews.rules import NextStep, digest_of, next_step
 from bullpen.team.tasks.reviews.verdict import ReviewMatter
 from bullpen.team.team import Team
-from bullpen.workspace.handover.reviewed_work import DIFFERENCE_CHARS_MAX, Laid, Span, lay_out
+from bullpen.workspace.handover.reviewed_work import Laid, Span, lay_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,7 @@ class TaskReview:
             work = await to_thread.run_sync(lay_out, span, folder / "work")
             if not work.difference.strip():
                 return self._result(True, "the work changes nothing, so there is nothing to review")
-            if len(work.difference) > DIFFERENCE_CHARS_MAX:
-                raise CouldNotReview(
-                    f"its difference has {len(work.difference)} characters, and at most"
-                    f" {DIFFERENCE_CHARS_MAX} are reviewed.",
-                    remedy="Split the task, or leave out generated files.",
-                )
+            refuse_too_long(work)
             digest = digest_of(work.difference)
             step = await self._next(self.task, digest)
             if step.act == "review":

@@ -41,7 +41,7 @@ from bullpen.team.tasks.reviews.verdict import (
     verdict_in,
 )
 from bullpen.team.team import Team
-from bullpen.workspace.handover.reviewed_work import Laid
+from bullpen.workspace.handover.reviewed_work import DIFFERENCE_CHARS_MAX, Laid
 
 REVIEWER = "reviewer"
 """The name of a reviewer in its team."""
@@ -92,6 +92,16 @@ async def review_folder() -> AsyncIterator[Path]:
     finally:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def refuse_too_long(work: Laid) -> None:
+    """Refuse a difference that nobody would read with care. Raises CouldNotReview."""
+    if len(work.difference) > DIFFERENCE_CHARS_MAX:
+        raise CouldNotReview(
+            f"its difference has {len(work.difference)} characters, and at most"
+            f" {DIFFERENCE_CHARS_MAX} are reviewed.",
+            remedy="Split the work, or leave out generated files.",
+        )
 
 
 def _new_folder() -> Path:

@@ -20,6 +20,7 @@ from bullpen.workspace.git.run_git import TREE_S, Git, GitFailed, identity
 DIFFERENCE_CHARS_MAX = 300_000
 """The longest difference that is reviewed. A longer one would not be read with care."""
 
+_MESSAGE_CHARS_MAX = 10_000
 _INDEX = "bullpen-review-index"
 _US = identity("bullpen", "bullpen@localhost")
 _PLAIN = ("--no-color", "--no-renames", "--no-ext-diff", "--no-textconv", "--src-prefix=a/",
@@ -114,6 +115,13 @@ def span_of(repository: Path, text: str) -> Span:
     if symmetric:
         ends[0] = git("merge-base", *ends)
     return Span(repository, ends[0], ends[1])
+
+
+def messages_in(span: Span) -> str:
+    """Return the messages of the commits of some work, the oldest first, but not all of many."""
+    words = ("rev-list", "--reverse", "--no-commit-header", "--format=%B", "--max-count=50")
+    said = Git(span.repository)(*words, f"{span.base}..{span.commit}")
+    return said[:_MESSAGE_CHARS_MAX].strip()
 
 
 def lay_out(span: Span, folder: Path) -> Laid:
