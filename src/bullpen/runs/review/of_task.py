@@ -59,7 +59,8 @@ class TaskReview:
                 return self._result(True, "the work changes nothing, so there is nothing to review")
             refuse_too_long(work)
             digest = digest_of(work.difference)
-            step = await self._next(self.task, digest)
+            # What is known of it may be older than its last review.
+            step = await self._next(await self.team.tasks.get(self.task.id), digest)
             if step.act == "review":
                 config = await self.team.agents.config()
                 same = rules.same_as_author(self.check, rules.author_of(self.task, config))
@@ -102,7 +103,7 @@ class TaskReview:
             difference=work.difference,
             checks=self.found,
             notes=notes,
-            earlier=rules.reviews_of(self.task, self.check),
+            earlier=rules.reviews_of(await self.team.tasks.get(self.task.id), self.check),
         )
 
     async def _record(
