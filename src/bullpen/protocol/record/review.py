@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from bullpen.protocol.record import Wire, field
+from bullpen.protocol.request import Request
+
+REVIEW_TOOL = "Review"
+"""What a request asks to use that asks a person to decide instead of a reviewer."""
 
 Verdict = Literal["approve", "change", "veto", "none"]
 """`approve`: it may be merged. `change`: it may not yet, and the comments say why. `veto`: it must
@@ -50,3 +54,8 @@ class Review(Wire):
     # What the reviewer says, or why there is no verdict.
     summary: str = ""
     comments: list[Comment] = field(default_factory=list)
+
+
+def is_review(request: Request) -> bool:
+    """Return whether a request asks a person to decide instead of a reviewer."""
+    return request.kind == "permission" and request.subject.get("toolName") == REVIEW_TOOL

@@ -12,7 +12,7 @@ from bullpen.errors import BullpenError
 from bullpen.protocol.agent import Spent
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.record.review import Review
+from bullpen.protocol.record.review import REVIEW_TOOL, Review
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.runs.review.reviewer import (
@@ -143,7 +143,7 @@ class TaskReview:
         config = await self.team.agents.config()
         asker = self.by if config.member(self.by) is not None else LEAD
         request = await self.team.approvals.ask_permission(
-            rules.TOOL,
+            REVIEW_TOOL,
             given,
             by=asker,
             description=f"accept the work of task #{self.task.id}? {step.why.splitlines()[0]}",

@@ -25,13 +25,13 @@ from bullpen.protocol.payloads import (
     payload_of,
 )
 from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.protocol.record.review import is_review
 from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads, member_of
 from bullpen.team.requests import always_rules
 from bullpen.team.requests.mode_rules import mode_after_plan, mode_given, wider_mode
 from bullpen.team.tasks.guarded_rules import is_hand_in
-from bullpen.team.tasks.reviews.rules import is_review
 
 YES_HOLDS_MS = 3_600_000
 """How long an unused approval is valid. The asker may have to be restarted first."""

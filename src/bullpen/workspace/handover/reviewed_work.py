@@ -163,8 +163,12 @@ def _fill(git: Git, span: Span) -> list[str]:
     removed = [path for path in rows if guarded(path) in _OBEYED]
     before = [path for path in changed if Path(path).name.lower() in INSTRUCTIONS]
     for path in (*removed, *before):
-        with suppress(FileNotFoundError):
-            (git.where / path).unlink()
+        file = git.where / path
+        with suppress(OSError):
+            file.unlink()
+            # Folders that are empty now go too.
+            for above in file.relative_to(git.where).parents[:-1]:
+                (git.where / above).rmdir()
     there = set(git.lines("ls-tree", "-r", "-z", "--name-only", span.base, seconds=TREE_S))
     old = [path for path in before if path in there and path not in removed]
     if old:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from bullpen.errors import Refused
 from bullpen.protocol.agent import REVIEWER, AgentSpec, Spent, sums
-from bullpen.protocol.record.review import REVIEWS_MAX, Review
+from bullpen.protocol.record.review import REVIEWS_MAX, Review, is_review
 from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.protocol.team import TeamConfig
@@ -22,9 +22,6 @@ from bullpen.store.contract import View
 from bullpen.team.lookup import Actor, owner_of, task_of
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.check_rules import is_queued
-
-TOOL = "Review"
-"""What the request of a review asks to use."""
 
 ROUNDS = 2
 """How often work comes back from its review before a person is asked, by default."""
@@ -211,11 +208,6 @@ def booked(team: TeamConfig, task: Task, used: Iterable[Spent]) -> list[dict[str
 
 
 # What a person is asked.
-
-
-def is_review(request: Request) -> bool:
-    """Return whether a request asks a person to decide instead of a reviewer."""
-    return request.kind == "permission" and request.subject.get("toolName") == TOOL
 
 
 def request_input(task: Task, check: Check, work: str, why: str, look: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from bullpen.protocol.agent import AgentSpec
-from bullpen.protocol.record.review import Review, Verdict
+from bullpen.protocol.record.review import REVIEW_TOOL, Review, Verdict
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Check, Task
 from bullpen.team.tasks.reviews import rules
@@ -36,7 +36,7 @@ def request(state: str, work: str = "one", **more: object) -> Request:
         "answered_ms": 20,
         **more,
     }
-    subject = {"toolName": rules.TOOL, "input": dict(given)}
+    subject = {"toolName": REVIEW_TOOL, "input": dict(given)}
     return Request.new(
         id="r1", kind="permission", sender="ann", to="team-lead", subject=subject, **fields
     )
