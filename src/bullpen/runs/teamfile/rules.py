@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
@@ -46,6 +47,9 @@ def mistakes_in(file: File) -> Iterator[Mistake]:
     if file.merge is not None:
         yield from _of_checks(("merge", "gate"), file.merge.gate)
         yield from _of_reviewers(file, ("merge", "gate"), file.merge.gate, None)
+    if file.shape is not None and file.shape.review is not None:
+        for mistake in _of_reviewers(file, ("shape", "reviewer"), [file.shape.review], None):
+            yield replace(mistake, path=("shape", "reviewer"))
     yield from _of_forge(file)
 
 

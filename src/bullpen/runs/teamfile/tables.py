@@ -350,6 +350,18 @@ class ShapeTable(FileTable):
     choose: ShapeChoice = "auto"
     # Of the tasks of `auto`, the share that is worked on in the other way, to learn the difference.
     try_other: float = Field(default=0.0, ge=0, le=0.5)
+    # The driver that reviews tasks of one agent and a reviewer; without it, there are none.
+    reviewer: str | None = None
+
+    @field_validator("reviewer")
+    @classmethod
+    def _is_a_driver(cls, reviewer: str | None) -> str | None:
+        return reviewer if reviewer is None else _part("driver", reviewer, DRIVERS)
+
+    @property
+    def review(self) -> CheckTable | None:
+        """Return the review that such tasks get."""
+        return None if self.reviewer is None else CheckTable(kind="review", by=self.reviewer)
 
 
 class UnattendedTable(FileTable):
