@@ -44,7 +44,7 @@ async def review_range(
         work = await to_thread.run_sync(lay_out, span, folder / "work")
         if not work.difference.strip():
             raise Invalid(
-                f"There is nothing to review in {named or 'the uncommitted changes'}.",
+                f"Nothing is left to review in {named or 'the uncommitted changes'}.",
                 remedy="Name what to review, such as main..HEAD, or HEAD for the last commit.",
             )
         refuse_too_long(work)

@@ -163,7 +163,7 @@ def _request(check: Check, text: str, folder: Path, limit_s: float) -> SpawnRequ
     if driver == "scripted" and not os.path.isabs(run or ""):
         raise Invalid(
             "A scripted reviewer needs the absolute path of its script in `run`.",
-            remedy="A path in the project could be changed by the author.",
+            remedy="Give the whole path of a file that the author cannot write.",
         )
     return SpawnRequest(
         cwd=str(folder),

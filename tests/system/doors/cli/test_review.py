@@ -74,7 +74,7 @@ def test_json_has_the_verdict_the_commits_and_the_cost(project: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "nothing to review"),
+        ([], 2, "Nothing is left to review"),
         (["nowhere..HEAD"], 2, "There is no commit 'nowhere'"),
         (["--output=/tmp/x..HEAD"], 2, ""),
         (["--by", "nobody"], 2, "nobody"),
