@@ -221,6 +221,10 @@ OLDER = "older tasks"
 """What older tasks used together. It cannot be the id of a task."""
 
 
+REVIEWER = "+review"
+"""Whose usage the cost of reviews is. No member can have this name."""
+
+
 class Spent(Usage):
     """What was used for one purpose, with one model. An agent has one such row for each."""
 

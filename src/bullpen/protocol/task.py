@@ -9,6 +9,7 @@ from bullpen.protocol.agent import Budget
 from bullpen.protocol.forge import ForgeWork
 from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
 from bullpen.protocol.record.promise import Promise, Reliance
+from bullpen.protocol.record.review import Review
 
 TaskStatus = Literal["pending", "in_progress", "completed"]
 
@@ -18,7 +19,8 @@ ReadStatus = Annotated[
 ]
 """A status of a newer version reads as "unknown". The JSON object keeps the real one."""
 
-CheckKind = Literal["command", "file", "report", "commit"]
+CheckKind = Literal["command", "file", "report", "commit", "review"]
+"""`review`: another agent looks at the work and says whether it may be merged."""
 
 
 Effort = Literal["small", "medium", "large"]
@@ -45,6 +47,9 @@ STEP_CHARS_MAX = 400
 CHECK_SECONDS_MAX = 86_400.0
 """The longest time limit of a check."""
 
+ROUNDS_MAX = 10
+"""The most rounds that a review can have before a person is asked."""
+
 
 class Check(Wire):
     """What must be true before a task may be completed, and what was found."""
@@ -57,6 +62,15 @@ class Check(Wire):
     ref: str | None = None
     # After this many seconds a command is killed, and has failed.
     timeout_s: float | None = field(default=None, gt=0, le=CHECK_SECONDS_MAX)
+    # The driver and the model of a reviewer. For some drivers, `run` says what it is started with.
+    by: str | None = None
+    model: str | None = None
+    # How many times work may come back from its review before a person is asked.
+    rounds: int | None = field(default=None, ge=1, le=ROUNDS_MAX)
+    # What the reviewer looks for.
+    rubric: str | None = None
+    # Whether the reviewer may have the driver and the model of the author.
+    same_model: StrictBool | None = None
     passed: StrictBool | None = None
     # What was found, or the end of the command's output.
     detail: str | None = None
@@ -171,6 +185,8 @@ class Facts(Wire):
     # What its owner promises others while they build on it, and the promises that it builds on.
     promises: OrAbsent[list[Promise] | None] = None
     relies: OrAbsent[list[Reliance] | None] = None
+    # What reviewers said about its work, oldest first.
+    reviews: OrDefault[tuple[Review, ...]] = ()
 
     @property
     def nudges(self) -> int:

@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from bullpen.errors import NotFound
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
-from bullpen.protocol.task import Shaped
+from bullpen.protocol.task import Check, Shaped
 from bullpen.protocol.team import TeamConfig
 from bullpen.runs.teamfile.backlog.backlog import Item
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.runs.teamfile.tables import MemberTable, ShapeTable
 from bullpen.team.budget.cost import cost_of
 from bullpen.team.budget.shape import Choice, NewTask, Past, choose, files_named
+from bullpen.team.tasks.reviews.rules import same_as_author
 from bullpen.team.team import Team
 
 
@@ -47,7 +49,7 @@ class Shaping:
                 new,
                 await self._past(),
                 members=len(self._members),
-                reviewed=False,
+                reviewed=self._table.review is not None,
                 tried=self._table.try_other,
             )
         else:
@@ -83,12 +85,32 @@ class Shaping:
     def _item(self, item: Item, choices: Mapping[str, Choice]) -> Item:
         choice = choices[item.source]
         shape = Shaped.new(shape=choice.shape, why=choice.why, is_trial=choice.is_trial)
-        owner = item.owner
+        review = self._review if choice.shape == "solo+review" else None
+        owner, checks = item.owner, item.checks
         if choice.shape != "team" and owner is None:
-            owner = self._able(item)
-        return replace(item, shape=shape, owner=owner)
+            owner = self._able(item, review)
+        if review is not None and all(check.kind != "review" for check in checks):
+            checks = (*checks, review)
+        return replace(item, shape=shape, owner=owner, checks=checks)
 
-    def _able(self, item: Item) -> str | None:
-        """Return the first member that has the skills for a task."""
+    @property
+    def _review(self) -> Check | None:
+        return None if self._table.review is None else self._table.review.stated
+
+    def _able(self, item: Item, review: Check | None) -> str | None:
+        """Return the first member that has the skills for a task, and is not like its reviewer."""
         needs = set(item.needs)
-        return next((each.name for each in self._members if needs <= set(each.skills)), None)
+        return next(
+            (
+                each.name
+                for each in self._members
+                if needs <= set(each.skills)
+                and (review is None or same_as_author(review, _spec(each)) is None)
+            ),
+            None,
+        )
+
+
+def _spec(member: MemberTable) -> AgentSpec:
+    """Return what is known here of a member: its driver and its model."""
+    return AgentSpec.new(driver=member.driver, backend=member.backend, cwd=".", model=member.model)

@@ -36,9 +36,11 @@ from bullpen.team.tasks.operations import Tasks
 if TYPE_CHECKING:
     from bullpen.team.forge.operations import Forge
     from bullpen.team.promises.operations import Promises
+    from bullpen.team.tasks.reviews.operations import Reviews
 
 _FORGE = "bullpen.team.forge.operations:Forge"
 _PROMISES = "bullpen.team.promises.operations:Promises"
+_REVIEWS = "bullpen.team.tasks.reviews.operations:Reviews"
 
 _LOOK_EVERY_S = 2.0
 """How soon an overdue heartbeat shows."""
@@ -80,6 +82,13 @@ class Team:
         """What its members promise each other. Loaded when used, as the forge is."""
         _promise_operations()
         kind: type[Promises] = load(_PROMISES)
+        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        """What reviewers say about its work. Loaded when used, as the forge is."""
+        _review_operations()
+        kind: type[Reviews] = load(_REVIEWS)
         return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
 
     async def snapshot(self) -> Snapshot:
@@ -335,11 +344,15 @@ def _promise_operations() -> list[Operation]:
 
 
 @cache
+def _review_operations() -> list[Operation]:
+    return list(operations_of("reviews", load(_REVIEWS)))
+
+
+@cache
 def operations() -> Mapping[str, Operation]:
     """Return everything that changes a team, by name.
 
     A part is the attribute of `Team` of the same name.
     """
-    return {
-        each.name: each for each in (*_OPERATIONS, *_forge_operations(), *_promise_operations())
-    }
+    later = (*_forge_operations(), *_promise_operations(), *_review_operations())
+    return {each.name: each for each in (*_OPERATIONS, *later)}

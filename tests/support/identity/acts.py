@@ -12,6 +12,7 @@ from bullpen.protocol.forge import ForgeAsked, ForgeSettings
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control, ShutdownRequest
+from bullpen.protocol.record.review import Review
 from bullpen.protocol.task import Step
 from bullpen.protocol.team import LeadLease, Limits, MergeSettings, Unattended
 from bullpen.store.memory import MemoryStore
@@ -25,6 +26,10 @@ from bullpen.team.team import Team, Teams
 
 from .cast import OWNER, RECEIVER, TEAMMATE, Actor, nonce_of
 from .scene import CHECK, PLACE, SPEC, Scene, heartbeat
+
+REVIEW = Review.new(
+    check="review", asked="a", work="w", verdict="approve", by="codex", attempt=1, at_ms=1
+)
 
 SPENT = Spent.new(requests=1, input_tokens=9)
 
@@ -244,6 +249,9 @@ ACTS: Mapping[str, Act] = {
             s.owned, _passed(s), by=who.name, voice=who.voice, attempt=1
         ),
         _checked,
+    ),
+    "reviews.record": Act(
+        lambda s, at, who: at.team.reviews.record(s.owned, REVIEW, (), by=who.name, voice=who.voice)
     ),
     "approvals.ask_shutdown": Act(
         lambda s, at, who: at.team.approvals.ask_shutdown(RECEIVER, by=who.name)

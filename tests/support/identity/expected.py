@@ -87,6 +87,7 @@ OPERATIONS: Mapping[str, Right] = {
     "tasks.restate": "lead",
     "tasks.provable": "owner",
     "tasks.record_checks": "owner",
+    "reviews.record": "owner",
     "approvals.ask_shutdown": "member",
     "approvals.ask_plan": "member",
     "approvals.ask_permission": "member",

@@ -13,7 +13,7 @@ from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.work.complete import handed_in, refuse_outside, refuse_without_shell, running
 from bullpen.agents.work.until_stored import STORE_S, until_stored
 from bullpen.errors import BullpenError, Invalid, Refused
-from bullpen.protocol.task import Check, CheckKind, Merge, Task
+from bullpen.protocol.task import Check, Merge, Task
 from bullpen.team.promises.concerns import promise_words
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.check_rules import is_done, said_status
@@ -41,7 +41,8 @@ class _TaskInput(ToolInput):
 class CheckInput(ToolInput):
     """One check of a task."""
 
-    kind: CheckKind = Field(
+    # People and team files ask for reviews: they start agents, which costs money.
+    kind: Literal["command", "file", "report", "commit"] = Field(
         description="command: must exit with 0; file: must not be empty; commit: must be on a "
         "branch; report: must be given"
     )
@@ -188,7 +189,7 @@ def _merge(merge: Merge) -> list[str]:
 
 
 def _found(check: Check, attempt: int) -> str:
-    what = check.run or check.path or check.ref
+    what = check.by if check.kind == "review" else check.run or check.path or check.ref
     head = f"Check {check.name!r} ({check.kind}{f': {what}' if what else ''})"
     if check.passed is None or check.attempt != attempt:
         return f"{head}: not run yet"

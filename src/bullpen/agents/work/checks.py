@@ -104,6 +104,8 @@ async def _looked(place: Workplace, task: Task, check: Check, report: str | None
         case "report":
             given = bool((report or "").strip())
             return _Found(given, "the report was given" if given else "no report was given")
+        case "review":
+            return _Found(False, "nobody could review the work here")
 
 
 async def _command(place: Workplace, check: Check) -> _Found:

@@ -84,6 +84,17 @@ def running(command: str) -> Call:
     return Call("Bash", {"command": command}, "run")
 
 
+def refuse_reviews(checks: Sequence[Check]) -> None:
+    """Refuse reviews as checks that an agent states: they start agents. Raises Refused: denied."""
+    reviews = [check for check in checks if check.kind == "review"]
+    if reviews:
+        raise Refused(
+            f"You may not use {reviews[0].name!r} as a check: a review starts another agent.",
+            reason="denied",
+            remedy="Ask a person to add it: bullpen task edit ID --review DRIVER",
+        )
+
+
 def refuse_outside(checks: Sequence[Check]) -> None:
     """Refuse file checks outside the project. Raises Invalid.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,9 @@ from bullpen.agents.system.environment import names_for
 from bullpen.agents.system.folders import tree_owner
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.work.checks import look
+from bullpen.by_name import load
 from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy, Sandbox
 from bullpen.protocol.task import Check, Task
 from bullpen.protocol.team import MergeSettings, TeamConfig
@@ -31,8 +33,9 @@ from bullpen.team.team import Team
 from bullpen.workspace.git.ref_names import folder_of
 from bullpen.workspace.git.repository import common_dir, main_top, repository_at
 from bullpen.workspace.git.run_git import Git
+from bullpen.workspace.handover.reviewed_work import Span
 from bullpen.workspace.merge_queue.lock import hold
-from bullpen.workspace.merge_queue.queue import BENCH, Queue, RunCheck
+from bullpen.workspace.merge_queue.queue import BENCH, Queue, RunCheck, RunReview
 from bullpen.workspace.merge_queue.test_tree import TestTree
 from bullpen.workspace.merge_queue.tick import Boxes, no_boxes
 from bullpen.workspace.trees.slots import Slot, take_slot
@@ -74,7 +77,31 @@ async def open_queue(
         folder=folder,
         owner=tree_owner(home, config),
         boxes=boxes,
+        review=_reviewer(team, settings, environ),
     )
+
+
+def _reviewer(team: Team, settings: MergeSettings, environ: Mapping[str, str]) -> RunReview:
+    """What has work reviewed for the gate."""
+
+    async def review(
+        task: Task, check: Check, base: str, tip: str, found: Sequence[Check]
+    ) -> Check:
+        # It starts agents, so it is above this module.
+        of_task = load("bullpen.runs.review.of_task:TaskReview")(
+            team,
+            task,
+            check,
+            LEAD,
+            environ,
+            Redactor(environ).text,
+            found=tuple(found),
+            queued=True,
+        )
+        reviewed: Check = await of_task.run(Span(Path(settings.repository), base, tip))
+        return reviewed
+
+    return review
 
 
 async def remove_queue(config: TeamConfig) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bullpen.agents.system.run_command import Workplace
     from bullpen.agents.work.tree_of_task import TreeWork
 
+_REVIEWS = "bullpen.agents.work.reviews"
+
 _OUTPUT_CHARS_MAX = 12_000
 """How many characters of output of all failed checks go into a refusal."""
 
@@ -86,6 +88,9 @@ class Proving:
         task = await tasks.provable(task_id, by=self.by, voice=self.voice, attempt=attempt)
         # These results can complete only this attempt, whatever happens meanwhile.
         attempt = task.facts.attempt
+        if task.facts.has("reviews"):
+            refuse = load(f"{_REVIEWS}:refuse_undecided")
+            await refuse(self.team, task, by=self.by, voice=self.voice)
         found = await self._looked(task, report)
         task = with_results(task, found)
         failed = failures(task, report=report)
@@ -110,6 +115,8 @@ class Proving:
         tasks, attempt = self.team.tasks, task.facts.attempt
         try:
             handed = None if self.work is None else await self.work.hand_in(task)
+            if handed is not None and any(check.kind == "review" for check in found):
+                await load(f"{_REVIEWS}:refuse_changed")(self.team, task, handed, self.place)
         except BullpenError:
             # Work that waits for a person may have no owner, and a pending task has none yet.
             with suppress(Refused):
@@ -171,14 +178,30 @@ class Proving:
 
     async def _looked(self, task: Task, report: str | None) -> list[Check]:
         found: list[Check] = []
-        for check in task.facts.checks:
+        # A review costs most, and its reviewer sees what the others found.
+        for check in sorted(task.facts.checks, key=lambda check: check.kind == "review"):
             self.tell(check.stated)
-            look = load("bullpen.agents.work.checks:look")
-            found.append(
-                await look(self.place, task, check.stated, report=report, redact=self.redact)
-            )
+            found.append(await self._look(task, check.stated, report, found))
             self.tell(found[-1])
         return found
+
+    async def _look(
+        self, task: Task, check: Check, report: str | None, found: Sequence[Check]
+    ) -> Check:
+        if check.kind == "review":
+            looked: Check = await load(f"{_REVIEWS}:review")(
+                self.team,
+                self.place,
+                task,
+                check,
+                by=self.by,
+                voice=self.voice,
+                found=tuple(found),
+                redact=self.redact,
+            )
+            return looked
+        look: Callable[..., Awaitable[Check]] = load("bullpen.agents.work.checks:look")
+        return await look(self.place, task, check, report=report, redact=self.redact)
 
 
 def failures(task: Task, *, report: str | None = None) -> list[Check]:
@@ -200,7 +223,7 @@ def refusal(task: Task, failed: Sequence[Check]) -> Refused:
 
 
 def _named(check: Check) -> str:
-    what = check.run or check.path or check.ref
+    what = check.by if check.kind == "review" else check.run or check.path or check.ref
     return f"{check.name!r} ({check.kind}{f': {what}' if what and what != check.name else ''})"
 
 

@@ -27,7 +27,7 @@ PANELS = {
     "Start": ("run", "up", "init", "demo", "config", "docs"),
     "Watch": ("tui", "web", "ps", "logs", "report", "summary", "cost", "events"),
     "Answer": ("requests", "approve", "deny", "send"),
-    "Work": ("task", "notes", "promises", "merge", "forge", "workspace", "inbox"),
+    "Work": ("task", "notes", "promises", "review", "merge", "forge", "workspace", "inbox"),
     "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
     "Other programs": ("mcp", "acp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
@@ -212,6 +212,7 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "promises rely": CommandEntry("tasks.promises:rely", "Build on a promise with a task"),
     "promises drop": CommandEntry("tasks.promises:drop", "No longer build on a promise"),
     "promises withdraw": CommandEntry("tasks.promises:withdraw", "Withdraw a promise"),
+    "review": CommandEntry("tasks.review:review", "Have a change reviewed by another agent"),
     "merge": GroupEntry(
         "Inspect, run and configure the merge queue",
         examples=("bullpen merge list", "bullpen merge set --target main --gate 'make test'"),

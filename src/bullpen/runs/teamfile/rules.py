@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bullpen.agents.permissions.rule_language.known_tools import check_tools
@@ -12,7 +13,7 @@ from bullpen.agents.permissions.rule_language.rule import check_rules
 from bullpen.agents.system.environment import names_for
 from bullpen.agents.system.vendors.programs import is_foreign
 from bullpen.errors import Invalid
-from bullpen.protocol.agent import WorkspaceKind
+from bullpen.protocol.agent import AgentSpec, WorkspaceKind
 from bullpen.protocol.names import LEAD, check_new_name
 from bullpen.runs.teamfile.backlog.backlog import circle_in
 from bullpen.runs.teamfile.mistakes import Mistake
@@ -27,6 +28,7 @@ from bullpen.runs.teamfile.tables import (
 )
 from bullpen.runs.teamfile.toml_lines import Path
 from bullpen.team.tasks.check_rules import CHECKS_MAX, stated
+from bullpen.team.tasks.reviews.rules import same_as_author
 
 
 def mistakes_in(file: File) -> Iterator[Mistake]:
@@ -44,6 +46,10 @@ def mistakes_in(file: File) -> Iterator[Mistake]:
     yield from _of_backlog(file)
     if file.merge is not None:
         yield from _of_checks(("merge", "gate"), file.merge.gate)
+        yield from _of_reviewers(file, ("merge", "gate"), file.merge.gate, None)
+    if file.shape is not None and file.shape.review is not None:
+        for mistake in _of_reviewers(file, ("shape", "reviewer"), [file.shape.review], None):
+            yield replace(mistake, path=("shape", "reviewer"))
     yield from _of_forge(file)
 
 
@@ -168,6 +174,7 @@ def _of_task(file: File, number: int, task: TaskTable) -> Iterator[Mistake]:
     yield from _of_owner(file, (*here, "owner"), task)
     yield from _of_needs(file, (*here, "needs"), task.needs)
     yield from _of_checks((*here, "checks"), task.checks)
+    yield from _of_reviewers(file, (*here, "checks"), task.checks, task.owner)
 
 
 def _of_owner(file: File, path: Path, task: TaskTable) -> Iterator[Mistake]:
@@ -207,6 +214,24 @@ def _of_checks(path: Path, checks: Sequence[str | CheckTable]) -> Iterator[Mista
         yield from _refused(path, partial(stated, all_of_them))
 
 
+def _of_reviewers(
+    file: File, path: Path, checks: Sequence[str | CheckTable], owner: str | None
+) -> Iterator[Mistake]:
+    """Yield reviews of which no author can be another than the reviewer."""
+    authors = [
+        AgentSpec.new(driver=member.driver, backend=member.backend, cwd=".", model=member.model)
+        for member in file.member
+        # The model of a role is not known here.
+        if (owner is None or owner in names_of(member)) and (member.model or not member.role)
+    ]
+    if not authors or (owner is None and len(authors) < len(file.member)):
+        return
+    for place, check in enumerate(as_checks(checks)):
+        refused = [same_as_author(check, author) for author in authors]
+        if check.kind == "review" and refused[0] is not None and None not in refused:
+            yield Mistake((*path, place), refused[0].message.rstrip("."), refused[0].remedy)
+
+
 def _refused(path: Path, refusing: Callable[[], object]) -> Iterator[Mistake]:
     """Yield what another part of the program refuses about a value."""
     try:
@@ -225,6 +250,7 @@ def _of_backlog(file: File) -> Iterator[Mistake]:
         seen.append(source)
         yield from _of_needs(file, (*here, "needs"), backlog.needs)
         yield from _of_checks((*here, "checks"), backlog.checks)
+        yield from _of_reviewers(file, (*here, "checks"), backlog.checks, None)
 
 
 def _circle(tasks: Sequence[TaskTable]) -> Iterator[Mistake]:

@@ -26,7 +26,7 @@ from bullpen.errors import Invalid
 from bullpen.protocol.agent import SETUP_S, DirtyStart, WorkspaceKind
 from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded
 from bullpen.protocol.policy import Mode, Policy
-from bullpen.protocol.task import CHECK_SECONDS_MAX, Check, CheckKind, Effort
+from bullpen.protocol.task import CHECK_SECONDS_MAX, ROUNDS_MAX, Check, CheckKind, Effort
 from bullpen.protocol.team import AgentsMay
 from bullpen.runs.teamfile.file_table import SPAN, FileTable, quiet_span
 from bullpen.runs.teamfile.forge_table import ForgeTable
@@ -159,6 +159,10 @@ class MemberTable(FileTable):
         return Policy.parse(stated) if stated else None
 
 
+OF_REVIEWS = ("by", "model", "rounds", "rubric", "same_model")
+"""The keys that only a review has."""
+
+
 class CheckTable(FileTable):
     """One of the `checks` of a task. By default it has the name of what it checks."""
 
@@ -168,11 +172,32 @@ class CheckTable(FileTable):
     path: str | None = None
     ref: str | None = None
     timeout_s: float | None = Field(default=None, gt=0, le=CHECK_SECONDS_MAX)
+    # Of a review: the driver and the model of the reviewer, how many times work may come back
+    # before a person is asked, and what the reviewer looks for.
+    by: str | None = None
+    model: str | None = None
+    rounds: int | None = Field(default=None, ge=1, le=ROUNDS_MAX)
+    rubric: str | None = None
+    same_model: bool | None = None
+
+    @field_validator("by")
+    @classmethod
+    def _is_a_driver(cls, by: str | None) -> str | None:
+        return by if by is None else _part("driver", by, DRIVERS)
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        named = [key for key in OF_REVIEWS if getattr(self, key) is not None]
+        if named and self.kind != "review":
+            raise ValueError(f"{named[0]} is only for checks of the kind review")
+        return self
 
     @property
     def stated(self) -> Check:
         """Return the check as it is stored in a task."""
         about = self.run or self.path or self.ref or self.kind
+        if self.kind == "review":
+            about = f"review by {self.by}"
         return Check.new(
             name=self.name or about,
             kind=self.kind,
@@ -180,6 +205,7 @@ class CheckTable(FileTable):
             path=self.path,
             ref=self.ref,
             timeout_s=self.timeout_s,
+            **{key: value for key in OF_REVIEWS if (value := getattr(self, key)) is not None},
         )
 
 
@@ -324,6 +350,18 @@ class ShapeTable(FileTable):
     choose: ShapeChoice = "auto"
     # Of the tasks of `auto`, the share that is worked on in the other way, to learn the difference.
     try_other: float = Field(default=0.0, ge=0, le=0.5)
+    # The driver that reviews tasks of one agent and a reviewer; without it, there are none.
+    reviewer: str | None = None
+
+    @field_validator("reviewer")
+    @classmethod
+    def _is_a_driver(cls, reviewer: str | None) -> str | None:
+        return reviewer if reviewer is None else _part("driver", reviewer, DRIVERS)
+
+    @property
+    def review(self) -> CheckTable | None:
+        """Return the review that such tasks get."""
+        return None if self.reviewer is None else CheckTable(kind="review", by=self.reviewer)
 
 
 class UnattendedTable(FileTable):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from bullpen.protocol.agent import COORDINATION, OLDER, Budget, Spent, Usage
+from bullpen.protocol.agent import COORDINATION, OLDER, REVIEWER, Budget, Spent, Usage
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.budget.rules import Limit, Scope, account, running_s, together, tree_of
@@ -19,6 +19,7 @@ UNKNOWN_MODEL = "-"
 """Shown instead of a model's name if the model is unknown, for example for scripts."""
 
 
+_NO_MEMBERS = {REVIEWER: "reviewers of work"}
 _NO_TASKS = {COORDINATION: "coordination", OLDER: "done or deleted, listed together"}
 
 
@@ -133,7 +134,7 @@ def cost_of(
     there = {member.name for member in team.roster}
 
     def about_agent(name: str) -> str:
-        return "" if name in there else "has left"
+        return _NO_MEMBERS.get(name) or ("" if name in there else "has left")
 
     def about_task(task_id: str) -> str:
         return _NO_TASKS.get(task_id) or subjects.get(task_id, "deleted")

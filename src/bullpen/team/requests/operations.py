@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from bullpen.by_name import load
 from bullpen.errors import Invalid, NotFound
 from bullpen.protocol import json_text, names
 from bullpen.protocol.changes import (
@@ -23,6 +24,7 @@ from bullpen.protocol.changes import (
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import ShutdownRequest, payload_of
+from bullpen.protocol.record.review import is_review
 from bullpen.protocol.request import Answerer, Request, RequestKind, Voice
 from bullpen.store.contract import View
 from bullpen.team.lookup import among, leads
@@ -406,10 +408,10 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
     if request.kind == "question":
         # The call that asks waits for the record.
         return [PutRequest(request)]
-    if guarded_rules.is_hand_in(request):
+    if guarded_rules.is_hand_in(request) or is_review(request):
         # No call waits for it: the model has to read it.
         message = new_message(
-            guarded_rules.answer_text(request),
+            _about(request, "answer_text")(request),
             team=view.team,
             sender=sender,
             message_id=message_id,
@@ -428,13 +430,21 @@ def _told(view: View, request: Request, sender: str, message_id: str, now_ms: in
 
 def _resumed(view: View, request: Request) -> list[Change]:
     """Return the task that waited for this approval, offered to everybody again."""
-    task_id = guarded_rules.task_of_request(request)
+    task_id = _about(request, "task_of_request")(request)
     task = None if task_id is None else view.task(task_id)
     given_up = None if task is None else task.facts.given_up
-    if task is None or given_up is None or request.state != "approved":
+    # Work that a person did not accept after its review is changed and reviewed again.
+    if task is None or given_up is None or not (is_review(request) or request.state == "approved"):
         return []
-    waited = guarded_rules.park_reason(request.evolve(state="pending"))
+    waited = _about(request, "park_reason")(request.evolve(state="pending"))
     return [PutTask(task.with_facts(given_up=None, tried=None))] if given_up == waited else []
+
+
+def _about(request: Request, rule: str) -> Any:
+    """Return the rule for the work that a request is about: its review, or its hand-in."""
+    # Few teams have reviews.
+    rules = "reviews.rules" if is_review(request) else "guarded_rules"
+    return load(f"bullpen.team.tasks.{rules}:{rule}")
 
 
 def _grant(view: View, request: Request) -> list[Change]:

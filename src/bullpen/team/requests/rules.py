@@ -25,6 +25,7 @@ from bullpen.protocol.payloads import (
     payload_of,
 )
 from bullpen.protocol.policy import DEFAULT_MODE, MODES
+from bullpen.protocol.record.review import is_review
 from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.lookup import leads, member_of
@@ -63,7 +64,8 @@ def check_waits(request: Request, team: TeamConfig) -> None:
     """
     agent = member_of(team, request.sender).agent
     ended = agent is not None and agent.phase == "ended"
-    if ended and request.kind in ("permission", "question") and not is_hand_in(request):
+    is_of_work = is_hand_in(request) or is_review(request)
+    if ended and request.kind in ("permission", "question") and not is_of_work:
         raise Refused(
             f"{request.sender!r} has ended and cannot ask.",
             reason="member_ended",

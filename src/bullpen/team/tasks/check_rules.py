@@ -40,14 +40,14 @@ def stated(checks: Sequence[Check]) -> list[dict[str, Any]]:
         )
     names = [check.name for check in checks]
     for check in checks:
-        needs = {"command": check.run, "file": check.path, "report": "-", "commit": "-"}[check.kind]
-        texts = (check.name, check.run, check.path, check.ref)
+        needs = {"command": check.run, "file": check.path, "review": check.by}.get(check.kind, "-")
+        texts = (check.name, check.run, check.path, check.ref, check.by, check.model, check.rubric)
         usable = all(text is None or _usable(text) for text in texts)
         if not (needs or "").strip() or not usable or names.count(check.name) > 1:
             raise Invalid(
                 f"Check {check.name!r} of kind {check.kind!r} is not valid.",
                 remedy="Give every check a different name. A command also needs 'run', a file "
-                "needs 'path'.",
+                "needs 'path', a review needs 'by': the driver of the reviewer.",
             )
     return [check.stated.raw for check in checks]
 

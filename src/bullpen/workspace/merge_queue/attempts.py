@@ -22,6 +22,8 @@ class QueueEntry:
     # The last commit with it, and the folder in which its checks run.
     tip: str
     inside: str
+    # The last commit before it.
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class AttemptWanted:
     task: Task | None
     inside: str
     promise: Standing | None = None
+    # For a review: the work that is reviewed, from one commit to another.
+    work: tuple[str, str] | None = None
 
     def key(self) -> tuple[str | None, ...]:
         """Return what identifies a check, so that equal ones run once."""
@@ -75,6 +79,9 @@ class AttemptWanted:
         if self.promise is not None:
             made = self.promise.promise
             return (whose, self.inside, made.id, str(made.version), check.run, seconds)
+        if self.work is not None:
+            asked = (check.name, check.by, check.model, check.run, check.rubric)
+            return (whose, *self.work, *asked, str(check.rounds), seconds)
         return (whose, self.inside, check.kind, check.run, check.path, seconds)
 
     @property
@@ -92,7 +99,8 @@ def wanted(
 ) -> list[AttemptWanted]:
     """Return all checks for the tip of some work: promises, those of each task, the merge gate.
 
-    Reports and commits were checked when the task was completed, and cannot have changed.
+    Reports, commits and the reviews of a task were checked when it was completed, and cannot have
+    changed. Reviews of the gate come last and are about the work of each task.
     """
     asked = [
         AttemptWanted(_of_promise(each), each.task, inside, each)
@@ -104,7 +112,13 @@ def wanted(
         for check in entry.task.facts.checks
         if check.kind in {"command", "file"}
     ]
-    asked += [AttemptWanted(check.stated, None, inside) for check in gate]
+    asked += [AttemptWanted(each.stated, None, inside) for each in gate if each.kind != "review"]
+    asked += [
+        AttemptWanted(check.stated, entry.task, entry.inside, work=(entry.base, entry.tip))
+        for entry in entries
+        for check in gate
+        if check.kind == "review"
+    ]
     return list({each.key(): each for each in asked}.values())
 
 

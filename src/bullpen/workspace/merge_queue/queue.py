@@ -50,6 +50,9 @@ T = TypeVar("T")
 RunCheck = Callable[[Path, Task | None, Check], Awaitable[Check]]
 """Runs a check in a folder, for a task or for the merge gate. Returns the result."""
 
+RunReview = Callable[[Task, Check, str, str, Sequence[Check]], Awaitable[Check]]
+"""Has the work of a task between two commits reviewed, given the results of the other checks."""
+
 BENCH = "+merge"
 """The name of the test worktree in the folder of the queue. `+` is in no member's name."""
 
@@ -96,10 +99,12 @@ class Queue:
         folder: Path,
         owner: str,
         boxes: Boxes = no_boxes,
+        review: RunReview | None = None,
     ) -> None:
         self._team = team
         self._settings = settings
         self._run = run
+        self._review = review
         self._folder = folder
         self._owner = owner
         self._boxes = boxes
@@ -339,11 +344,15 @@ class Queue:
             return AttemptResult(
                 Check.new(name=name, kind="command", passed=False, detail=str(error))
             )
+        before: list[Check] = []
         for each in self._wanted(entries):
             if each.promise is not None and each.promise.promise.kind == "signature":
                 found = await _blocking(looked_for, self._git, tip, each.promise.promise)
+            elif each.task is not None and each.work is not None and self._review is not None:
+                found = await self._review(each.task, each.check, *each.work, before)
             else:
                 found = await self._run(each.place(self._test_tree.path), each.task, each.check)
+            before.append(found)
             if found.passed is not True:
                 await _blocking(_refuse_full_disk, self._test_tree.path)
                 return AttemptResult(found, each.blames, each.promise)

@@ -94,11 +94,12 @@ def stack_branches(
             stacked.unkept.append((task, record, unkept))
             continue
         ticked = ticks.tree_with(git, found.tree, task) if found != tip else None
+        before = tip.commit
         tip = merge_commit(
             git, found, tip, task=task, agent=record.by, author=settings.author, tree=ticked
         )
         where = settings.inside if tree is None else tree.inside
-        stacked.entries.append(QueueEntry(task, record, tip.commit, where))
+        stacked.entries.append(QueueEntry(task, record, tip.commit, where, before))
     return stacked
 
 

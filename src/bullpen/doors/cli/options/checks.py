@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bullpen.by_name import load
 from bullpen.doors.cli.options.option import flag, option
 from bullpen.protocol.task import Check
 
@@ -34,6 +35,12 @@ class CheckOptions:
         bool, flag("Require a report to complete the task", "--needs-report")
     ] = False
 
+    review: Annotated[
+        str | None, option("Agent program that reviews the work; see `bullpen drivers`", "DRIVER")
+    ] = None
+    review_model: Annotated[str | None, option("Model of the reviewer", "NAME")] = None
+    rubric: Annotated[str | None, option("What the reviewer looks for", "TEXT")] = None
+
     def checks(self) -> list[Check]:
         """The checks that were given."""
         checks = []
@@ -46,4 +53,18 @@ class CheckOptions:
         checks += [Check.new(name=ref, kind="commit", ref=ref) for ref in self.check_commit or ()]
         if self.needs_report:
             checks.append(Check.new(name="report", kind="report"))
+        if self.review is not None:
+            checks.append(self._review(self.review))
+        elif self.review_model is not None or self.rubric is not None:
+            raise typer.BadParameter("--rubric and --review-model need --review DRIVER.")
         return checks
+
+    def _review(self, driver: str) -> Check:
+        load("bullpen.agents.drivers.registry:check_driver")(driver)
+        return Check.new(
+            name=f"review by {driver}",
+            kind="review",
+            by=driver,
+            model=self.review_model,
+            rubric=self.rubric,
+        )

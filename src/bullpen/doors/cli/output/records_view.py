@@ -147,10 +147,10 @@ class RecordViews:
         """A check, when it begins and when it is over, for people who wait for it."""
         if self._page.json:
             return
-        what = check.run or check.path or check.ref
+        what = None if check.kind == "review" else check.run or check.path or check.ref
         about = f"{check.name}: {what}" if what not in (None, check.name) else check.name
         if check.passed is None:
-            if self._page.draws and check.kind == "command":
+            if self._page.draws and check.kind in ("command", "review"):
                 self._page.line(Cell(f"… {about}", "muted"))
                 self._page.flush()
             return

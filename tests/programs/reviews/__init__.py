@@ -1,0 +1,1 @@
+"""Real programs as reviewers."""

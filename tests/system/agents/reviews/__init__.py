@@ -1,0 +1,1 @@
+"""Reviews as checks, by reviewers in processes of their own."""
