@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.agents.system.secrets import redactor_of
 from bullpen.agents.tapes.departures import Departure, departure_line
 from bullpen.agents.tapes.files import TapeFile, read_tape
+from bullpen.agents.tapes.follower import Follower
 from bullpen.agents.tapes.format import Tape, TapedCall, call_line, key
 from bullpen.agents.tapes.requests import Asked, Difference, difference
 from bullpen.agents.tapes.setting import TapeSetting
@@ -45,7 +45,7 @@ class AgentTape:
         self._begun_ms = setting.begun_ms
         self._file = TapeFile(setting)
         self._replayed = None if setting.replay is None else read_tape(Path(setting.replay))
-        self._follower = _Follower(self._file)
+        self._follower = Follower(self._file)
         self._last: dict[str, Asked] = {}
         self._begins = False
         self._streams = Counter[str]()
@@ -95,7 +95,7 @@ class AgentTape:
         """Wait until all calls are answered that were before this one. Raises TurnFailed."""
         before = self._tape.before(call.asked_ms) - {key(call)}
         quiet_since, seen = anyio.current_time(), -1
-        while missing := before - self._follower.answered():
+        while missing := before - self._follower.look().answered:
             now, count = anyio.current_time(), len(before) - len(missing)
             if count != seen:
                 quiet_since, seen = now, count
@@ -178,23 +178,3 @@ def tape_of(spec: AgentSpec, env: Mapping[str, str], desk: Desk) -> AgentTape | 
     return AgentTape(
         setting, desk.agent, desk.team.name, lambda text: desk.redacted(redactor.text(text))
     )
-
-
-class _Follower:
-    """Which calls of a run are answered, read from its growing tape."""
-
-    def __init__(self, file: TapeFile) -> None:
-        self._file = file
-        self._at = 0
-        self._answered: set[tuple[str, str, int]] = set()
-
-    def answered(self) -> set[tuple[str, str, int]]:
-        """The calls that are answered by now."""
-        raw = self._file.raw(self._at)
-        whole = raw[: raw.rfind(b"\n") + 1]
-        self._at += len(whole)
-        for line in whole.splitlines():
-            row = json.loads(line)
-            if row.get("kind") == "call":
-                self._answered.add((row["agent"], row["stream"], row["number"]))
-        return self._answered

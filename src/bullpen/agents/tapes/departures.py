@@ -44,14 +44,6 @@ def departure_line(left: Departure) -> str:
     return json.dumps({"kind": "left", **left.row}, ensure_ascii=False) + "\n"
 
 
-def departure_in(raw: bytes) -> Departure | None:
-    """The first departure in what a replay wrote; None if there is none."""
-    for line in raw.split(b"\n")[:-1]:
-        if b'"left"' in line and (row := json.loads(line)).get("kind") == "left":
-            return Departure.of(row)
-    return None
-
-
 def calls_left(taped: Tape, replayed: Tape) -> Departure | None:
     """The first call of the tape that a replay did not make, when it is over."""
     made = {key(call) for call in replayed.calls}
