@@ -74,8 +74,8 @@ class PersonAct:
     at_ms: int
     to: str = ""
     text: str | None = None
-    # Of an answer: what was asked, by its kind and words.
-    kind: str = ""
+    # Of an answer: the kind of what was asked, and its words.
+    about: str = ""
     asked: str = ""
     approve: bool = False
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -265,7 +265,7 @@ def _act(row: Mapping[str, Any]) -> PersonAct:
         _number(row, "at_ms"),
         to=_maybe(row, "to") or "",
         text=_maybe(row, "text"),
-        kind=_maybe(row, "kind") or "",
+        about=_maybe(row, "about") or "",
         asked=_maybe(row, "asked") or "",
         approve=_yes(row, "approve"),
         answer=answer,

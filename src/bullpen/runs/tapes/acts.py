@@ -28,7 +28,9 @@ def acts_in(events: Iterable[Event], *, begun_ms: int) -> list[PersonAct]:
 
 def _acts(event: Event, change: changes.Change, at: int) -> Iterator[PersonAct]:
     match change:
-        case changes.Deliver(to, message) if message.is_of_a_person:
+        case changes.Deliver(to, message) if message.is_of_a_person and event.op.startswith(
+            "message."
+        ):
             payload = payload_of(message.text)
             if isinstance(payload, Control):
                 if payload.action == "cancel":
@@ -43,7 +45,7 @@ def _acts(event: Event, change: changes.Change, at: int) -> Iterator[PersonAct]:
                 ANSWER,
                 at,
                 to=request.sender,
-                kind=request.kind,
+                about=request.kind,
                 asked=asked_words(request),
                 approve=request.state == "approved",
                 answer={name: answer[name] for name in _EXTRAS if name in answer},

@@ -81,7 +81,7 @@ class TapedPerson:
         with anyio.move_on_after(_ASKED_WITHIN_S):
             while True:
                 pending = await self._team.approvals.pending()
-                own = [each for each in pending if (each.sender, each.kind) == (act.to, act.kind)]
+                own = [each for each in pending if (each.sender, each.kind) == (act.to, act.about)]
                 others = [self._normal(acts.asked_words(each)) for each in own]
                 for request, words in zip(own, others, strict=True):
                     if words == wanted:

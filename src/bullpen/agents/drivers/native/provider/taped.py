@@ -127,13 +127,14 @@ class _Taped(ModelConnection):
     def _said(self, call: TapedCall) -> ModelResponse:
         row = with_texts(call.said, self._tape.places.unmarked)
         try:
-            (found,) = ModelMessagesTypeAdapter.validate_python([row])
-        except ValueError:
-            found: object = None
-        if not isinstance(found, ModelResponse):
-            lines = ("- no answer that this version can read", "+ a request")
+            found = ModelMessagesTypeAdapter.validate_python([row])[0]
+        except ValueError as error:
+            lines = ("- no answer that this version can read", f"+ {str(error).splitlines()[0]}")
             self._tape.depart(self._stream, Difference("answer on the tape", lines))
-        return found
+        if isinstance(found, ModelResponse):
+            return found
+        lines = ("- no answer of a model", f"+ {type(found).__name__}")
+        self._tape.depart(self._stream, Difference("answer on the tape", lines))
 
     def _add(self, asked: Asked, asked_ms: int, **told: Any) -> None:
         self._tape.add(
@@ -210,4 +211,12 @@ def _as_json(said: ModelResponse) -> Mapping[str, Any]:
         finish_reason=said.finish_reason,
     )
     (row,) = ModelMessagesTypeAdapter.dump_python([plain], mode="json")
-    return {name: value for name, value in row.items() if value not in (None, {}, [])}
+    told: Mapping[str, Any] = _stated(row)
+    return told
+
+
+def _stated(value: Any) -> Any:
+    """JSON without the fields that say nothing."""
+    if isinstance(value, Mapping):
+        return {name: _stated(each) for name, each in value.items() if each not in (None, {}, [])}
+    return [_stated(each) for each in value] if isinstance(value, list) else value

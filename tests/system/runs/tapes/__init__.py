@@ -1,0 +1,1 @@
+"""The demo plays and leaves nothing behind."""
