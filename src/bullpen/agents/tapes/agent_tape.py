@@ -16,7 +16,7 @@ from bullpen.agents.system.secrets import redactor_of
 from bullpen.agents.tapes.departures import Departure, departure_line
 from bullpen.agents.tapes.files import TapeFile, read_tape
 from bullpen.agents.tapes.follower import Follower
-from bullpen.agents.tapes.format import Tape, TapedCall, call_line, key
+from bullpen.agents.tapes.format import READY, Tape, TapedCall, call_line, key
 from bullpen.agents.tapes.requests import Asked, Difference, difference
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.errors import Unavailable
@@ -91,17 +91,19 @@ class AgentTape:
             for piece in call.asked.pieces
         )
 
-    async def due(self, call: TapedCall) -> None:
-        """Wait until all calls are answered that were before this one. Raises TurnFailed."""
-        before = self._tape.before(call.asked_ms) - {key(call)}
+    async def due(self, call: TapedCall, *, answer: bool = False) -> None:
+        """Wait for what was before a call on the tape, or before its answer. Raises TurnFailed."""
+        at_ms = call.answered_ms if answer else call.asked_ms
+        before = self._tape.before(at_ms) - {key(call)}
         quiet_since, seen = anyio.current_time(), -1
         while missing := before - self._follower.look().answered:
             now, count = anyio.current_time(), len(before) - len(missing)
             if count != seen:
                 quiet_since, seen = now, count
             if now - quiet_since > QUIET_MAX_S:
-                agent, _, number = min(missing, key=lambda each: each[2])
-                lines = (f"- call {number} of {agent} was before this one", "+ it did not come")
+                agent, stream, number = min(missing, key=lambda each: each[2])
+                what = f"{agent} was ready" if stream == READY else f"call {number} of {agent} was"
+                lines = (f"- {what} before this one", "+ it did not come")
                 self.depart(call.stream, Difference("order of the calls", lines))
             await anyio.sleep(_LOOK_EVERY_S)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Self
 
 from bullpen.agents.tapes.departures import Departure
 from bullpen.agents.tapes.files import TapeFile
+from bullpen.agents.tapes.format import READY
 
 
 class Follower:
@@ -15,7 +17,8 @@ class Follower:
     def __init__(self, file: TapeFile) -> None:
         self._file = file
         self._at = 0
-        # The calls that are answered, and where the run left the tape.
+        self._ready = Counter[str]()
+        # What has happened so far, and where the run left the tape.
         self.answered: set[tuple[str, str, int]] = set()
         self.left: Departure | None = None
 
@@ -28,6 +31,9 @@ class Follower:
             row = json.loads(line)
             if row.get("kind") == "call":
                 self.answered.add((row["agent"], row["stream"], row["number"]))
+            elif row.get("kind") == READY:
+                self._ready[row["agent"]] += 1
+                self.answered.add((row["agent"], READY, self._ready[row["agent"]]))
             elif row.get("kind") == "left" and self.left is None:
                 self.left = Departure.of(row)
         return self

@@ -8,6 +8,7 @@ models, in a run with the usual permissions.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,9 @@ LINES_MAX = 50_000
 
 DEPTH_MAX = 60
 """How deep the JSON of a line may be."""
+
+READY = "ready"
+"""What happens when an agent has started. Messages to it are refused before."""
 
 _REMEDY = "Record the run again with this version: bullpen run GOAL --record FILE"
 
@@ -88,6 +92,8 @@ class Tape:
     header: Header
     calls: tuple[TapedCall, ...]
     acts: tuple[PersonAct, ...] = ()
+    # Which agents were ready when.
+    ready: tuple[tuple[str, int], ...] = ()
     status: str | None = None
 
     @property
@@ -107,8 +113,10 @@ class Tape:
         )
 
     def before(self, at_ms: int) -> frozenset[tuple[str, str, int]]:
-        """The calls that had been answered at this time."""
-        return frozenset(key(call) for call in self.calls if call.answered_ms < at_ms)
+        """What had happened by then: which calls were answered, and which agents were ready."""
+        calls = {key(call) for call in self.calls if call.answered_ms < at_ms}
+        started = Counter(agent for agent, ready_ms in self.ready if ready_ms < at_ms)
+        return frozenset(calls | {(name, READY, count) for name, count in started.items()})
 
 
 def key(call: TapedCall) -> tuple[str, str, int]:
@@ -130,6 +138,11 @@ def call_line(call: TapedCall, before: Asked | None) -> str:
 def act_line(act: PersonAct) -> str:
     """The line of what a person did."""
     return _line({"kind": "person", **_stated(act)})
+
+
+def ready_line(agent: str, at_ms: int) -> str:
+    """The line that says that an agent was ready."""
+    return _line({"kind": READY, "agent": agent, "at_ms": at_ms})
 
 
 def end_line(status: str) -> str:
@@ -166,6 +179,7 @@ def parsed(raw: bytes, *, name: str) -> Tape:
 def _tape(rows: Sequence[tuple[int, dict[str, Any]]], name: str) -> Tape:
     calls: list[TapedCall] = []
     acts: list[PersonAct] = []
+    ready: list[tuple[str, int]] = []
     last: dict[tuple[str, str], Asked] = {}
     status = None
     header = _header(rows[0][1], name)
@@ -178,6 +192,8 @@ def _tape(rows: Sequence[tuple[int, dict[str, Any]]], name: str) -> Tape:
                     calls.append(call)
                 case "person":
                     acts.append(_act(row))
+                case "ready":
+                    ready.append((_text(row, "agent"), _number(row, "at_ms")))
                 case "end":
                     status = _text(row, "status")
                 case _:
@@ -185,7 +201,8 @@ def _tape(rows: Sequence[tuple[int, dict[str, Any]]], name: str) -> Tape:
                     pass
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _damaged(name, number, repr(error)) from None
-    return Tape(header, tuple(calls), tuple(sorted(acts, key=lambda act: act.at_ms)), status)
+    in_order = tuple(sorted(acts, key=lambda act: act.at_ms))
+    return Tape(header, tuple(calls), in_order, tuple(ready), status)
 
 
 def _row(line: bytes, number: int, name: str) -> dict[str, Any]:

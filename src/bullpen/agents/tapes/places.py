@@ -18,6 +18,8 @@ _CHANGING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "port"),
     (re.compile(r"(?<=/tmp/)[\w.-]+"), "folder"),
     (re.compile(r"(?<=pid )\d+|(?<=process )\d+", re.IGNORECASE), "pid"),
+    (re.compile(r"\b(?:no|\d+) unread messages? (?:is|are)(?= ahead of it)"), "count"),
+    (re.compile(r'(?<="ahead": )\d+'), "count"),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b"), "hash"),
 )
 

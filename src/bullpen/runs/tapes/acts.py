@@ -13,6 +13,7 @@ from bullpen.protocol.payloads import Control, payload_of
 from bullpen.protocol.request import Request
 
 SEND, ANSWER, INTERRUPT, FINISH = "send", "answer", "interrupt", "finish"
+_SENT = ("message", "message.broadcast")
 _EXTRAS = ("feedback", "updatedInput", "permissionMode", "always", "choice")
 
 
@@ -26,11 +27,18 @@ def acts_in(events: Iterable[Event], *, begun_ms: int) -> list[PersonAct]:
     return found
 
 
+def ready_in(events: Iterable[Event], *, begun_ms: int) -> list[tuple[str, int]]:
+    """Which agents were ready, and when, in order: messages to them are refused before."""
+    return [
+        (event.actor, max((ms_of(event.time) or begun_ms) - begun_ms, 0))
+        for event in events
+        if event.op == "agent.ready"
+    ]
+
+
 def _acts(event: Event, change: changes.Change, at: int) -> Iterator[PersonAct]:
     match change:
-        case changes.Deliver(to, message) if message.is_of_a_person and event.op.startswith(
-            "message."
-        ):
+        case changes.Deliver(to, message) if event.op in _SENT and message.is_of_a_person:
             payload = payload_of(message.text)
             if isinstance(payload, Control):
                 if payload.action == "cancel":

@@ -15,12 +15,12 @@ import anyio
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.system.secrets import redactor_of, with_texts
 from bullpen.agents.tapes.files import TapeFile, create
-from bullpen.agents.tapes.format import Header, act_line, end_line
+from bullpen.agents.tapes.format import Header, act_line, end_line, ready_line
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.errors import BullpenError, Invalid
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
-from bullpen.runs.tapes.acts import acts_in
+from bullpen.runs.tapes.acts import acts_in, ready_in
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.team.team import Team
 from bullpen.workspace.git.run_git import Git
@@ -61,10 +61,13 @@ class Recording:
         """Add what a person did, and how the run ended. Raises BullpenError."""
         if self._setting is None or self._request is None:
             return
-        acts = acts_in(await team.events(after=after), begun_ms=self._setting.begun_ms)
+        events, begun_ms = await team.events(after=after), self._setting.begun_ms
+        acts = acts_in(events, begun_ms=begun_ms)
         redactor, places = redactor_of(self._request.environ), self._setting.places(team.name)
         tape = TapeFile(self._setting)
         try:
+            for agent, at_ms in ready_in(events, begun_ms=begun_ms):
+                tape.append(ready_line(agent, at_ms))
             for act in acts:
                 marked = {
                     name: with_texts(

@@ -16,15 +16,16 @@ from bullpen.agents.system.vendors.model_providers import PROVIDERS
 from bullpen.agents.tapes.departures import Departure, calls_left
 from bullpen.agents.tapes.files import TapeFile, read_tape
 from bullpen.agents.tapes.follower import Follower
-from bullpen.agents.tapes.format import Tape, key
+from bullpen.agents.tapes.format import Tape, key, ready_line
 from bullpen.agents.tapes.places import Places
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.app.app import App
 from bullpen.app.settings import Settings
-from bullpen.errors import BullpenError, Invalid
+from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
 from bullpen.runs.goal import Goal, pursue
+from bullpen.runs.tapes.acts import ready_in
 from bullpen.runs.tapes.person import TapedPerson
 from bullpen.runs.tapes.project import copy_project
 from bullpen.runs.tapes.recording import TapeRequest
@@ -32,6 +33,7 @@ from bullpen.runs.tapes.trusting import refuse_unless_trusted
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
 from bullpen.runs.up import StartRequest, follow
 from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
+from bullpen.team.team import Team
 
 TIMEOUT_S = 900.0
 """How long a replay may take, unless it is told another limit."""
@@ -221,10 +223,11 @@ class _Replay:
         try:
             team = (await anyio.to_thread.run_sync(written.tape)).header.team
             places, follower = self._places(team), Follower(written)
-            supervisor = app.supervisor(team)
-            person = TapedPerson(self._tape, app.teams.open(team), supervisor, follower, places)
+            supervisor, opened = app.supervisor(team), app.teams.open(team)
+            person = TapedPerson(self._tape, opened, supervisor, follower, places)
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watched, person, follower, scope)
+                group.start_soon(_note_ready, opened, written)
                 await person.act()
         finally:
             written.close()
@@ -271,6 +274,21 @@ class _Replay:
         if not self._written.exists():
             return None
         return await anyio.to_thread.run_sync(read_tape, self._written)
+
+
+async def _note_ready(team: Team, written: TapeFile) -> None:
+    """Write down which agents are ready: answers wait for that, as on the tape."""
+    seq = 0
+    while True:
+        try:
+            events = await team.events(after=seq)
+        except NotFound:
+            # The team is created after its tape.
+            events = []
+        seq = events[-1].seq if events else seq
+        for agent, _ in ready_in(events, begun_ms=0):
+            written.append(ready_line(agent, 0))
+        await anyio.sleep(_LOOK_EVERY_S)
 
 
 def environ_of(environ: Mapping[str, str], tape: Tape) -> dict[str, str]:

@@ -99,7 +99,7 @@ class _Taped(ModelConnection):
     async def _replayed(self, asked: Asked, used: Used) -> ModelResponse:
         asked_ms = self._tape.now()
         call = self._tape.compare(self._stream, asked)
-        await self._tape.due(call)
+        await self._tape.due(call, answer=True)
         if call.failed is not None:
             await self._failed(call, asked, asked_ms)
         said = self._said(call)
@@ -131,10 +131,10 @@ class _Taped(ModelConnection):
         except ValueError as error:
             lines = ("- no answer that this version can read", f"+ {str(error).splitlines()[0]}")
             self._tape.depart(self._stream, Difference("answer on the tape", lines))
-        if isinstance(found, ModelResponse):
-            return found
-        lines = ("- no answer of a model", f"+ {type(found).__name__}")
-        self._tape.depart(self._stream, Difference("answer on the tape", lines))
+        if not isinstance(found, ModelResponse):
+            lines = ("- no answer of a model", f"+ {type(found).__name__}")
+            self._tape.depart(self._stream, Difference("answer on the tape", lines))
+        return found
 
     def _add(self, asked: Asked, asked_ms: int, **told: Any) -> None:
         self._tape.add(
