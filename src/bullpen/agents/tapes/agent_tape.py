@@ -44,7 +44,9 @@ class AgentTape:
         self.redacted = redacted
         self._begun_ms = setting.begun_ms
         self._file = TapeFile(setting)
-        self._replayed = None if setting.replay is None else read_tape(Path(setting.replay))
+        replayed = None if setting.replay is None else read_tape(Path(setting.replay))
+        # An earlier version may have left something in it that changes by nature.
+        self._replayed = None if replayed is None else replayed.changed(self.places.normal)
         self._follower = Follower(self._file)
         self._last: dict[str, Asked] = {}
         self._begins = False

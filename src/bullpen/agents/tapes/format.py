@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bullpen.agents.tapes.requests import Asked
@@ -111,6 +111,11 @@ class Tape:
             ),
             None,
         )
+
+    def changed(self, change: Callable[[str], str]) -> Tape:
+        """The tape with the texts of all requests changed."""
+        calls = (replace(call, asked=call.asked.changed(change)) for call in self.calls)
+        return replace(self, calls=tuple(calls))
 
     def before(self, at_ms: int) -> frozenset[tuple[str, str, int]]:
         """What had happened by then: which calls were answered, and which agents were ready."""

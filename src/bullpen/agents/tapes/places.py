@@ -20,6 +20,10 @@ _CHANGING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=pid )\d+|(?<=process )\d+", re.IGNORECASE), "pid"),
     (re.compile(r"\b(?:no|\d+) unread messages? (?:is|are)(?= ahead of it)"), "count"),
     (re.compile(r'(?<="ahead": )\d+'), "count"),
+    (
+        re.compile(r"(?<=My turn ended\. )I (?:am idle \(available\)|have more mail to read)"),
+        "idle",
+    ),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{7,40}\b"), "hash"),
 )
 

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,14 @@ _BLOCKS = re.compile(
     rf"(?=\n\n{re.escape(_USER_SAYS)}|\n\n{re.escape(notice_of_provenance)}|\Z)",
     re.DOTALL,
 )
-_OF_OTHERS = ("- ", "Your open tasks: ", "You have no open tasks", "Since ⟦time⟧")
+_STATE = re.compile(r"^(- [^\n:]+: )(?:starting|working|waiting|idle|lost)[^\n]*$", re.MULTILINE)
+_OF_OTHERS = (
+    "- ",
+    "Your open tasks: ",
+    "You have no open tasks",
+    "Since ⟦time⟧",
+    "Unread messages for",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,11 @@ class Asked:
         if self.words_only:
             row["words_only"] = True
         return row
+
+    def changed(self, change: Callable[[str], str]) -> Asked:
+        """The same with all texts changed."""
+        pieces = tuple(replace(piece, text=change(piece.text)) for piece in self.pieces)
+        return replace(self, system=change(self.system), pieces=pieces)
 
     @classmethod
     def of(cls, row: Mapping[str, Any], before: Asked | None) -> Asked:
@@ -168,7 +180,8 @@ def _compared(pieces: Sequence[Piece], *, alone: bool) -> list[str]:
 
 
 def _briefing(text: str, *, alone: bool) -> str:
-    """A briefing, of which the state of others is left out: they may be further or not."""
+    """A briefing without states, and of a team without what others did: they may be further."""
+    text = _STATE.sub(r"\1⟦state⟧", text)
     if alone:
         return text
     lines = text.splitlines()

@@ -1,1 +1,1 @@
-"""The demo plays and leaves nothing behind."""
+"""Tapes: recorded runs, replayed against today's code."""
