@@ -33,17 +33,22 @@ class Places:
     """Where a run is: its project, its home and its team, by which tapes name places."""
 
     named: Mapping[str, str] = field(default_factory=dict)
+    team: str = ""
 
     def marked(self, text: str) -> str:
         """A text with a mark in the place of each name of a place."""
         for name, value in self._by_length():
             text = text.replace(value, f"{_OPEN}{name}{_CLOSE}")
+        if self.team:
+            # It may also be a word of any text.
+            where = rf"(?:(?<=team )|(?<=@)|(?<=/)){re.escape(self.team)}(?![\w-])"
+            text = re.sub(where, f"{_OPEN}team{_CLOSE}", text)
         return text
 
     def unmarked(self, text: str) -> str:
         """A text with this run's places in the place of their marks."""
         if _OPEN in text:
-            for name, value in self.named.items():
+            for name, value in [*self.named.items(), ("team", self.team)]:
                 text = text.replace(f"{_OPEN}{name}{_CLOSE}", value)
         return text
 

@@ -28,9 +28,9 @@ class TapeSetting:
     home: str
     replay: str | None = None
 
-    def places(self, team: str) -> Places:
+    def places(self, team: str = "") -> Places:
         """The places of the run."""
-        return Places({"project": self.project, "home": self.home, "team": team})
+        return Places({"project": self.project, "home": self.home}, team)
 
     def as_option(self) -> dict[str, Any]:
         """As an option of an agent."""

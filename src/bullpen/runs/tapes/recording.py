@@ -123,7 +123,7 @@ async def begin(request: TapeRequest | None, header: Header, *, cwd: str, home: 
         replay=None if request.replay is None else str(request.replay.absolute()),
     )
     base, dirty = await anyio.to_thread.run_sync(_commit, Path(cwd))
-    redactor, places = redactor_of(request.environ), setting.places(header.team)
+    redactor, places = redactor_of(request.environ), setting.places()
     told = {
         name: with_texts(getattr(header, name), lambda text: places.marked(redactor.text(text)))
         for name in ("goal", "team_text", "lead")

@@ -210,7 +210,7 @@ class _Replay:
         return None if named is None else _inside(read_team_file(named.absolute()))
 
     def _places(self, team: str) -> Places:
-        return Places({"project": str(self._project), "home": str(self._home), "team": team})
+        return Places({"project": str(self._project), "home": str(self._home)}, team)
 
     async def _beside(self, app: App, scope: anyio.CancelScope) -> None:
         """Do what the person did, and end the run where it leaves the tape, or has come to its end.

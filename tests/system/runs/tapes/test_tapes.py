@@ -51,7 +51,7 @@ async def test_a_run_is_replayed_without_a_key_and_changes_nothing(taping: Tapin
     before = {path.name for path in taping.project.iterdir()}
     replayed = await taping.replay(trust=False)
     assert replayed.departure is None, told(replayed)
-    assert (replayed.made, replayed.calls) == (2, 2)
+    assert (replayed.made, replayed.calls) == (3, 3)
     assert replayed.outcome is not None
     assert replayed.outcome.summary == "It is written."
     assert {path.name for path in taping.project.iterdir()} == before
@@ -64,8 +64,7 @@ async def test_where_the_project_differs_the_replay_leaves_the_tape(taping: Tapi
     header = {**json.loads(rows[0]), "base": "0" * 40}
     taping.tape.write_text(json.dumps(header) + "\n" + "".join(rows[1:]), encoding="utf-8")
     (taping.project / "notes.md").write_text("Oranges.\n", encoding="utf-8")
-    commit = f"git -C {taping.project} commit -qam Change"
-    assert os.system(commit) == 0
+    taping.commit()
     replayed = await taping.replay()
     left = replayed.departure
     assert left is not None

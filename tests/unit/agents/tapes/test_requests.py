@@ -88,14 +88,19 @@ def test_a_long_result_is_kept_with_the_digest_of_the_whole() -> None:
         ("1 passed in 0.03s", "1 passed in 1.5s"),
         ("The time is 2026-11-19T10:41:30.854Z.", "The time is 2027-01-02T03:04:05.678Z."),
         ("http://127.0.0.1:4321/x", "http://127.0.0.1:80/x"),
+        ("ann is ready (native, subprocess).", "ann is ready (native, in-process)."),
         ("team run-20261119-104110", "team night"),
     ],
 )
 def test_what_changes_by_nature_is_not_compared(one: str, two: str) -> None:
-    first = Places({"project": "/home/una/p", "team": "run-20261119-104110"})
-    second = Places({"project": "/srv/q", "team": "night"})
+    first = Places({"project": "/home/una/p"}, "run-20261119-104110")
+    second = Places({"project": "/srv/q"}, "night")
     assert first.normal(one) == second.normal(two)
     assert first.normal("Apples are red") == "Apples are red"
+
+
+def test_the_name_of_a_team_may_be_a_word_of_any_text() -> None:
+    assert Places({}, "fruit").normal("Write about fruit") == "Write about fruit"
 
 
 def test_places_of_an_answer_are_those_of_the_replay() -> None:
