@@ -49,15 +49,19 @@ class Taping:
             file = self.project / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        for words in (
-            ("init", "--quiet", "--initial-branch=main"),
-            ("config", "user.name", "Una"),
-            ("config", "user.email", "una@example.org"),
-            ("add", "--all"),
-            ("commit", "--quiet", "--allow-empty", "-m", "Begin"),
-        ):
-            git = ("git", "-C", str(self.project), *words)
-            subprocess.run(git, check=True, capture_output=True)
+        self._git("init", "--quiet", "--initial-branch=main")
+        self._git("config", "user.name", "Una")
+        self._git("config", "user.email", "una@example.org")
+        self.commit()
+
+    def commit(self) -> None:
+        """Commit what is in the project."""
+        self._git("add", "--all")
+        self._git("commit", "--quiet", "--allow-empty", "-m", "Change")
+
+    def _git(self, *words: str) -> None:
+        git = ("git", "-C", str(self.project), *words)
+        subprocess.run(git, check=True, capture_output=True)
 
     def environ(self, models: MockModels | None = None) -> dict[str, str]:
         """An environment with the key of the mock, or without any."""

@@ -11,6 +11,7 @@ _OPEN, _CLOSE = "⟦", "⟧"
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
 _CHANGING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?<=\(native, )(?:in-process|subprocess|tmux)(?=\))"), "backend"),
     (re.compile(rf"\b{_UUID}\b"), "id"),
     (re.compile(rf"\b{_TIME}"), "time"),
     (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"), "time"),
