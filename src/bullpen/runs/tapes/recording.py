@@ -26,6 +26,7 @@ from bullpen.team.team import Team
 from bullpen.workspace.git.run_git import Git
 
 _GIT_S = 30.0
+_ENDS = ".tape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,11 @@ async def begin(request: TapeRequest | None, header: Header, *, cwd: str, home: 
         return Recording(None, None)
     folder = await anyio.Path(request.path).is_dir()
     path = request.path / f"{header.team}.tape" if folder else request.path
+    if path.suffix != _ENDS:
+        raise Invalid(
+            f"{path} is no directory, and no name for a tape.",
+            remedy=f"Name a new file that ends with {_ENDS}, or a directory that exists.",
+        )
     begun_ms = now_ms()
     setting = TapeSetting(
         record=str(path.absolute()),

@@ -11,10 +11,10 @@ from bullpen.runs.tapes.recording import TapeRequest
 
 Record = Annotated[
     str | None,
-    option("Record the models' answers in a new file, or in one of this directory", "FILE"),
+    option("Record the models' answers in a new file (.tape), or in one of this directory", "FILE"),
 ]
 
 
 def tape_request(record: str | None) -> TapeRequest | None:
     """What the option asks for."""
-    return None if record is None else TapeRequest(Path(record), os.environ)
+    return None if record is None else TapeRequest(Path(record).expanduser(), os.environ)

@@ -139,6 +139,8 @@ def run(
     """
     commands = RunCommands(session, plain=plain)
     if goal is None:
+        if record is not None:
+            session.page.warn("not recorded: a tape has a run from its beginning, with a GOAL")
         raise typer.Exit(commands.go_on(None, until=limits.until, timeout_s=limits.timeout).code)
     lead = agents.lead(directory(agents.cwd), rights)
     if warning := rights.warning(where="an agent"):
