@@ -12,29 +12,38 @@ _GIT_S = 60.0
 _FILES_MAX = 20_000
 
 
-def copy_project(cwd: Path, to: Path, base: str | None) -> str | None:
-    """Copy a project to a new folder; returns what to tell about it.
+def copy_project(cwd: Path, to: Path, base: str | None) -> tuple[Path, str | None]:
+    """Copy a project to a new folder; returns where it is there, and what to tell about it.
 
     A git repository is cloned, at the commit `base` if it has that one. Raises Unavailable.
     """
     git = Git(cwd)
     top = git.run("rev-parse", "--show-toplevel", seconds=_GIT_S)
-    if not top.ok or Path(top.out.strip()).resolve() != cwd.resolve():
+    head = git.run("rev-parse", "--verify", "--quiet", "HEAD", seconds=_GIT_S)
+    if not (top.ok and head.ok):
         _copy(cwd, to)
-        return None if base is None else f"{cwd} is no git repository; its files were copied."
+        return to, None if base is None else f"{cwd} has no commit; its files were copied."
     known = base is not None and git.run("cat-file", "-e", f"{base}^{{commit}}").ok
-    at = base if known and base is not None else git("rev-parse", "HEAD").strip()
+    at = base if known and base is not None else head.out.strip()
     branch = git.run("symbolic-ref", "--short", "--quiet", "HEAD").out.strip() or "main"
-    Git(cwd)("clone", "--quiet", "--no-checkout", "--no-local", str(cwd), str(to), seconds=TREE_S)
+    root = top.out.strip()
+    Git(cwd)("clone", "--quiet", "--no-checkout", "--no-local", root, str(to), seconds=TREE_S)
     there = Git(to)
     there("checkout", "--quiet", "-B", branch, at, seconds=TREE_S)
     for name in ("user.name", "user.email"):
         found = git.run("config", "--get", name)
         if found.ok:
             there("config", name, found.out.strip())
+    project = to / cwd.resolve().relative_to(Path(root).resolve())
+    if not project.is_dir():
+        raise Unavailable(
+            f"The directory {cwd} is not in the commit {at[:12]}.",
+            remedy="Name the directory of the project with --cwd.",
+        )
     if known or base is None:
-        return None
-    return f"The commit {base[:12]} of the tape is not in {cwd}; replaying on {at[:12]}."
+        return project, None
+    words = f"The commit {base[:12]} of the tape is not in {root}; replaying on {at[:12]}."
+    return project, words
 
 
 def _copy(cwd: Path, to: Path) -> None:

@@ -110,7 +110,7 @@ class _Replay:
 
     async def run(self, watch: Watch) -> Replayed:
         tape, request = self._tape, self._request
-        told = await anyio.to_thread.run_sync(
+        self._project, told = await anyio.to_thread.run_sync(
             copy_project, request.cwd, self._project, tape.header.base
         )
         notes = [*([told] if told else [])]

@@ -100,7 +100,7 @@ EFFECTS = {
 
 
 def test_every_key_has_a_test_of_its_effect() -> None:
-    """The others: test_notices.py, test_theme.py, test_public_address.py, runs/tapes; `plain`: below."""
+    """The others: test_notices.py, test_theme.py, test_public_address.py, tapes; `plain`: below."""
     assert {key.name for key in KEYS} == {
         *EFFECTS,
         "notify",
