@@ -91,10 +91,6 @@ async def test_a_secret_does_not_reach_the_tape_which_is_private(taping: Taping)
 
 async def test_agents_in_processes_of_their_own_share_a_tape(taping: Taping) -> None:
     spawn = Call("SpawnTeammate", {"name": "ann", "prompt": "Read the notes."})
-    lead = (
-        Reply("", (spawn,)),
-        *("I wait.",) * 6,
-    )
     finish = Call("Finish", {"summary": "Read."})
 
     def leads(request: ModelRequest) -> Reply | str:
@@ -102,7 +98,7 @@ async def test_agents_in_processes_of_their_own_share_a_tape(taping: Taping) -> 
             return Reply("", (finish,))
         return steps.pop(0)
 
-    steps = list(lead)
+    steps: list[Reply | str] = [Reply("", (spawn,)), *("I wait.",) * 6]
     brain = Playbook({"team-lead": leads, "ann": (Reply("", (READ,)), "They are about apples.")})
     own = SpawnRequest(cwd=str(taping.project), backend="subprocess")
     outcome = await taping.record(brain, lead=own)
