@@ -32,6 +32,9 @@ READS_S = 1.0
 SCREEN = "you →"
 """What the screen of a team shows and a shell does not."""
 
+TAPES: Path | None = None
+"""The directory in which the runs are recorded as tapes, if they are."""
+
 SEEN = "It splits at spaces, so the words of a comment become tokens."
 COSTS = "Say what a change costs later, such as a new field."
 
@@ -159,6 +162,8 @@ def shell(
             "PS1": "$ ",
         }
         # Nothing of the environment of this program: it may have other keys, and teams.
+        if TAPES is not None:
+            env["BULLPEN_RECORD"] = str(TAPES)
         clean = ["env", "-i", *(f"{key}={value}" for key, value in env.items())]
         line = shlex.join([*clean, "bash", "--norc", "--noprofile", "-i"])
         opened.start(f"cd {shlex.quote(str(project))}; {line}", {})

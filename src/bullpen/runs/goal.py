@@ -15,6 +15,7 @@ from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD, name_by_time
+from bullpen.runs.tapes.recording import Recording, TapeRequest, begin, completed, goal_header
 from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
 from bullpen.runs.watch.run_services import open_services
 from bullpen.runs.watch.team_run import TeamRun
@@ -45,6 +46,8 @@ class Goal:
     until: Until | None = None
     # Whether a person talks with the lead: then it waits for words until the person or it finishes.
     conversation: bool = False
+    # Where the answers of its models are recorded, or come from.
+    tape: TapeRequest | None = None
 
 
 async def run_goal(
@@ -80,7 +83,9 @@ async def pursue(app: App, goal: Goal, watch: Watch = unwatched) -> Outcome:
         spec = unattended(spec, plans=not said)
     if goal.delegate:
         spec = only_leading(spec)
-    name, is_new = await _team_for(app, goal)
+    name = goal.team or name_by_time("run", now_ms())
+    recording = await _recording(goal, name, app.settings.home)
+    is_new = await _is_new(app, goal, name)
     team, supervisor = app.teams.open(name), app.supervisor(name)
     await supervisor.tend(by=LEAD)
     await team.agents.unfinish(by=LEAD)
@@ -89,8 +94,11 @@ async def pursue(app: App, goal: Goal, watch: Watch = unwatched) -> Outcome:
     )
     seen = await team.last_seq()
     until = goal.until or DONE
-    lead = spec.evolve(options={**spec.options, UNTIL_DONE: True})
-    async with open_services(app, name, led=True, unattended=goal.until is not None) as services:
+    lead = spec.evolve(options={**spec.options, UNTIL_DONE: True, **recording.options})
+    async with (
+        completed(recording, team),
+        open_services(app, name, led=True, unattended=goal.until is not None) as services,
+    ):
         team_run = TeamRun(
             team,
             supervisor,
@@ -102,16 +110,20 @@ async def pursue(app: App, goal: Goal, watch: Watch = unwatched) -> Outcome:
             conversation=goal.conversation,
         )
         try:
-            return await team_run.run(
+            outcome = await team_run.run(
                 lambda: supervisor.spawn(LEAD, lead, by=LEAD),
                 led=True,
                 timeout_s=goal.timeout_s,
             )
+            recording.status = outcome.status
+            return outcome
         except BullpenError:
             if is_new and not team_run.begun:
                 # Nothing was started: remove the empty team.
                 await app.delete_team(name, by=LEAD, force=True)
             raise
+        finally:
+            recording.begun = team_run.begun
 
 
 async def resume_goal(
@@ -211,13 +223,27 @@ def only_leading(spec: AgentSpec) -> AgentSpec:
     return spec.evolve(mode="delegate", policy=policy.raw)
 
 
-async def _team_for(app: App, goal: Goal) -> tuple[str, bool]:
-    """Return the name of the team for a goal, and whether the team is new."""
-    name = goal.team or name_by_time("run", now_ms())
+async def _is_new(app: App, goal: Goal, name: str) -> bool:
+    """Create the team for a goal, unless there is one; whether it is new."""
     try:
         await app.teams.open(name).agents.config()
     except NotFound:
         about = shortened(goal.text)
         await app.teams.create(name, description=about, cwd=goal.lead.cwd)
-        return name, True
-    return name, False
+        return True
+    return False
+
+
+async def _recording(goal: Goal, name: str, home: Path) -> Recording:
+    """The tape of a goal. Raises Invalid, Conflict or Unavailable."""
+    if goal.tape is None:
+        return Recording(None, None)
+    header = goal_header(
+        name,
+        goal.text,
+        goal.lead,
+        delegate=goal.delegate,
+        attended=goal.attended,
+        talks=goal.conversation,
+    )
+    return await begin(goal.tape, header, cwd=goal.lead.cwd, home=home)

@@ -18,22 +18,22 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from bullpen.agents.config.spec import SpawnRequest, unattended
+from bullpen.agents.config.spec import unattended
 from bullpen.agents.runner.duties import UNTIL_DONE
 from bullpen.agents.supervisor.admission import RoomWait
 from bullpen.agents.supervisor.start import Spawned
-from bullpen.agents.work.tree_at_spawn import WorkspaceRequest
 from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, StartFailed, one_error
-from bullpen.protocol.agent import AgentSpec, WorkspaceKind
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Origin, TeamConfig, TeamFacts
 from bullpen.runs.again import archive, refuse_unfinished
 from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.runs.reach.for_team import check_targets
 from bullpen.runs.shaping import shaping_of
-from bullpen.runs.start_members import MemberStarts
+from bullpen.runs.start_members import MemberStarts, spawn_request
+from bullpen.runs.tapes.recording import Recording, TapeRequest, begin, completed, file_header
 from bullpen.runs.teamfile.backlog.sources import Backlogs
 from bullpen.runs.teamfile.notify_table import commands_of, targets_of
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
@@ -73,6 +73,8 @@ class StartRequest:
     again: bool = False
     # Whether a person talks with the lead: then it waits for words until the person or it finishes.
     conversation: bool = False
+    # Where the answers of its models are recorded, or come from.
+    tape: TapeRequest | None = None
 
 
 async def bring_up(
@@ -84,6 +86,7 @@ async def bring_up(
     until: Until | str = DONE,
     again: bool = False,
     conversation: bool = False,
+    tape: TapeRequest | None = None,
     home: str | Path | None = None,
     settings: Settings | None = None,
     watch: Watch = unwatched,
@@ -114,6 +117,7 @@ async def bring_up(
         until=until,
         again=again,
         conversation=conversation,
+        tape=tape,
     )
     async with open_app(settings, home=home) as app:
         return await follow(app, request, watch)
@@ -123,7 +127,8 @@ async def follow(app: App, request: StartRequest, watch: Watch = unwatched) -> O
     """Do what `bring_up` does, in a home that is open already. Raises as it does."""
     team_start = TeamStart(app, request)
     await team_start.look()
-    async with team_start.team_created():
+    await team_start.record()
+    async with team_start.team_created(), completed(team_start.recording, team_start.team):
         with one_error():
             async with anyio.create_task_group() as late:
                 outcome = await _watch_to_the_end(team_start, watch, late)
@@ -163,6 +168,7 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
         begin = partial(start.begin, MemberStarts(late, services.told.append))
         try:
             outcome = await team_run.run(begin, led=led, timeout_s=request.timeout_s)
+            start.recording.status = outcome.status
             if await start.nothing_ran(since=seen):
                 again = f"bullpen up {shlex.quote(file.path.name)} --again"
                 note = (
@@ -176,7 +182,7 @@ async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> 
                 return replace(outcome, note=f"There was nothing to do: no open task in {named}.")
             return outcome
         finally:
-            start.is_kept = team_run.begun
+            start.is_kept = start.recording.begun = team_run.begun
 
 
 async def start(settings: Settings, request: StartRequest) -> list[Spawned]:
@@ -232,6 +238,7 @@ class TeamStart:
         self.told: list[str] = []
         # What looks at the forge of the team, while it is watched.
         self.forge: ForgeWorker | None = None
+        self.recording = Recording(None, None)
         self._former: TeamConfig | None = None
         self._specs: dict[str, AgentSpec] = {}
 
@@ -249,6 +256,21 @@ class TeamStart:
             # An unreadable backlog is an error now; later it is only reported.
             await self.backlogs.read_all()
         await check_targets(targets_of(self.file.notify))
+
+    async def record(self) -> None:
+        """Create the tape, if one is asked for. Raises Invalid, Conflict or Unavailable."""
+        request = self.request
+        if request.tape is None:
+            return
+        if self.found is not None:
+            raise Conflict(
+                f"Team {self.team.name!r} exists, and a tape has a run from its beginning.",
+                remedy="Add --again to run the finished team again, or omit --record.",
+            )
+        cwd, talks = request.cwd, request.conversation
+        header = file_header(self.file, cwd=cwd, attended=request.attended, talks=talks)
+        home = self.app.settings.home
+        self.recording = await begin(request.tape, header, cwd=cwd, home=home)
 
     async def find(self) -> None:
         """Check whether the team exists. Raises Conflict if it is another one."""
@@ -418,9 +440,10 @@ class TeamStart:
 
     async def _spawn_one(self, member: MemberTable, room: RoomWait) -> Spawned:
         with _naming_member(self.file, member):
+            spec = self._specs[member.name]
             return await self.supervisor.spawn(
                 member.name,
-                self._specs[member.name],
+                spec.evolve(options={**spec.options, **self.recording.options}),
                 by=LEAD,
                 key=f"file:{member.name}",
                 room=room,
@@ -429,63 +452,11 @@ class TeamStart:
     async def spec(self, member: MemberTable) -> AgentSpec:
         """Return what to spawn for a member. Errors name the member."""
         with _naming_member(self.file, member):
-            spec = await self.app.resolve(self._spawn_request(member))
+            spec = await self.app.resolve(spawn_request(self.file, member, self.request.cwd))
             if not self.request.attended and member.approver is None:
                 spec = unattended(spec, plans=member.plan_approver is None)
         lead_options = {**spec.options, UNTIL_DONE: True}
         return spec.evolve(options=lead_options) if member.name == LEAD else spec
-
-    def _spawn_request(self, member: MemberTable) -> SpawnRequest:
-        leads, file = member.name == LEAD, self.file
-        kind = file.workspace_kind(member)
-        apart = kind == "shared" and file.kind_asked(member) is None
-        return SpawnRequest(
-            driver=member.driver,
-            backend=member.backend,
-            cwd=self.request.cwd,
-            role=file.role(member),
-            model=member.model,
-            prompt=file.team.goal if leads else member.prompt,
-            script=None if member.script is None else str(file.folder / member.script),
-            command=member.command,
-            mode=member.mode,
-            policy=member.policy(file.folder),
-            claims=not leads,
-            env=member.env,
-            on=member.labels,
-            respawn=member.respawn,
-            workspace=self._workspace(member, kind),
-            isolated=self._workspace(member, "worktree") if apart else None,
-            skills=member.skills,
-            tools=member.tools,
-            mcp_servers=file.mcp_servers,
-            after_edit=file.after_edit,
-            search_url=file.web.search_url,
-            models={
-                name: table.model_dump(exclude_none=True) for name, table in file.models.items()
-            },
-            small_model=member.small_model,
-            effort=member.effort,
-            strict_model=member.strict_model,
-        )
-
-    def _workspace(self, member: MemberTable, kind: WorkspaceKind) -> WorkspaceRequest | None:
-        """Return the worktree of a member, set up as the file says."""
-        table, merge = self.file.workspace, self.file.merge
-        if kind == "shared" and (member.role is None or self.file.kind_asked(member) is None):
-            # A role may want a worktree; only for that, `shared` has to be stated.
-            return None
-        return WorkspaceRequest(
-            kind=kind,
-            team=self.file.team.name,
-            agent=member.name,
-            root=None if table.root is None else str(self.file.folder / table.root),
-            base=None if merge is None else merge.target,
-            remote=table.remote,
-            setup=table.setup,
-            setup_s=table.setup_timeout_s,
-            dirty=table.dirty,
-        )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, OWN_DRIVERS
+from bullpen.agents.tapes.setting import TAPE
 from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
@@ -34,7 +35,7 @@ from bullpen.team.requests.mode_rules import mode_after_plan
 from bullpen.team.team import Team
 
 # Options that a teammate inherits.
-_INHERITED = (SMALL_MODEL_OPTIONS, STRICT_MODEL, SEARCH_URL)
+_INHERITED = (SMALL_MODEL_OPTIONS, STRICT_MODEL, SEARCH_URL, TAPE)
 
 
 class TeamColleagues:
@@ -114,6 +115,12 @@ async def teammate(
     """
     above = parent[1].spec
     same_driver = wanted.driver in (None, above.driver)
+    if TAPE in above.options and not same_driver:
+        raise Refused(
+            f"The run is recorded, and the driver {wanted.driver!r} asks its model itself.",
+            reason="not_recorded",
+            remedy="Start the teammate without another driver.",
+        )
     workspace = inherited(above, wanted.workspace, team=team, agent=wanted.name)
     request = SpawnRequest(
         driver=wanted.driver or above.driver,

@@ -219,6 +219,7 @@ def _example(key: Key) -> str:
         "mode": "acceptEdits",
         "backend": "tmux",
         "budget_usd": 5.0,
+        "record": "~/tapes",
         "public_url": "https://team.example.com",
         "theme": "nord",
     }

@@ -119,6 +119,12 @@ KEYS: tuple[Key, ...] = (
         "Address under which your phone reaches bullpen web; notices then carry links",
         in_project=False,
     ),
+    Key(
+        "record",
+        "word",
+        "Directory in which runs record their models' answers as tapes",
+        in_project=False,
+    ),
     Key("theme", "word", "Colors of the team screen", without="textual-dark", in_project=False),
 )
 """Every key."""

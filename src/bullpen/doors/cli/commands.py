@@ -71,6 +71,9 @@ agents might be typing."""
 COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "run": CommandEntry("runs.run:run", "Give a team a goal, and talk with its lead"),
     "up": CommandEntry("runs.up:up", "Start the team of a team file and watch it"),
+    "replay": CommandEntry(
+        "runs.replay:replay_tape", "Run a recorded run again, without a model or a key"
+    ),
     "init": CommandEntry("runs.init:init", "Write a team file for this project"),
     "demo": CommandEntry("runs.run:demo", "Watch a simulated team work; no API key needed"),
     "config": GroupEntry(

@@ -21,8 +21,8 @@ from bullpen.agents.drivers.native import attachments, compaction
 from bullpen.agents.drivers.native import conversation as histories
 from bullpen.agents.drivers.native.compaction import Begun
 from bullpen.agents.drivers.native.conversation import History
-from bullpen.agents.drivers.native.instructions import system_text
-from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
+from bullpen.agents.drivers.native.instructions import record_files, system_text
+from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed, limits_in
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked, effort_of
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.normalize import Answer
@@ -30,6 +30,7 @@ from bullpen.agents.drivers.native.provider.checks import AnswerChecks
 from bullpen.agents.drivers.native.provider.options import STRICT_MODEL, ModelOptions
 from bullpen.agents.drivers.native.provider.search import ProviderSearch
 from bullpen.agents.drivers.native.provider.small import SmallModel
+from bullpen.agents.drivers.native.provider.taped import connect
 from bullpen.agents.drivers.native.said import Said
 from bullpen.agents.drivers.native.sent_schema import definitions
 from bullpen.agents.drivers.native.server_tools import (
@@ -40,6 +41,8 @@ from bullpen.agents.drivers.native.server_tools import (
 )
 from bullpen.agents.drivers.native.subagent import Subagent
 from bullpen.agents.mail.todo_list import todo_text
+from bullpen.agents.tapes.agent_tape import MAIN, AgentTape, tape_of
+from bullpen.agents.tapes.arrivals import Arrivals
 from bullpen.agents.tools.agent_memory import remembered
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
@@ -88,6 +91,8 @@ class Native:
         self._connection: ModelConnection | None = None
         self._limiter: Limiter | None = None
         self._search: ProviderSearch | None = None
+        self._tape: AgentTape | None = None
+        self._arrivals: Arrivals | None = None
         self._ask = Ask(system="", tools=())
         self._window = 0
         # The texts of team tools that no request had yet; None before the first one.
@@ -117,15 +122,17 @@ class Native:
         system = await anyio.to_thread.run_sync(
             system_text, *who, self._spec, files, skills, memory
         )
-        _record_files(files, desk)
+        record_files(files, desk)
         if self._servers is not None and self._servers.failed:
             system = f"{system}\n\n{failures_text(self._servers.failed)}"
         self._ask = Ask(system=system, tools=(), effort=effort)
-        limits = self._limits or _limits_in(env, desk)
+        limits = self._limits or limits_in(env, desk)
         self._limiter = Limiter(limits, choice.credential, api=f"the API at {choice.host}")
-        self._search = ProviderSearch(choice, self._limiter, self._waits)
+        self._tape = tape = tape_of(self._spec, env, desk)
+        self._arrivals = Arrivals(tape) if tape is not None and tape.is_replay else None
+        self._search = ProviderSearch(choice, self._limiter, self._waits, tape)
         options = ModelOptions.of(self._spec.options)
-        self._connection = ModelConnection(choice, self._waits, options)
+        self._connection = connect(tape, MAIN, choice, self._waits, options)
         await self._connection.open()
         self._window = self._connection.context_window
         desk.record(
@@ -135,7 +142,7 @@ class Native:
         )
         if effort is not None and not self._connection.keeps_effort:
             desk.record("note", text=f"{choice} is not known to have an effort; it may ignore it.")
-        self._small = await SmallModel.opened(self._spec, env, limits, self._waits, desk)
+        self._small = await SmallModel.opened(self._spec, env, limits, self._waits, desk, tape)
 
     async def _skills(self, desk: Desk, env: Mapping[str, str]) -> Skills | None:
         """The skills that it can load. Without any, it does not have the tool either."""
@@ -158,7 +165,11 @@ class Native:
         said = Said()
         mail: Mail | None = Mail(given.text, given.ids)
         begun = Begun("", has_briefing=given.whole)
+        if self._tape is not None:
+            self._tape.turn_begins()
         try:
+            if self._arrivals is not None:
+                mail = await self._arrivals.first(Mail(given.text, given.ids), desk)
             while True:
                 if self._history.tokens > compaction.COMPACT_AT * self._window:
                     why = f"{self._history.tokens} tokens"
@@ -174,7 +185,10 @@ class Native:
                         # It agreed to shut down: nothing else is asked of the model.
                         said.end()
                         return TurnResult(said.endings())
-                mail = await desk.take_mail()
+                if self._arrivals is None:
+                    mail = await desk.take_mail()
+                else:
+                    mail = await self._arrivals.next(desk, ended=not calls)
                 if not calls:
                     said.end()
                     if mail is None:
@@ -205,6 +219,9 @@ class Native:
         servers, self._servers = self._servers, None
         if servers is not None:
             await servers.aclose()
+        tape, self._tape = self._tape, None
+        if tape is not None:
+            tape.close()
         connection, self._connection = self._connection, None
         small, self._small = self._small, None
         if small is not None:
@@ -406,10 +423,11 @@ class Native:
             await subagent_spec(given, desk),
             desk,
             env=env,
-            limits=self._limits or _limits_in(env, desk),
+            limits=self._limits or limits_in(env, desk),
             base=self._ask,
             server_tools=[] if self._servers is None else self._servers.tools,
             waits=self._waits,
+            tape=self._tape,
         )
         if not given.run_in_background:
             return await sub.run(given.prompt)
@@ -479,19 +497,3 @@ class Native:
 def _is_team_tool(name: str, tools: Sequence[Tool[Desk]]) -> bool:
     """Whether a tool is one of the team's."""
     return any(tool.name == name and tool.kind == "team" for tool in tools)
-
-
-def _record_files(files: PromptFiles, desk: Desk) -> None:
-    """Record which of the project's files the model is told, and which it is not."""
-    for file in files.taken.values():
-        desk.record("read", path=file.path, real=file.real, bytes=file.size, sha256=file.digest)
-    for path, why in files.left_out.items():
-        desk.record("note", text=f"Left {path} out of the system text: {why}.")
-
-
-def _limits_in(env: Mapping[str, str], desk: Desk) -> Path:
-    if home := env.get("BULLPEN_HOME"):
-        return Path(home) / "limits"
-    if home := env.get("HOME"):
-        return Path(home) / ".bullpen" / "limits"
-    return desk.folder.parent / "limits"

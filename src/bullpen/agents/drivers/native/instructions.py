@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.drivers import team_instructions
 from bullpen.agents.system.project_files import up_to_git_root
 from bullpen.agents.tools.agent_memory import Memory
@@ -148,3 +149,11 @@ def _with_imports(text: str, folder: Path, files: PromptFiles, *, of_user: bool)
             in_code = not in_code
         lines.append(line if in_code else _IMPORT.sub(imported, line))
     return "\n".join(lines)
+
+
+def record_files(files: PromptFiles, desk: Desk) -> None:
+    """Record which of the project's files the model is told, and which it is not."""
+    for file in files.taken.values():
+        desk.record("read", path=file.path, real=file.real, bytes=file.size, sha256=file.digest)
+    for path, why in files.left_out.items():
+        desk.record("note", text=f"Left {path} out of the system text: {why}.")

@@ -14,7 +14,7 @@ import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeVar
 
 import anyio
 
+from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnFailed
 from bullpen.errors import Unavailable
 from bullpen.protocol.agent import REFUSALS, Failure
@@ -262,6 +263,15 @@ class Limiter:
     def _words(self, kind: Failure) -> str:
         words = _WORDS[kind].format(api=self._api)
         return words[:1].upper() + words[1:]
+
+
+def limits_in(env: Mapping[str, str], desk: Desk) -> Path:
+    """The folder in which the agents of this machine share their rate limits."""
+    if home := env.get("BULLPEN_HOME"):
+        return Path(home) / "limits"
+    if home := env.get("HOME"):
+        return Path(home) / ".bullpen" / "limits"
+    return desk.folder.parent / "limits"
 
 
 @asynccontextmanager

@@ -24,7 +24,9 @@ from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, boo
 from bullpen.agents.drivers.native.model_choice import choose
 from bullpen.agents.drivers.native.provider.options import ModelOptions
 from bullpen.agents.drivers.native.provider.search import ProviderSearch
+from bullpen.agents.drivers.native.provider.taped import connect
 from bullpen.agents.drivers.native.subagent_desk import SubagentDesk
+from bullpen.agents.tapes.agent_tape import AgentTape
 from bullpen.agents.tools.files.edit_forms import for_model
 from bullpen.agents.tools.files.prompt_files import PromptFiles
 from bullpen.agents.tools.side_by_side import Place, batches, only_reads, run_batch
@@ -83,6 +85,7 @@ class Subagent:
         base: Ask,
         server_tools: Sequence[Tool[Desk]] = (),
         waits: Waits,
+        tape: AgentTape | None = None,
     ) -> None:
         self._spec = spec
         self._desk = desk
@@ -92,11 +95,13 @@ class Subagent:
         self._tools = subagent_tools(desk, spec, server_tools)
         self._base = base
         self._waits = waits
+        self._tape = tape
+        self._stream = "" if tape is None else tape.stream("subagent")
         self._choice = choose(spec.model, env)
         self._limiter = Limiter(
             limits, self._choice.credential, api=f"the API at {self._choice.host}"
         )
-        self._tools = ProviderSearch(self._choice, self._limiter, waits).given_to(self._tools)
+        self._tools = ProviderSearch(self._choice, self._limiter, waits, tape).given_to(self._tools)
         self._history = History()
         self._shelf = ToolShelf(self._history.loaded)
         self._used = 0
@@ -118,7 +123,8 @@ class Subagent:
         )
         ask = replace(self._base, system=system)
         # Its agent's connection serves one request at a time, and a job runs beside its turns.
-        connection = ModelConnection(self._choice, self._waits, ModelOptions.of(self._spec.options))
+        options = ModelOptions.of(self._spec.options)
+        connection = connect(self._tape, self._stream, self._choice, self._waits, options)
         await connection.open()
         self._window = connection.context_window
         cause = "it was cancelled"

@@ -17,6 +17,7 @@ from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
 from bullpen.doors.cli.options.option import PLACE, argument, flag, option
 from bullpen.doors.cli.options.part_names import part_named, part_names
 from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
+from bullpen.doors.cli.options.record import Record, tape_request
 from bullpen.doors.cli.options.spawn import (
     Command,
     Cwd,
@@ -124,6 +125,7 @@ def run(
         bool, flag("The lead only coordinates; teammates do the work", "--delegate")
     ] = False,
     plain: Plain = False,
+    record: Record = None,
     rights: PolicyOptions,
 ) -> None:
     """Give a team a goal, and talk with its lead.
@@ -137,6 +139,8 @@ def run(
     """
     commands = RunCommands(session, plain=plain)
     if goal is None:
+        if record is not None:
+            session.page.warn("not recorded: a tape has a run from its beginning, with a GOAL")
         raise typer.Exit(commands.go_on(None, until=limits.until, timeout_s=limits.timeout).code)
     lead = agents.lead(directory(agents.cwd), rights)
     if warning := rights.warning(where="an agent"):
@@ -156,6 +160,7 @@ def run(
             timeout_s=limits.timeout,
             keep=keep,
             until=commands.until(limits.until),
+            tape=tape_request(record),
         )
     )
     raise typer.Exit(outcome.code)

@@ -15,6 +15,7 @@ from bullpen.doors.cli.runs.watched import opens_screen, watched
 from bullpen.doors.cli.session import Session
 from bullpen.errors import Invalid
 from bullpen.runs.dry_run import dry_run
+from bullpen.runs.tapes.recording import TapeRequest
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
 from bullpen.runs.teamfile.tables import ShapeChoice
 from bullpen.runs.up import StartRequest, bring_up, start
@@ -46,6 +47,7 @@ class TeamFileCommands:
         again: bool = False,
         shape: ShapeChoice | None = None,
         plain: bool = False,
+        tape: TapeRequest | None = None,
     ) -> Outcome:
         """Bring a team up, and follow it to its end; with `plain`, in lines."""
         end = DONE if until is None else read_until(until, now=datetime.now().astimezone())
@@ -60,6 +62,7 @@ class TeamFileCommands:
             until=end,
             again=again,
             conversation=until is None and opens_screen(self._session, plain=plain),
+            tape=tape,
         )
         return watched(
             self._session,

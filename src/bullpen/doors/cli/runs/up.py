@@ -15,6 +15,7 @@ from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Until
 from bullpen.doors.cli.options.option import argument, flag, option
+from bullpen.doors.cli.options.record import Record, tape_request
 from bullpen.doors.cli.options.spawn import Cwd, StrictModel
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.runs.team_files import TeamFileCommands
@@ -53,6 +54,7 @@ def up(
     shape: Shape = None,
     strict_model: StrictModel = False,
     plain: Plain = False,
+    record: Record = None,
     dry_run: Annotated[
         bool, flag("Check everything, show the plan and likely cost, start nothing", "--dry-run")
     ] = False,
@@ -70,8 +72,10 @@ def up(
 
     Exit codes are those of `bullpen run`. Ctrl-C stops the agents and keeps the team and its work.
     """
-    if detach and (again or not (timeout is None and until is None)):
-        raise typer.BadParameter("--timeout, --until and --again do not work with --detach.")
+    if detach and (again or record or not (timeout is None and until is None)):
+        raise typer.BadParameter(
+            "--timeout, --until, --again and --record do not work with --detach."
+        )
     file = file or _file_here()
     attended = is_terminal(sys.stdin) and is_terminal(sys.stderr)
     where = directory(cwd)
@@ -89,6 +93,7 @@ def up(
             again=again,
             shape=shape,
             plain=plain,
+            tape=tape_request(record),
         )
         raise typer.Exit(outcome.code)
     team, started = TeamFileCommands(session).start(

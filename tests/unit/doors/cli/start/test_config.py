@@ -100,8 +100,15 @@ EFFECTS = {
 
 
 def test_every_key_has_a_test_of_its_effect() -> None:
-    """The others: test_notices.py, test_theme.py, test_public_address.py; `plain`: below."""
-    assert {key.name for key in KEYS} == {*EFFECTS, "notify", "plain", "public_url", "theme"}
+    """The others: test_notices.py, test_theme.py, test_public_address.py, tapes; `plain`: below."""
+    assert {key.name for key in KEYS} == {
+        *EFFECTS,
+        "notify",
+        "plain",
+        "public_url",
+        "record",
+        "theme",
+    }
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

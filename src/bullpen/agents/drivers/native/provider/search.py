@@ -26,6 +26,8 @@ from bullpen.agents.drivers.native.limiter import Limiter, RequestFailed
 from bullpen.agents.drivers.native.model import Ask, ModelConnection, Waits, booked
 from bullpen.agents.drivers.native.model_choice import ModelChoice
 from bullpen.agents.drivers.native.provider.options import ModelOptions
+from bullpen.agents.drivers.native.provider.taped import connect
+from bullpen.agents.tapes.agent_tape import AgentTape
 from bullpen.agents.tools.outside_text.harmless import from_outside
 from bullpen.agents.tools.web.search import HITS_MAX, SEARCH_URL
 from bullpen.agents.tools.web.web_tools import WEB_SEARCH, WebSearchInput
@@ -46,10 +48,17 @@ _TITLE_CHARS_MAX = 200
 class ProviderSearch:
     """The search of one model's API."""
 
-    def __init__(self, choice: ModelChoice, limiter: Limiter, waits: Waits) -> None:
+    def __init__(
+        self,
+        choice: ModelChoice,
+        limiter: Limiter,
+        waits: Waits,
+        tape: AgentTape | None = None,
+    ) -> None:
         self._choice = choice
         self._limiter = limiter
         self._waits = waits
+        self._tape = tape
 
     def given_to(self, tools: Sequence[Tool[Desk]]) -> list[Tool[Desk]]:
         """The tools, of which WebSearch uses this search unless an endpoint is configured."""
@@ -65,7 +74,9 @@ class ProviderSearch:
                 remedy="Leave one of them out.",
             )
         # With the prices that were set for the model.
-        connection = ModelConnection(self._choice, self._waits, ModelOptions.of(desk.spec.options))
+        options = ModelOptions.of(desk.spec.options)
+        stream = "" if self._tape is None else self._tape.stream("search")
+        connection = connect(self._tape, stream, self._choice, self._waits, options)
         await connection.open()
         try:
             response = await self._asked(given, connection, desk)

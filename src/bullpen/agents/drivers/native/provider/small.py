@@ -18,6 +18,8 @@ from bullpen.agents.drivers.native.provider.options import (
     SMALL_MODEL_OPTIONS,
     ModelOptions,
 )
+from bullpen.agents.drivers.native.provider.taped import connect
+from bullpen.agents.tapes.agent_tape import AgentTape
 from bullpen.protocol.agent import AgentSpec
 
 _ROOM = 0.9
@@ -32,7 +34,13 @@ class SmallModel:
 
     @classmethod
     async def opened(
-        cls, spec: AgentSpec, env: Mapping[str, str], limits: Path, waits: Waits, desk: Desk
+        cls,
+        spec: AgentSpec,
+        env: Mapping[str, str],
+        limits: Path,
+        waits: Waits,
+        desk: Desk,
+        tape: AgentTape | None = None,
     ) -> SmallModel | None:
         """The small model of a spec, ready for requests; None if it has none."""
         named = spec.options.get(SMALL_MODEL)
@@ -40,7 +48,7 @@ class SmallModel:
             return None
         choice = choose(named, env)
         options = ModelOptions.of(spec.options.get(SMALL_MODEL_OPTIONS) or {})
-        connection = ModelConnection(choice, waits, options, booked_as=str(choice))
+        connection = connect(tape, "small", choice, waits, options, booked_as=str(choice))
         await connection.open()
         desk.record("note", text=f"Summaries are written by the model {choice}.")
         api = f"the API at {choice.host}"

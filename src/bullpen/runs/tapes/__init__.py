@@ -1,0 +1,1 @@
+"""Recording a run on a tape, and replaying it without a model."""

@@ -1,0 +1,52 @@
+"""What a tape would allow the agents of its replay: only a person may let it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bullpen.agents.tapes.format import Tape
+from bullpen.errors import Refused
+from bullpen.protocol.policy import Policy
+from bullpen.runs.tapes.acts import ANSWER
+
+_NARROW = (None, "default", "plan", "dontAsk")
+_SHOWN_MAX = 5
+
+
+def allowed_by(tape: Tape, *, own_file: bool) -> list[str]:
+    """What a tape allows that a replay would not by itself.
+
+    `own_file` says that the team file is the replayer's own, and not that of the tape.
+    """
+    return list(_allowed(tape, own_file))
+
+
+def _allowed(tape: Tape, own_file: bool) -> Iterator[str]:
+    header = tape.header
+    mode = header.lead.get("mode")
+    if mode not in _NARROW:
+        yield f"the mode {str(mode)[:40]}"
+    if header.lead.get("policy"):
+        policy = Policy.parse(header.lead["policy"])
+        for rule in policy.allow:
+            yield f"the rule {rule[:80]}"
+        if policy.directories or policy.sandbox is not None or policy.answers is not None:
+            yield "directories, a sandbox or a policy file of its own"
+    if header.team_text is not None and not own_file:
+        yield "its own team file, with the commands in it"
+    answers = [act for act in tape.acts if act.act == ANSWER and act.approve]
+    if answers:
+        yield f"{len(answers)} answer{'s' if len(answers) > 1 else ''} of a person who said yes"
+
+
+def refuse_unless_trusted(tape: Tape, *, name: str, own_file: bool, trust: bool) -> None:
+    """Refuse to replay a tape that allows something. Raises Refused (not_trusted)."""
+    found = allowed_by(tape, own_file=own_file)
+    if not found or trust:
+        return
+    more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
+    raise Refused(
+        f"{name} would allow its agents: {'; '.join(found[:_SHOWN_MAX])}{more}.",
+        reason="not_trusted",
+        remedy="Read the tape. If you trust whoever recorded it, add --trust.",
+    )

@@ -1,0 +1,1 @@
+"""Tapes: recorded runs, replayed against today's code."""

@@ -1,0 +1,1 @@
+"""The rules of tapes: what is compared, and what is read."""
