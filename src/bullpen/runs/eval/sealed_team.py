@@ -64,6 +64,9 @@ async def run_sealed(
         finally:
             with anyio.CancelScope(shield=True):
                 await start.supervisor.stop_all(by=LEAD, grace_s=2.0, reason="the trial is over")
+    if len(file.members) == 1:
+        # One agent coordinates nothing, also if it works without a task.
+        measures = replace(measures, coordination_usd=0.0, coordination_tokens=0)
     return Worked(outcome, replace(measures, seconds=anyio.current_time() - began))
 
 

@@ -20,6 +20,7 @@ INSTRUCTIONS = "instructions.md"
 HIDDEN = "tests"
 SOLUTION = "solution"
 SOLUTION_PATCH = "solution.patch"
+SOLUTION_SCRIPT = "solution.sh"
 BASE = "repo"
 
 TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -17,13 +17,13 @@ from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.policy import Sandbox
 from bullpen.runs.eval import arms
 from bullpen.runs.eval.arms import ArmAgents
-from bullpen.runs.eval.clones import apply_solution, copy_files, make_clone
+from bullpen.runs.eval.clones import copy_files, make_clone
 from bullpen.runs.eval.plan import FREE_ARMS, Trial
 from bullpen.runs.eval.results import TRIALS, TrialRecord
 from bullpen.runs.eval.sealed_team import Worked, end_leftovers, run_sealed
 from bullpen.runs.eval.statistics import Measures
 from bullpen.runs.eval.suite import SUITE_FILE, EvalTask, Suite
-from bullpen.runs.eval.verdict import Judgement, judge, readable_inside
+from bullpen.runs.eval.verdict import Judgement, judge, readable_inside, solve
 from bullpen.runs.teamfile.read import TeamFile
 
 _REVIEW_BYTES_MAX = 50_000
@@ -150,7 +150,7 @@ class _Work:
         if self._trial.arm == "empty":
             return "done"
         if self._trial.arm == "oracle":
-            await to_thread.run_sync(apply_solution, self._task, self._clone)
+            await to_thread.run_sync(solve, self._task, self._clone, self._folder, self._environ)
             return "done"
         if self._trial.arm == "solo+review":
             return await self._reviewed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bullpen.errors import Invalid
 from bullpen.protocol.policy import Sandbox
 from bullpen.runs.eval.clones import (
+    apply_solution,
     copy_files,
     make_clone,
     put_back,
@@ -20,7 +23,7 @@ from bullpen.runs.eval.clones import (
     touched_by_solution,
 )
 from bullpen.runs.eval.judging import judged, outcomes_in
-from bullpen.runs.eval.suite import EvalTask
+from bullpen.runs.eval.suite import SOLUTION_SCRIPT, EvalTask
 from bullpen.sandbox.command import sandboxed_command
 from bullpen.sandbox.inner_environment import inner_environment
 
@@ -66,6 +69,29 @@ def judge(task: EvalTask, worked: Path, folder: Path, environ: Mapping[str, str]
     return Judgement(passed, why, patch, tuple(touched), tuple(restored), output)
 
 
+def solve(task: EvalTask, clone: Path, folder: Path, environ: Mapping[str, str]) -> None:
+    """Make the known change in a clone: by its patch, its files or its script. Blocks.
+
+    Raises:
+        Invalid: there is no known solution, or its script fails.
+    """
+    script = task.folder / SOLUTION_SCRIPT
+    if not script.is_file():
+        apply_solution(task, clone)
+        return
+    out = folder / "solving"
+    out.mkdir(parents=True)
+    shutil.copyfile(script, out / SOLUTION_SCRIPT)
+    code, output = _run(
+        f"bash {shlex.quote(str(out / SOLUTION_SCRIPT))}", clone, out, task, environ
+    )
+    if code != 0:
+        raise Invalid(
+            f"The script that solves {task.name!r} ended with {code}: {output[-300:].strip()}",
+            remedy="Correct the task, or leave out the arm oracle.",
+        )
+
+
 def _command(task: EvalTask, out: Path) -> str:
     files = [shlex.quote(each) for each in test_files(task.hidden)]
     filled = {
@@ -109,7 +135,7 @@ def _run(
         env=env,
     )
     inner = {**inner_environment(env), "PYTHONDONTWRITEBYTECODE": "1"}
-    with (out.parent / "output.txt").open("w+b") as output:
+    with (out / "output.log").open("w+b") as output:
         process = subprocess.Popen(  # noqa: S603 - no shell, our own words
             words,
             cwd=clone,
