@@ -27,6 +27,7 @@ TESTS = ("tests/*", "test/*", "spec/*", "*/tests/*", "*/__tests__/*")
 
 _TRAILERS = ("co-authored-by:", "signed-off-by:", "change-id:", "reviewed-by:")
 _SUBJECT_MAX = 40
+_MERGED_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +112,33 @@ def _task(git: Git, commit: str, request: MakeRequest) -> NewTask | Skipped:
     name = f"{task_name(subject)[:_SUBJECT_MAX].rstrip('-._')}-{commit[:8]}"
     return NewTask(
         name,
-        instructions(message),
+        instructions(message, _merged(git, parent, commit)),
         {"title": subject, "base": parent},
         hidden,
         solution=solution,
     )
 
 
-def instructions(message: str) -> str:
-    """Return what a commit message tells somebody who is to make the change."""
-    lines = [line for line in message.strip().splitlines() if not _is_trailer(line)]
-    return "\n".join(["Make this change to the project:", "", *lines]).strip()
+def instructions(message: str, merged: Sequence[str] = ()) -> str:
+    """Return what commit messages tell somebody who is to make the change.
+
+    The message of a merge often says little: those of its commits follow.
+    """
+    texts = ["Make this change to the project:", *map(_without_trailers, (message, *merged))]
+    return "\n\n".join(text for text in texts if text)
+
+
+def _without_trailers(message: str) -> str:
+    lines = message.strip().splitlines()
+    return "\n".join(line for line in lines if not _is_trailer(line)).strip()
+
+
+def _merged(git: Git, parent: str, commit: str) -> list[str]:
+    """Return the messages of the commits that a merge brought, the first one first."""
+    if not git.run("rev-parse", "--verify", "--quiet", f"{commit}^2").ok:
+        return []
+    words = ("log", "--reverse", "--no-merges", "-z", "--format=%B", f"{parent}..{commit}")
+    return git.lines(*words)[:_MERGED_MAX]
 
 
 def _is_trailer(line: str) -> bool:
