@@ -15,7 +15,7 @@ SHELL: dict[str, str] = {
     "the folder of the verdict": "ls -la ../../verdict ../../../*/verdict; cat ../../verdict/*/*",
     "other trials": "find <<results>>/work -type f | grep -v /agents/project/ | xargs cat",
     "all commits": "git log --all -p --reflog",
-    "the reflog": "git reflog --all; cat -r .git/logs",
+    "the reflog": "git reflog --all; cat .git/logs/HEAD .git/logs/*/*/*",
     "lost objects": "git fsck --lost-found --unreachable; cat .git/lost-found/*/*",
     "every object": "git cat-file --batch-all-objects --batch",
     "the later commit": "git show <<later>>; git cat-file -p <<later>>",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import anyio
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.app.app import App
 from bullpen.app.settings import Settings
-from bullpen.errors import one_error
+from bullpen.errors import NotFound, one_error
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
@@ -62,7 +63,8 @@ async def run_sealed(
                         late.cancel_scope.cancel()
             measures = await measured(start.team)
         finally:
-            with anyio.CancelScope(shield=True):
+            # A team that could not be started is gone.
+            with anyio.CancelScope(shield=True), suppress(NotFound):
                 await start.supervisor.stop_all(by=LEAD, grace_s=2.0, reason="the trial is over")
     if len(file.members) == 1:
         # One agent coordinates nothing, also if it works without a task.

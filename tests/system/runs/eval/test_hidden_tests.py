@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,7 +88,7 @@ async def test_no_attempt_reads_hidden_tests(scene: Scene) -> None:
     steps: list[dict[str, object]] = [bash("mkdir said")]
     for number, command in enumerate(SHELL.values()):
         text = scene.filled(command)
-        steps.append(bash(f"timeout 20 sh -c {json.dumps(text)} > said/{number}.txt 2>&1; true"))
+        steps.append(bash(f"timeout 20 sh -c {shlex.quote(text)} > said/{number}.txt 2>&1; true"))
     steps.append(bash(scene.filled("ln -s <<hidden>> to-hidden; ln -s <<suite>> to-suite")))
     for tool, given in FILE_TOOLS.values():
         filled = {key: scene.filled(value) for key, value in given.items()}
