@@ -11,6 +11,7 @@ PEOPLE_ONLY = frozenset(
     {
         *("run", "up", "init", "demo", "tui", "web", "logs", "report", "attach", "doctor", "join"),
         *("down", "trust", "telemetry", "bridge", "mcp", "docs"),
+        *("eval run", "eval report", "eval make", "eval import"),
         *("config list", "config get", "config set", "config edit", "config path"),
         *("team create", "team resume", "team delete", "team move", "team mirror"),
         *("task give-up", "task retry", "merge run"),
@@ -41,6 +42,7 @@ ARGUMENTS: Mapping[str, str] = {
     "mcp uninstall": "claude",
     "auth mint": "human x",
     "config set": "theme nord",
+    "eval import": "harbor tasks",
 }
 """What these need to be understood. Where any word does, it is made up."""
 
