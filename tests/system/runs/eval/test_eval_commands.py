@@ -52,7 +52,7 @@ def test_an_eval_from_its_run_to_its_page(tmp_path: Path) -> None:
     assert page.count("<svg") == 2
     assert "<script" not in page
     # The name of the format of plots is no address that a browser would open.
-    assert "http" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert "://" not in page.replace('xmlns="http://www.w3.org/2000/svg"', "")
 
 
 def test_a_page_shows_words_of_a_trial_as_text(tmp_path: Path) -> None:
