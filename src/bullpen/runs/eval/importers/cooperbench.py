@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from bullpen.errors import Invalid, Unavailable
-from bullpen.runs.eval.importers.new_suite import NewTask, Skipped, task_name
+from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
 from bullpen.runs.eval.importers.patched_files import files_after
 from bullpen.runs.eval.importers.swe_bench import clone_of
 from bullpen.workspace.git.run_git import Git
@@ -32,16 +32,16 @@ def import_pairs(
         try:
             repo, base = _origin(each / "Dockerfile")
             clone = clone_of(repo, clones)
-        except Invalid as error:
-            skipped.append(Skipped(label, error.message.rstrip(".")))
+        except NoTask as error:
+            skipped.append(Skipped(label, str(error).rstrip(".")))
             continue
         features = sorted(each.glob("feature*/"), key=lambda path: (len(path.name), path.name))
         for one, two in combinations(features, 2):
             try:
                 tasks.append(_task(label, one, two, clone, base, test))
-            except (Invalid, Unavailable) as error:
+            except (NoTask, Unavailable) as error:
                 name = f"{label} {one.name}+{two.name}"
-                skipped.append(Skipped(name, error.message.rstrip(".")))
+                skipped.append(Skipped(name, str(error).rstrip(".")))
     if not tasks and not skipped:
         raise Invalid(
             f"There is no task of CooperBench in {folder}: no folder taskN with a Dockerfile.",
@@ -56,7 +56,7 @@ def _origin(dockerfile: Path) -> tuple[str, str]:
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     cloned, commit = _CLONED.search(lines), _COMMIT.search(lines)
     if cloned is None or commit is None:
-        raise Invalid("its Dockerfile names no repository and commit")
+        raise NoTask("its Dockerfile names no repository and commit")
     return cloned[1], commit[0]
 
 
@@ -113,4 +113,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise Invalid(f"{path.parent.name}/{path.name} cannot be read") from None
+        raise NoTask(f"{path.parent.name}/{path.name} cannot be read") from None

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from bullpen.errors import Invalid
-from bullpen.runs.eval.importers.new_suite import NewTask, Skipped, task_name
+from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
 from bullpen.runs.eval.suite import SOLUTION_SCRIPT
 
 _BENIGN = ("FROM", "WORKDIR", "COPY", "ADD", "ENV", "ARG", "LABEL", "USER", "CMD", "ENTRYPOINT")
@@ -40,9 +40,8 @@ def import_folders(folder: Path, test: str | None) -> tuple[list[NewTask], list[
     for each in _folders(folder):
         try:
             tasks.append(_task(each, test))
-        except (Invalid, OSError, yaml.YAMLError) as error:
-            why = error.message if isinstance(error, Invalid) else str(error)
-            skipped.append(Skipped(each.name, why.rstrip(".")))
+        except (NoTask, OSError, yaml.YAMLError) as error:
+            skipped.append(Skipped(each.name, str(error).rstrip(".")))
     if not tasks and not skipped:
         raise Invalid(
             f"There is no task of Harbor or Terminal-Bench in {folder}.",
@@ -64,7 +63,7 @@ def _task(folder: Path, test: str | None) -> NewTask:
     image = _image(environment / "Dockerfile")
     runs = folder / ("run-tests.sh" if is_old else "tests/test.sh")
     if not runs.is_file():
-        raise Invalid(f"it has no {runs.relative_to(folder)}")
+        raise NoTask(f"it has no {runs.relative_to(folder)}")
     hidden = {
         f"{_HIDDEN}/{path.relative_to(folder / 'tests')}": _relative(path.read_bytes(), image)
         for path in _files(folder / "tests")
@@ -88,12 +87,12 @@ def _old_instruction(folder: Path) -> str:
     table: Any = yaml.safe_load((folder / "task.yaml").read_text("utf-8"))
     found = table.get("instruction") if isinstance(table, dict) else None
     if not isinstance(found, str):
-        raise Invalid("its task.yaml has no instruction")
+        raise NoTask("its task.yaml has no instruction")
     return found
 
 
 def _image(path: Path) -> _Image:
-    """Return what a Dockerfile makes. Raises Invalid if that takes more than copying files."""
+    """Return what a Dockerfile makes. Raises NoTask if that takes more than copying files."""
     text = path.read_text("utf-8").replace("\\\n", " ") if path.is_file() else ""
     workdir, copies = "/app", []
     for line in text.splitlines():
@@ -101,7 +100,7 @@ def _image(path: Path) -> _Image:
         if not word or word.startswith("#"):
             continue
         if word.upper() not in _BENIGN:
-            raise Invalid(f"its image needs `{line.strip()[:60]}`")
+            raise NoTask(f"its image needs `{line.strip()[:60]}`")
         if word.upper() == "WORKDIR":
             workdir = rest.strip().rstrip("/") or "/app"
         if word.upper() in {"COPY", "ADD"}:
@@ -114,10 +113,10 @@ def _copied(environment: Path, image: _Image) -> Iterator[tuple[str, bytes]]:
     for source, target in image.copies:
         inside = target.removeprefix(image.workdir).removeprefix("./").strip("/")
         if target.startswith("/") and not target.startswith(image.workdir):
-            raise Invalid(f"its image puts files into {target}, outside of {image.workdir}")
+            raise NoTask(f"its image puts files into {target}, outside of {image.workdir}")
         place = (environment / source).resolve()
         if not place.is_relative_to(environment.resolve()):
-            raise Invalid(f"its image copies {source!r}, which is outside of it")
+            raise NoTask(f"its image copies {source!r}, which is outside of it")
         if place.is_file():
             ends = target.endswith("/") or inside in {"", "."}
             name = "/".join(filter(None, (inside.strip("."), place.name))) if ends else inside
@@ -151,5 +150,5 @@ def _relative(data: bytes, image: _Image) -> bytes:
 def _files(folder: Path) -> list[Path]:
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in found) > _BYTES_MAX:
-        raise Invalid(f"{folder.name} has more than {_BYTES_MAX} bytes")
+        raise NoTask(f"{folder.name} has more than {_BYTES_MAX} bytes")
     return found

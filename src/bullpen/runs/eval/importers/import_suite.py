@@ -50,7 +50,7 @@ def import_suite(request: ImportRequest) -> MadeSuite:
         why = f" The first, {skipped[0].name}: {skipped[0].why}." if skipped else ""
         raise Invalid(
             f"None of {len(skipped)} entries in {source} can be a task.{why}",
-            remedy="See docs/howto/measure-teams.md for what can be imported.",
+            remedy="Import only tasks that run on this machine without an image of their own.",
         )
     name = request.name or f"{request.form}: {source.stem}"
     return write_suite(request.folder, name, _distinct(tasks), skipped, defaults={})

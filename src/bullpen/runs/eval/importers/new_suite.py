@@ -32,6 +32,10 @@ class NewTask:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+class NoTask(Exception):
+    """Something in a benchmark or a history cannot be a task. Its text is why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Something that is no task, and why."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bullpen.errors import Invalid
 from bullpen.runs.eval.clones import apply_patch, make_clone
+from bullpen.runs.eval.importers.new_suite import NoTask
 from bullpen.runs.eval.suite import EvalTask
 from bullpen.workspace.git.run_git import Git, GitFailed
 
 
 def files_after(source: Git, base: str, *patches: str) -> dict[str, bytes]:
-    """Return the files that patches change or add, as they are after them. Raises Invalid."""
+    """Return the files that patches change or add, as they are after them. Raises NoTask."""
     with tempfile.TemporaryDirectory(prefix="bullpen-import-") as folder:
         clone = Path(folder, "clone")
         try:
@@ -22,7 +22,7 @@ def files_after(source: Git, base: str, *patches: str) -> dict[str, bytes]:
                 path.write_text(patch if patch.endswith("\n") else patch + "\n", "utf-8")
                 apply_patch(clone, path)
         except GitFailed as error:
-            raise Invalid(f"its tests do not apply to {base[:10]}: {error.said[-200:]}") from None
+            raise NoTask(f"its tests do not apply to {base[:10]}: {error.said[-200:]}") from None
         git = Git(clone)
         git("add", "--all", "--force", ".")
         touched = git.lines("diff", "--cached", "--no-renames", "--name-only", "-z", "HEAD")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bullpen.errors import Invalid
-from bullpen.runs.eval.importers.new_suite import NewTask, Skipped, task_name
+from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
 from bullpen.runs.eval.importers.patched_files import files_after
 from bullpen.workspace.git.run_git import Git
 
@@ -44,15 +44,15 @@ def import_instances(
         name = str(row.get("instance_id", "?"))
         try:
             tasks.append(_task(row, clones, test))
-        except Invalid as error:
-            skipped.append(Skipped(name, error.message.rstrip(".")))
+        except NoTask as error:
+            skipped.append(Skipped(name, str(error).rstrip(".")))
     return tasks, skipped
 
 
 def _task(row: Mapping[str, Any], clones: Path | None, test: str | None) -> NewTask:
     missing = [key for key in _NEEDED if not isinstance(row.get(key), str)]
     if missing:
-        raise Invalid(f"it has no {missing[0]}")
+        raise NoTask(f"it has no {missing[0]}")
     clone = clone_of(str(row["repo"]), clones)
     git, base = Git(clone), str(row["base_commit"])
     hidden = files_after(git, base, str(row["test_patch"]))
@@ -81,18 +81,18 @@ def _names(row: Mapping[str, Any], key: str) -> Sequence[str]:
     try:
         found = json.loads(found) if isinstance(found, str) else found
     except ValueError:
-        raise Invalid(f"its {key} is no list") from None
+        raise NoTask(f"its {key} is no list") from None
     return [str(each) for each in found]
 
 
 def clone_of(repo: str, clones: Path | None) -> Path:
-    """Return the local clone of owner/name: below a folder of clones. Raises Invalid."""
+    """Return the local clone of owner/name: below a folder of clones. Raises NoTask."""
     if clones is None:
-        raise Invalid("it needs a local clone", remedy="Name their folder with --clones.")
+        raise NoTask("it needs a local clone: name their folder with --clones")
     owner, _, name = repo.rpartition("/")
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-        raise Invalid(f"{repo!r} is not the name of a repository")
+        raise NoTask(f"{repo!r} is not the name of a repository")
     for each in (name, f"{owner}__{name}", f"{owner}+{name}", f"{owner}/{name}"):
         if (clones / each).is_dir():
             return (clones / each).resolve()
-    raise Invalid(f"there is no clone of {repo} in {clones}")
+    raise NoTask(f"there is no clone of {repo} in {clones}")
