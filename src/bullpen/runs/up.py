@@ -131,12 +131,12 @@ async def follow(app: App, request: StartRequest, watch: Watch = unwatched) -> O
     async with team_start.team_created(), completed(team_start.recording, team_start.team):
         with one_error():
             async with anyio.create_task_group() as late:
-                outcome = await _watch_to_the_end(team_start, watch, late)
+                outcome = await watch_to_the_end(team_start, watch, late)
                 late.cancel_scope.cancel()
     return outcome
 
 
-async def _watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> Outcome:
+async def watch_to_the_end(start: TeamStart, watch: Watch, late: TaskGroup) -> Outcome:
     """Start a team and watch it until its end; it is kept once it is at work."""
     file, request, led = start.file, start.request, start.file.lead is not None
     if start.found is not None and (forge := forge_settings(file)) is not None:

@@ -24,6 +24,7 @@ PEOPLE_ONLY = frozenset(
             "join",
         ),
         *("down", "trust", "telemetry", "bridge", "mcp", "docs"),
+        *("eval run", "eval report", "eval make", "eval import"),
         *("config list", "config get", "config set", "config edit", "config path"),
         *("team create", "team resume", "team delete", "team move", "team mirror"),
         *("task give-up", "task retry", "merge run"),
@@ -54,6 +55,7 @@ ARGUMENTS: Mapping[str, str] = {
     "mcp uninstall": "claude",
     "auth mint": "human x",
     "config set": "theme nord",
+    "eval import": "harbor tasks",
 }
 """What these need to be understood. Where any word does, it is made up."""
 

@@ -27,7 +27,10 @@ PANELS = {
     "Start": ("run", "up", "init", "demo", "config", "docs"),
     "Watch": ("tui", "web", "ps", "logs", "report", "summary", "cost", "events"),
     "Answer": ("requests", "approve", "deny", "send"),
-    "Work": ("task", "notes", "promises", "review", "merge", "forge", "workspace", "inbox"),
+    "Work": (
+        *("task", "notes", "promises", "review", "merge", "forge", "workspace", "inbox"),
+        "eval",
+    ),
     "Team": ("team", "member", "spawn", "mode", "interrupt", "stop", "attach", "doctor"),
     "Other programs": ("mcp", "acp", "join", "drivers"),
     "Machines": ("server", "host", "hosts", "auth"),
@@ -143,6 +146,19 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     ),
     "bridge": CommandEntry(
         "teams.bridge:bridge", "Run as the teammate that a Claude Code lead starts"
+    ),
+    "eval": GroupEntry(
+        "Measure one agent and a team on tasks with hidden tests",
+        examples=(
+            "bullpen eval make --last 20 -o evals",
+            "bullpen eval run evals --arms solo,team --budget-usd 20",
+        ),
+    ),
+    "eval run": CommandEntry("evals.eval_run:run", "Run the trials of a suite, or continue them"),
+    "eval report": CommandEntry("evals.eval_run:report", "Show what the trials say about each arm"),
+    "eval make": CommandEntry("evals.suites:make", "Make a suite of this repository's own changes"),
+    "eval import": CommandEntry(
+        "evals.suites:import_tasks", "Make a suite of another benchmark's tasks"
     ),
     "team": GroupEntry("Create, list, show, resume, move and delete teams"),
     "team create": CommandEntry(

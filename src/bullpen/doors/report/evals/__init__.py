@@ -1,0 +1,1 @@
+"""The report of an eval: Markdown, and HTML with plots."""

@@ -1,0 +1,1 @@
+"""Makes suites: of tasks for other benchmarks, and of a repository's own commits."""

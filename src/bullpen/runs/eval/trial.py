@@ -1,0 +1,219 @@
+"""Does one trial: a fresh clone, the work of an arm, then the verdict in another fresh clone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from bullpen.agents.system.processes import host_name
+from bullpen.errors import BullpenError, Refused
+from bullpen.protocol.clock import iso, now_ms
+from bullpen.protocol.policy import Sandbox
+from bullpen.runs.eval import arms
+from bullpen.runs.eval.arms import ArmAgents
+from bullpen.runs.eval.clones import copy_files, make_clone
+from bullpen.runs.eval.plan import FREE_ARMS, Trial
+from bullpen.runs.eval.results import TRIALS, TrialRecord
+from bullpen.runs.eval.sealed_team import Worked, end_leftovers, run_sealed
+from bullpen.runs.eval.statistics import Measures
+from bullpen.runs.eval.suite import SUITE_FILE, EvalTask, Suite
+from bullpen.runs.eval.verdict import Judgement, judge, readable_inside, solve
+from bullpen.runs.teamfile.read import TeamFile
+
+_REVIEW_BYTES_MAX = 50_000
+_OURS = "BULLPEN_"
+_KEPT = ("BULLPEN_CONFIG", "BULLPEN_MODEL")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The record of a trial, and what it left: the change and the output of the tests."""
+
+    record: TrialRecord
+    patch: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSetup:
+    """What all trials of an eval have in common."""
+
+    suite: Suite
+    agents: ArmAgents
+    # Where the results are: hidden from agents, as is the suite.
+    results: Path
+    environ: Mapping[str, str]
+
+
+async def run_trial(trial: Trial, setup: TrialSetup, folder: Path) -> Done:
+    """Do a trial in a folder, which is removed at the end."""
+    task = setup.suite.task(trial.task)
+    record = TrialRecord(
+        trial.task,
+        trial.arm,
+        trial.number,
+        "error",
+        "",
+        limit_usd=trial.usd,
+        host=host_name(),
+        began=iso(now_ms()),
+    )
+    work = _Work(trial, task, setup, folder)
+    try:
+        await work.clear()
+        await work.prepare()
+        record = replace(record, status=await work.work())
+        judgement = await work.judge()
+    except (BullpenError, OSError) as error:
+        said = str(error) if isinstance(error, BullpenError) else f"{error}"
+        return Done(replace(record, why=said, measures=work.measures))
+    finally:
+        await to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+    return Done(
+        replace(
+            record,
+            verdict="passed" if judgement.passed else "failed",
+            why=judgement.why,
+            measures=work.measures,
+            changed_files=len(judgement.touched),
+            put_back=judgement.put_back,
+        ),
+        judgement.patch,
+        judgement.output,
+    )
+
+
+class _Work:
+    """One trial at work."""
+
+    def __init__(self, trial: Trial, task: EvalTask, setup: TrialSetup, folder: Path) -> None:
+        self.measures = Measures()
+        self._trial = trial
+        self._task = task
+        self._setup = setup
+        self._folder = folder
+        self._clone = folder / "agents" / "project"
+        self._sandbox = Sandbox.new(read=list(task.read), hosts=list(task.hosts))
+        kept = {
+            name: value
+            for name, value in setup.environ.items()
+            if not name.startswith(_OURS) or name in _KEPT
+        }
+        self._environ = kept
+
+    async def clear(self) -> None:
+        """Remove what a killed process left of this trial: first its agents."""
+        for home in sorted(self._folder.glob("home*")):
+            await end_leftovers(home, self._environ)
+        if self._folder.exists():
+            await to_thread.run_sync(shutil.rmtree, self._folder)
+
+    async def prepare(self) -> None:
+        """Make the clone, and check that its agents cannot see what is hidden. Raises Refused."""
+        self._folder.mkdir(parents=True, mode=0o700)
+        await to_thread.run_sync(make_clone, self._task, self._clone)
+        if self._trial.arm in FREE_ARMS:
+            return
+        suite, task = self._setup.suite, self._task
+        # The folder of the results is there itself: the clone is below it.
+        hidden = [suite.folder / SUITE_FILE, task.folder, task.hidden, self._setup.results / TRIALS]
+        if task.repository is not None:
+            hidden.append(task.repository)
+        home = self._folder / "home"
+        home.mkdir()
+        seen = await to_thread.run_sync(
+            partial(
+                readable_inside,
+                hidden,
+                self._clone,
+                self._sandbox,
+                self._environ,
+                home,
+            )
+        )
+        if seen:
+            raise Refused(
+                f"The agents of task {task.name!r} could read {seen[0]}.",
+                reason="tests_visible",
+                remedy="Move the suite, its repositories and the results out of system folders,"
+                " out of what `read` names, and out of folders that are on the PATH.",
+            )
+
+    async def work(self) -> str:
+        """Let the arm do the task; how that ended."""
+        if self._trial.arm == "empty":
+            return "done"
+        if self._trial.arm == "oracle":
+            await to_thread.run_sync(solve, self._task, self._clone, self._folder, self._environ)
+            return "done"
+        if self._trial.arm == "solo+review":
+            return await self._reviewed()
+        make = arms.team if self._trial.arm == "team" else arms.solo
+        file = make(self._task, self._setup.agents, self._trial.usd)
+        return (await self._run(file, self._clone)).outcome.status
+
+    async def _reviewed(self) -> str:
+        """Let one agent work, another one review it, and the first one correct what it found."""
+        task, agents = self._task, self._setup.agents
+        status = (
+            await self._run(arms.solo(task, agents, self._left()), self._clone)
+        ).outcome.status
+        if self._is_spent():
+            return status
+        copy = self._folder / "review" / "project"
+        await to_thread.run_sync(make_clone, task, copy)
+        await to_thread.run_sync(copy_files, self._clone, copy)
+        await self._run(arms.reviewer(task, agents, self._left()), copy)
+        review = _read(copy / arms.REVIEW_FILE)
+        if not review or review == arms.APPROVED or self._is_spent():
+            return status
+        file = arms.rework(task, agents, self._left(), review)
+        return (await self._run(file, self._clone)).outcome.status
+
+    def _left(self) -> float | None:
+        return None if self._trial.usd is None else self._trial.usd - self.measures.usd
+
+    def _is_spent(self) -> bool:
+        left = self._left()
+        return left is not None and left <= 0
+
+    async def _run(self, file: TeamFile, cwd: Path) -> Worked:
+        worked = await run_sealed(
+            file,
+            cwd=cwd,
+            home=self._folder / f"home-{file.team.name}",
+            sandbox=self._sandbox,
+            environ=self._environ,
+            timeout_s=self._task.timeout_s,
+        )
+        self.measures = _sum(self.measures, worked.measures)
+        return worked
+
+    async def judge(self) -> Judgement:
+        """Judge the files of the clone as they are now. All agents have ended."""
+        return await to_thread.run_sync(
+            judge, self._task, self._clone, self._folder / "verdict", self._environ
+        )
+
+
+def _sum(one: Measures, two: Measures) -> Measures:
+    return Measures(
+        **{each.name: getattr(one, each.name) + getattr(two, each.name) for each in fields(one)}
+    )
+
+
+def _read(path: Path) -> str:
+    """Return what a reviewer wrote; nothing if it wrote no ordinary file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            data = file.read(_REVIEW_BYTES_MAX)
+    except OSError:
+        return ""
+    return data.decode("utf-8", "replace").strip()
