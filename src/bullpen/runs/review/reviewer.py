@@ -46,7 +46,7 @@ from bullpen.workspace.handover.reviewed_work import DIFFERENCE_CHARS_MAX, Laid
 REVIEWER = "reviewer"
 """The name of a reviewer in its team."""
 
-TIMEOUT_S = 1_800.0
+TIMEOUT_S = 600.0
 """How long a review may take that sets no time limit."""
 
 _TURNS_MAX = 6

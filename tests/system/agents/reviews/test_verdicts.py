@@ -15,6 +15,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check
 from bullpen.runs.review import reviewer as reviewer_module
 from bullpen.team.budget.cost import cost_of
+from bullpen.team.tasks.reviews import verdict as verdicts
 from support.agents.completing import at_work, command, complete, use
 from support.agents.reviewing import ADD, FIXED, reviewer, say, verdict
 from support.crews import Crew, Hired
@@ -203,10 +204,10 @@ async def test_the_reviewer_sees_task_difference_checks_and_notes_but_no_transcr
     crew: Crew, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    told = reviewer_module.prompt
+    told = verdicts.prompt
 
-    def noted(matter: object, token: str) -> str:
-        seen.append(told(matter, token))  # type: ignore[arg-type]
+    def noted(matter: verdicts.ReviewMatter, token: str) -> str:
+        seen.append(told(matter, token))
         return seen[-1]
 
     monkeypatch.setattr(reviewer_module, "prompt", noted)
@@ -259,8 +260,9 @@ async def test_an_author_cannot_review_its_own_work_nor_change_the_review(
     assert failed
     assert "same_reviewer" in text
     assert "same_model = true" in text
-    for given in ({"checks": []}, {"checks": [{"kind": "report"}]}):
-        text, failed = await use(ann.desk, "TaskUpdate", taskId="1", **given)
+    others: list[list[dict[str, str]]] = [[], [{"kind": "report"}]]
+    for other in others:
+        text, failed = await use(ann.desk, "TaskUpdate", taskId="1", checks=other)
         assert failed
         assert "checks_fixed" in text
     text, failed = await use(
