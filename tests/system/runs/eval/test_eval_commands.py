@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jsonschema import Draft202012Validator
+import jsonschema  # type: ignore[import-untyped]
 
 from bullpen.doors.cli.output.json_schemas import schema_of
 from support.evals.suites import FINISH, bash, make_suite, script
@@ -29,7 +29,7 @@ def bullpen(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def valid(text: str, name: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(text)
-    Draft202012Validator(schema_of(name)).validate(found)
+    jsonschema.Draft202012Validator(schema_of(name)).validate(found)
     return found
 
 

@@ -118,7 +118,7 @@ def test_instructions_have_no_trailers() -> None:
 
 def imported(form: Form, place: Path, tmp_path: Path, **more: str | None) -> MadeSuite:
     return import_suite(
-        ImportRequest(form, place, tmp_path / "suite", clones=tmp_path / "clones", **more)  # type: ignore[arg-type]
+        ImportRequest(form, place, tmp_path / "suite", clones=tmp_path / "clones", **more)
     )
 
 
