@@ -24,7 +24,7 @@ from bullpen.testing.models import MockModels, ModelRequest, Playbook
 from bullpen.testing.models.shapes import Fault, Reply
 
 KEY = "sk-ant-api03-" + "n0t4r3a1k3y" * 6
-LONGEST_S = 90.0
+LONGEST_S = 240.0
 
 Brain = Callable[[ModelRequest], Reply | Fault]
 

@@ -17,8 +17,11 @@ from bullpen.agents.tapes.agent_tape import MAIN, AgentTape
 from bullpen.agents.tapes.format import TapedCall
 from bullpen.agents.tapes.requests import Piece, kept, pieces_of, together
 
-_LATE_S = 15.0
+_LATE_S = 60.0
 """How long a replay waits for a message that the tape has."""
+
+_OTHER_S = 3.0
+"""The same when there is one that the tape has not: it may be in its place."""
 
 _LOOK_EVERY_S = 0.05
 
@@ -69,11 +72,14 @@ class Arrivals:
         wanted = Counter(piece.text for piece in call.asked.pieces if self._is_mail(piece, call))
         found: list[Piece] = []
         found += self._matching(wanted)
-        deadline = anyio.current_time() + _LATE_S
+        began = anyio.current_time()
+        deadline = began + _LATE_S
         while wanted and anyio.current_time() < deadline:
             more = await desk.take_mail()
             if more is None:
                 await anyio.sleep(_LOOK_EVERY_S)
+                if any(self._strangers()):
+                    deadline = min(deadline, began + _OTHER_S)
                 continue
             fixed += [piece for piece in self._taken(more) if not piece.arrives]
             found += self._matching(wanted)
@@ -112,10 +118,14 @@ class Arrivals:
 
     def _unknown(self) -> Iterator[Piece]:
         """Those of the messages here that the tape has not."""
+        for batch, piece in list(self._strangers()):
+            yield self._sent(batch, piece)
+
+    def _strangers(self) -> Iterator[tuple[_Batch, Piece]]:
         for batch in self._batches:
-            for piece in list(batch.left):
+            for piece in batch.left:
                 if not self._tape.comes_later(self._normal(piece)):
-                    yield self._sent(batch, piece)
+                    yield batch, piece
 
     def _sent(self, batch: _Batch, piece: Piece) -> Piece:
         batch.left.remove(piece)

@@ -20,7 +20,7 @@ from bullpen.protocol.request import Request
 from bullpen.runs.tapes import acts
 from bullpen.team.team import Team
 
-_ASKED_WITHIN_S = 60.0
+_ASKED_WITHIN_S = 120.0
 """How long a replay waits for a request that a person answered on the tape."""
 
 _WORKS_S = 1.0

@@ -40,7 +40,7 @@ TIMEOUT_S = 900.0
 
 _NOWHERE = "http://127.0.0.1:9"
 _NO_KEY = "no-key-in-a-replay"
-_STARTS_S = 60.0
+_STARTS_S = 120.0
 _SETTLED_S = 5.0
 _LOOK_EVERY_S = 0.1
 _FAKED = ("anthropic", "openai", "openai-chat", "google")

@@ -31,6 +31,7 @@ NAMES = {
 TAPE_NAMES = [name for names in NAMES.values() for name in names]
 WRITES = os.environ.get("BULLPEN_TAPES") == "write"
 ALL_BYTES_MAX = 300_000
+TRIES = 4
 
 
 @pytest.fixture
@@ -56,11 +57,16 @@ def taping(tmp_path: Path, journeys: ModuleType) -> Taping:
 def test_a_journey_is_recorded_on_tapes(
     journey: str, journeys: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = tmp_path / "tapes"
-    made.mkdir()
-    monkeypatch.setattr(journeys, "TAPES", made)
-    journeys.JOURNEYS[journey]()
-    found = sorted(made.glob("*.tape"))
+    found: list[Path] = []
+    for number in range(TRIES):
+        made = tmp_path / f"tapes-{number}"
+        made.mkdir()
+        monkeypatch.setattr(journeys, "TAPES", made)
+        journeys.JOURNEYS[journey]()
+        found = sorted(made.glob("*.tape"))
+        if not any("not_ready" in path.read_text(encoding="utf-8") for path in found):
+            break
+        # A message to an agent that was still starting: a replay does not start it so late.
     assert len(found) == len(NAMES[journey])
     TAPES.mkdir(exist_ok=True)
     for path, name in zip(found, NAMES[journey], strict=True):
@@ -107,5 +113,6 @@ def test_the_tapes_are_small_and_have_no_place_of_their_machine() -> None:
     for path in found:
         text = path.read_text(encoding="utf-8")
         assert "bullpen-pictures-" not in text, path
+        assert "not_ready" not in text, f"{path}: record it again"
         assert "sk-right" not in text, path
         assert "sk-wrong" not in text, path
