@@ -5,21 +5,26 @@ It writes nothing to the forge: a merge is only recorded as due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.clock import now_ms
-from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.forge import ForgeNight, ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TryLater
+from bullpen.runs.forge.landing.queue_landing import landed_by_queue
 from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel
-from bullpen.runs.forge.queue_landing import landed_by_queue
 from bullpen.team.forge import choosing, way_back
 from bullpen.team.forge.bodies import branch_name
+from bullpen.team.forge.nights import way_back as nights
+from bullpen.team.forge.nights.rules import as_task, is_of_night, night_id
+from bullpen.team.forge.nights.way_back import AskFixes
+from bullpen.team.forge.operations import OnForge
 from bullpen.team.forge.outbox_rules import Wish, write_of
 from bullpen.team.forge.shown import Comment, Issue, PullRequest, Review, Thread, Verdict
 from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle
@@ -77,6 +82,8 @@ class Looks:
         self._whole: dict[int, Issue] = {}
         # Issues of tasks that are known to be closed.
         self._closed: set[int] = set()
+        # The files that the work of tasks changed, by its commit.
+        self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
     async def look(self) -> None:
         """Take the looks that are due, then do what follows for every task.
@@ -84,7 +91,7 @@ class Looks:
         Raises:
             TryLater: the forge cannot be used now.
         """
-        tasks = (await self._team.forge.now()).tasks
+        tasks = _on_forge(await self._team.forge.now())
         left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
         for number in numbers:
             if number not in self._shown:
@@ -101,8 +108,11 @@ class Looks:
                 self._waited = True
                 raise
         if looks:
-            for task in (await self._team.forge.now()).tasks:
+            on = await self._team.forge.now()
+            for task in on.tasks:
                 await self._judge(task)
+            for night in on.nights:
+                await self._judge_night(night, on.every)
 
     def _left(self) -> int | None:
         """Return how many requests the forge still allows; None if that is not known any more."""
@@ -270,6 +280,8 @@ class Looks:
         work = task.facts.forge
         if work is None or work.outcome is not None or landed_by_queue(task, self._settings):
             return
+        if is_of_night(task, self._settings):
+            return
         found = self._decided(task)
         if isinstance(found, MergeNow):
             found = await self._sure(task, found)
@@ -327,23 +339,101 @@ class Looks:
             await self._read_pull(work.pull, self._shown[work.pull])
         return self._decided(task)
 
-    async def _bring_target(self) -> None:
-        """Move the target here to where the forge's is. What is in the way is told, and stays."""
+    async def _judge_night(self, night: ForgeNight, tasks: Mapping[str, Task]) -> None:
+        """Do in the team's records what follows from what the forge shows of a night."""
+        seen = self._seen_of(night)
+        if night.work.outcome is not None or seen is None:
+            return
+        files = {id_: await self._files(tasks[id_]) for id_ in night.tasks if id_ in tasks}
+        found = nights.decide(
+            night,
+            tasks,
+            self._settings,
+            seen,
+            files=files,
+            account=self._connection.login,
+            now_ms=now_ms(),
+        )
+        name = night_id(night)
+        if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
+            # Our queue and the forge both went on: what git can merge needs no person.
+            joined = await self._bring_target()
+            if joined is not None:
+                await self._team.nights.join(night.n, joined)
+                return
+        if isinstance(found, Settle):
+            await self._bring_target()
+            await self._team.nights.settle(night.n, found.outcome, commit=found.commit)
+            self._tell(f"{name} ended on the forge: {found.outcome.replace('_', ' ')}")
+        elif isinstance(found, AskFixes):
+            made = await self._team.nights.ask(night.n, found.fixes, head=found.head)
+            for task in made:
+                to = f" for {task.owner}" if task.owner else ""
+                self._tell(f"{name}: the forge asks for task #{task.id}{to}: {task.subject}")
+            if made and self._returned is not None:
+                self._returned()
+        elif isinstance(found, AskPerson):
+            await self._team.nights.hold(night.n, found.why)
+            self._tell(f"{name} needs you: {found.why}")
+
+    def _seen_of(self, night: ForgeNight) -> Seen | None:
+        """Return what the forge shows of a night; None as long as too little was read."""
+        shown = self._shown.get(night.work.pull or 0)
+        if shown is None or (shown.pull is None and not shown.is_gone):
+            return None
+        return Seen(shown.pull, None, shown.verdicts, shown.reviews, shown.threads, shown.comments)
+
+    def waits_for(self, found: Iterable[ForgeNight]) -> bool:
+        """Return whether CI may soon say something about the work of one of these nights."""
+        for night in found:
+            seen = self._seen_of(night) or Seen(None)
+            if nights.waits_for_verdicts(night, seen, now_ms()):
+                return True
+        return False
+
+    async def _files(self, task: Task) -> frozenset[str]:
+        """Return the files that the work of a task changed."""
+        record = task.facts.merge
+        key = task.id, "" if record is None else record.commit
+        if key not in self._changed:
+            look = partial(self._connection.files_of, task)
+            self._changed[key] = await self._connection.blocking(look)
+        return self._changed[key]
+
+    async def _bring_target(self) -> str | None:
+        """Move the target here to where the forge's is. What is in the way is told, and stays.
+
+        Returns the commit that joins both, where one was needed.
+        """
+        joined: str | None = None
         try:
-            why = await self._connection.blocking(self._connection.bring_target)
+            if self._settings.pull_request == "night":
+                joined, why = await self._connection.blocking(self._connection.join_target)
+            else:
+                why = await self._connection.blocking(self._connection.bring_target)
         except Refused as refused:
             why = refused.message
         if why is not None:
             self._tell(f"your {self._connection.target} stays where it is: {why}")
+        return joined
 
 
 def _works(tasks: Iterable[Task]) -> list[ForgeWork]:
     return [work for task in tasks if (work := task.facts.forge) is not None]
 
 
+def _on_forge(on: OnForge) -> list[Task]:
+    """Return what has work on the forge: tasks, and the open nights in the form of tasks."""
+    return [*on.tasks, *(as_task(night) for night in on.nights if night.work.outcome is None)]
+
+
 def _open_pulls(tasks: Iterable[Task]) -> list[int]:
     """Return the pull requests of work that has not ended on the forge."""
-    return [work.pull for work in _works(tasks) if work.pull is not None and work.outcome is None]
+    return [
+        work.pull
+        for work in _works(tasks)
+        if work.pull is not None and work.outcome is None and work.night is None
+    ]
 
 
 def _same(before: PullRequest | None, after: PullRequest | None) -> bool:
