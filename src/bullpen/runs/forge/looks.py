@@ -254,7 +254,8 @@ class Looks:
             shown.pull, shown.is_gone = None, True
 
     async def _read_part(self, kind: LookKind, number: int, tasks: Iterable[Task]) -> None:
-        head = next((work.head for work in _works(tasks) if work.pull == number), None)
+        found = (work for work in _works(tasks) if work.pull == number and work.night is None)
+        head = next((work.head for work in found), None)
         shown = self._shown.setdefault(number, _Shown())
         before = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         try:

@@ -40,8 +40,10 @@ class NightWork:
     async def write(self) -> None:
         """Put merged work into the night, and make every write that is due for it."""
         await self._gather()
-        for night in await self._team.nights.all():
-            if night.work.outcome is None or next_due(night.work) is not None:
+        on = await self._team.forge.now()
+        for night in on.nights:
+            wishes = rules.wishes_of(night, on.every, self._team.name)
+            if night.work.outcome is None or wishes or next_due(night.work) is not None:
                 await self._write(night.n)
 
     async def _gather(self) -> None:

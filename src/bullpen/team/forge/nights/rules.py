@@ -25,7 +25,7 @@ from bullpen.protocol.task import Task
 from bullpen.team.forge import outbox_rules, work_rules
 from bullpen.team.forge.answers import answers_in
 from bullpen.team.forge.bodies import night_branch
-from bullpen.team.forge.outbox_rules import Wish, made
+from bullpen.team.forge.outbox_rules import Wish, made, write_of
 from bullpen.team.forge.work_rules import repository_of, work_or_new
 from bullpen.team.tasks.check_rules import is_done
 
@@ -101,9 +101,8 @@ def replaced(nights: Iterable[ForgeNight], night: ForgeNight) -> list[ForgeNight
 
 def as_task(night: ForgeNight) -> Task:
     """Return a night as what writes and judges work takes. It is in no list of tasks."""
-    return Task.new(id=f"+{night_id(night)}", subject=f"Night {night.n}").with_facts(
-        forge=night.work
-    )
+    task = Task.new(id=f"+{night_id(night)}", subject=f"Night {night.n}", description="")
+    return task.with_facts(forge=night.work)
 
 
 def landed_at(task: Task) -> tuple[int, int] | None:
@@ -195,8 +194,10 @@ def wishes_of(night: ForgeNight, tasks: Mapping[str, Task], team: str) -> list[W
     """Return the writes that are wanted now for a night and were not made."""
     work = night.work
     if work.outcome is not None:
-        ends = work.outcome == "merged" and work.branch is not None
-        wanted = [Wish("delete", str(work.life), work.branch)] if ends else []
+        key = str(work.life)
+        # It is tried once: a branch that the forge keeps is no reason to ask for ever.
+        ends = work.outcome == "merged" and write_of(work, "delete", key) is None
+        wanted = [Wish("delete", key, work.branch)] if ends and work.branch else []
     elif work.person is not None:
         wanted = []
     else:
