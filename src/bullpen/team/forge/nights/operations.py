@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from bullpen.protocol.changes import Change, Deliver, PutTask, PutTeam
 from bullpen.protocol.forge import ForgeFix, ForgeNight, ForgeOutcome
@@ -33,7 +33,7 @@ class Nights(TeamPart):
         return [*(await self._store.config(self._team)).facts.nights]
 
     @operation
-    async def gather(self, there: Collection[str] = ()) -> ForgeNight | None:
+    async def gather(self, there: Sequence[str] = ()) -> ForgeNight | None:
         """Put what our queue merged into the night that is open, or into a new one.
 
         `there` are tasks whose work the forge's target has already. Returns the open night.
