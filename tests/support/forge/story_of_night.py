@@ -155,6 +155,9 @@ async def played(night: Night, stage: ForgeStage) -> None:
         assert authors == [stage.login("reviewer"), stage.login("team")]
         assert "> It is needed." in thread.comments[1].body
         assert thread.resolved or not stage.abilities.resolves_threads
+        with anyio.fail_after(60):
+            while (await client.pull(pull.number)).mergeable is not True:
+                await anyio.sleep(0.5)
         await stage.merge(pull.number)
         again = await night.up(timeout_s=LONGEST_S)
         assert (again.status, again.cause) == ("done", None)

@@ -26,7 +26,7 @@ from bullpen.runs.forge.outbox import NotAllowedYet, Outbox
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.watch.ending import QueueState
 from bullpen.team.forge.bodies import branch_name, labels_for, state_of
-from bullpen.team.forge.nights.rules import night_id
+from bullpen.team.forge.nights.rules import is_busy, night_id
 from bullpen.team.forge.outbox_rules import next_due, numbered, write_of
 from bullpen.team.forge.wishes import wishes_of
 from bullpen.team.tasks.check_rules import is_queued
@@ -132,6 +132,8 @@ class ForgeWorker:
         works = [task.facts.forge for task in on.tasks]
         due = any(work is not None and next_due(work) is not None for work in works)
         left = [task for task in on.tasks if task.status != "completed" or is_queued(task)]
+        if any(is_busy(night, on.every, self._team.name) for night in on.nights):
+            return True
         if self._looks is not None and self._looks.waits_for(on.nights):
             return True
         return due or any(task.facts.given_up is None for task in left)

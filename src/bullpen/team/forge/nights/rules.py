@@ -390,6 +390,14 @@ def is_of_night(task: Task, settings: ForgeSettings) -> bool:
     return merged and work.pull is None
 
 
+def is_busy(night: ForgeNight, tasks: Mapping[str, Task], team: str) -> bool:
+    """Return whether something is to be written, or somebody does what was asked for."""
+    if night.work.outcome is not None or night.work.person is not None:
+        return False
+    asked = [fix.asked.heard for fix in night.fixes]
+    return not ticked_off(night, tasks, asked) or bool(wishes_of(night, tasks, team))
+
+
 def ticked_off(night: ForgeNight, tasks: Mapping[str, Task], asked: Iterable[str]) -> bool:
     """Return whether the tasks for these words are all done or given up."""
     wanted = set(asked)

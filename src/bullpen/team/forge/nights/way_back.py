@@ -137,9 +137,7 @@ def waits_for_verdicts(night: ForgeNight, seen: Seen, now_ms: int) -> bool:
         return False
     if next_due(work) is not None:
         return True
-    if work.pull is None or seen.pull is None:
-        return False
-    return way_back.awaits_verdict(work, seen, now_ms)
+    return work.pull is not None and way_back.awaits_verdict(work, seen, now_ms)
 
 
 def fixes_for(
