@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from bullpen.errors import Conflict, NotFound, Refused
 from bullpen.runs.forge.contract import Allowance, MergeMethod
 from bullpen.runs.forge.pushes import BranchMoved
+from bullpen.runs.forge.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -187,11 +188,13 @@ class MemoryClient:
     def __init__(self, forge: MemoryForge, me: Person = TEAM) -> None:
         self._forge = forge
         self._me = me
+        self.budget = RequestBudget()
 
     def allowance(self) -> Allowance:
         return Allowance(self._forge.left, self._forge.resets_s)
 
     def _read(self, what: str) -> MemoryForge:
+        self.budget.take()
         self._forge.reads.append(what)
         if self._forge.raises:
             raise self._forge.raises.pop(0)

@@ -155,9 +155,7 @@ async def played(night: Night, stage: ForgeStage) -> None:
         assert authors == [stage.login("reviewer"), stage.login("team")]
         assert "> It is needed." in thread.comments[1].body
         assert thread.resolved or not stage.abilities.resolves_threads
-        with anyio.fail_after(60):
-            while (await client.pull(pull.number)).mergeable is not True:
-                await anyio.sleep(0.5)
+        await _until_mergeable(client, pull.number)
         await stage.merge(pull.number)
         again = await night.up(timeout_s=LONGEST_S)
         assert (again.status, again.cause) == ("done", None)
@@ -172,6 +170,13 @@ async def played(night: Night, stage: ForgeStage) -> None:
     except AssertionError as error:
         error.add_note("\n".join([f"{outcome.status}: {outcome.cause}", *night.news]))
         raise
+
+
+async def _until_mergeable(client: ForgeClient, number: int) -> None:
+    for _ in range(120):
+        if (await client.pull(number)).mergeable:
+            return
+        await anyio.sleep(0.5)
 
 
 def no_token_is_left(night: Night, stage: ForgeStage) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bullpen.errors import Unavailable
+from bullpen.runs.forge.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -56,6 +57,11 @@ class ForgeClient(Protocol):
             on, a protected branch, a missing right. Its message has the forge's words.
         Conflict: the thing exists already, or it changed after it was read.
     """
+
+    @property
+    def budget(self) -> RequestBudget:
+        """Return what limits its requests. Each request that is sent is taken from it first."""
+        ...
 
     def allowance(self) -> Allowance:
         """Return what the last answer said about the limit of requests."""

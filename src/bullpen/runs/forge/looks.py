@@ -5,6 +5,7 @@ It writes nothing to the forge: a merge is only recorded as due.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,8 @@ from bullpen.protocol.task import Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TryLater
 from bullpen.runs.forge.landing.queue_landing import landed_by_queue
-from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel
+from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel, Round
+from bullpen.runs.forge.request_budget import OutOfRequests
 from bullpen.team.forge import choosing, way_back
 from bullpen.team.forge.bodies import branch_name
 from bullpen.team.forge.nights import way_back as nights
@@ -33,6 +35,12 @@ from bullpen.team.forge.work_rules import repository_of
 from bullpen.team.team import Team
 
 _LOOK_S = 120.0
+_SAID: tuple[LookKind, ...] = ("threads", "reviews", "comments")
+"""What changes only together with the time of the last change of a pull request."""
+
+_WHOLE_TURNS = 30
+"""After how many intervals what was said is read again although nothing seems to be new."""
+
 _OTHERS_TURNS = 10
 """After how many intervals an issue that others wait for is asked for again."""
 
@@ -47,6 +55,8 @@ class _Shown:
     threads: list[Thread] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     heads: dict[LookKind, str | None] = field(default_factory=dict)
+    # For each part: what the forge said of the last change when it was read, and when that was.
+    stamps: dict[LookKind, tuple[str, float]] = field(default_factory=dict)
     is_gone: bool = False
 
 
@@ -64,6 +74,8 @@ class Looks:
         returned: Callable[[], None] | None = None,
     ) -> None:
         self.wheel = PollWheel(settings.poll_s)
+        # This worker knows nothing yet.
+        self.wheel.hint_all()
         self._team = team
         self._settings = settings
         self._connection = connection
@@ -98,21 +110,72 @@ class Looks:
                 # It is new, or this worker is: much may have happened.
                 self._shown[number] = _Shown()
                 self.wheel.stir(number, now)
-        looks = self.wheel.due(numbers, now, left=left)
-        for look in looks:
-            try:
-                with anyio.fail_after(_LOOK_S):
-                    await self._take(look, tasks)
-            except TryLater:
-                # Whoever waited as long as the forge said finds what it said before out of date.
-                self._waited = True
-                raise
-        if looks:
+        if await self._take_all(self.wheel.due(numbers, now, left=left), tasks):
             on = await self._team.forge.now()
             for task in on.tasks:
                 await self._judge(task)
             for night in on.nights:
                 await self._judge_night(night, on.every)
+
+    async def _take_all(self, due: Round, tasks: Iterable[Task]) -> bool:
+        """Take the looks of a round, as far as requests allow; return whether any was done."""
+        done = False
+        budget, used = self._client.budget, self._client.budget.used
+        for look in due.wanted:
+            if due.limit is not None and budget.used - used >= due.limit:
+                return done
+            budget.forget()
+            await self._take_one(look, tasks)
+            done = True
+        most = due.most
+        if due.limit is not None:
+            most = min(most, due.limit - (budget.used - used))
+        with budget.limited(most):
+            for look in due.rest:
+                if budget.left is not None and budget.left <= 0:
+                    break
+                if self._is_unchanged(look):
+                    self.wheel.taken(look, self._clock())
+                    continue
+                if not self.wheel.goes_on_with(look):
+                    budget.forget()
+                try:
+                    await self._take_one(look, tasks)
+                except OutOfRequests:
+                    self.wheel.unfinished(look)
+                    break
+                done = True
+        return done
+
+    async def _take_one(self, look: Look, tasks: Iterable[Task]) -> None:
+        try:
+            with anyio.fail_after(_LOOK_S), self._client.budget.one_read():
+                await self._take(look, tasks)
+        except OutOfRequests:
+            raise
+        except TryLater:
+            # Whoever waited as long as the forge said finds what it said before out of date.
+            self._waited = True
+            self.wheel.taken(look, self._clock())
+            raise
+        except BaseException:
+            self.wheel.taken(look, self._clock())
+            raise
+        self.wheel.taken(look, self._clock())
+
+    def _is_unchanged(self, look: Look) -> bool:
+        """Return whether the list of pull requests says that nothing was said there since.
+
+        It does not say that a thread was resolved, so that everything is read now and then.
+        """
+        shown = self._shown.get(look.number)
+        if look.kind not in _SAID or shown is None or shown.pull is None:
+            return False
+        now = self._clock()
+        stamp, read_s = shown.stamps.get(look.kind, ("", -math.inf))
+        is_old = now - read_s >= _WHOLE_TURNS * self.wheel.interval_s
+        is_same = stamp != "" and stamp == shown.pull.updated
+        return is_same and not is_old and not self.wheel.is_hot(look.number, now)
 
     def _left(self) -> int | None:
         """Return how many requests the forge still allows; None if that is not known any more."""
@@ -156,6 +219,7 @@ class Looks:
             if work is None or work.issue is None:
                 continue
             branch = branch_name(self._team.name, task.id)
+            self._client.budget.lift()
             # Its old pull request is closed first. A list may be older than the closing.
             if wishes_of(task, self._settings, branch) or not await self._is_open(work.issue):
                 continue
@@ -175,6 +239,8 @@ class Looks:
             if is_new and choosing.counts(issue.author, self._settings):
                 known = self._whole.get(issue.number)
                 if known is None or known.updated != issue.updated:
+                    # There is work to do: that is not idle.
+                    self._client.budget.lift()
                     try:
                         known = await self._client.issue(issue.number)
                     except NotFound:
@@ -192,10 +258,10 @@ class Looks:
                 continue
             if work.issue in listed:
                 self._closed.discard(work.issue)
-            elif (self._listed is None or work.issue in self._listed) and not await self._is_open(
-                work.issue
-            ):
-                self._closed.add(work.issue)
+            elif self._listed is None or work.issue in self._listed:
+                self._client.budget.lift()
+                if not await self._is_open(work.issue):
+                    self._closed.add(work.issue)
         self._listed = listed
 
     async def _open_others(self, issues: list[Issue], tasks: Iterable[Task]) -> dict[int, bool]:
@@ -238,13 +304,15 @@ class Looks:
             before = shown.pull
             pull = found.get(number)
             if pull is None or (pull.mergeable is None and not _same(before, pull)):
+                self._client.budget.lift()
                 await self._read_pull(number, shown)
             else:
                 mergeable = pull.mergeable
                 if mergeable is None and before is not None:
                     mergeable = before.mergeable
                 shown.pull = replace(pull, mergeable=mergeable)
-            if before is not None and not _same(before, shown.pull):
+            is_new = before is not None and pull is not None and before.updated != pull.updated
+            if is_new or (before is not None and not _same(before, shown.pull)):
                 self.wheel.stir(number, self._clock())
 
     async def _read_pull(self, number: int, shown: _Shown) -> None:
@@ -257,6 +325,8 @@ class Looks:
         found = (work for work in _works(tasks) if work.pull == number and work.night is None)
         head = next((work.head for work in found), None)
         shown = self._shown.setdefault(number, _Shown())
+        # As it was before the read: what is said during it is read again.
+        stamp = "" if shown.pull is None else shown.pull.updated
         before = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         try:
             if kind == "verdicts":
@@ -273,6 +343,7 @@ class Looks:
         after = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         is_first = kind not in shown.heads
         shown.heads[kind] = head
+        shown.stamps[kind] = stamp, self._clock()
         if after != before and not is_first:
             self.wheel.stir(number, self._clock())
 

@@ -26,6 +26,7 @@ from bullpen.runs.forge.clients.gitea_requests import GiteaRequests, Query
 from bullpen.runs.forge.clients.gitea_reviews import GiteaReviews
 from bullpen.runs.forge.clients.gitea_verdicts import verdicts_of
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, MergeMethod, TryLater
+from bullpen.runs.forge.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -70,6 +71,8 @@ class GiteaClient:
         self._at = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
         self._people = GiteaPeople(self._requests, self._at, monotonic=monotonic)
         self._reviews = GiteaReviews(self._requests, self._at, self._people)
+        # The address of the repository's page.
+        self._page: str | None = None
         # Since when which head could not be merged onto which base.
         self._unmergeable: dict[int, tuple[str, str, float]] = {}
 
@@ -79,6 +82,11 @@ class GiteaClient:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._requests.aclose()
+
+    @property
+    def budget(self) -> RequestBudget:
+        """Return what limits its requests."""
+        return self._requests.budget
 
     def allowance(self) -> Allowance:
         """Return what the last answer said about the limit of requests."""
@@ -312,7 +320,9 @@ class GiteaClient:
         """Return the newest verdict of each job of CI about a commit, by name."""
         if not _COMMIT.fullmatch(commit):
             raise NotFound(f"{commit!r} is not a commit.", remedy=LOOK_THERE)
-        page = f"{(await self._repo()).html_url}/commit/{commit}"
+        if self._page is None:
+            self._page = (await self._repo()).html_url
+        page = f"{self._page}/commit/{commit}"
         return await verdicts_of(self._requests, self._at, commit, page=page)
 
     # What the server says
@@ -379,6 +389,7 @@ class GiteaClient:
             merge_commit=answer.merge_commit_sha if answer.merged else None,
             labels=tuple(each.name for each in answer.labels),
             draft=answer.draft,
+            updated=answer.updated_at,
         )
 
     def _mergeable(self, answer: PullAnswer) -> bool | None:

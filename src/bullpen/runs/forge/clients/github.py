@@ -17,6 +17,7 @@ from bullpen.runs.forge.clients import github_threads
 from bullpen.runs.forge.clients.github_connection import GitHubConnection
 from bullpen.runs.forge.clients.github_verdicts import GitHubVerdicts
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, ForgeClient, MergeMethod, TryLater
+from bullpen.runs.forge.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -81,6 +82,10 @@ class GitHub(ForgeClient):
     async def aclose(self) -> None:
         """Close all connections."""
         await self._connection.aclose()
+
+    @property
+    def budget(self) -> RequestBudget:
+        return self._connection.budget
 
     def allowance(self) -> Allowance:
         return self._connection.allowance()
