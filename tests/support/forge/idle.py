@@ -28,7 +28,7 @@ INTERVAL_S = 60.0
 WARM_TURNS = 16
 """After so many intervals nothing counts as new any more."""
 
-IDLE_TURNS = 40
+IDLE_TURNS = 24
 
 
 @dataclass

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from bullpen.errors import Conflict, NotFound, Refused
 from bullpen.runs.forge.contract import Allowance, MergeMethod
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.runs.forge.pushes import BranchMoved
-from bullpen.runs.forge.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,

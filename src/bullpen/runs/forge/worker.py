@@ -21,7 +21,7 @@ from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TRY_LATER, TryLater
 from bullpen.runs.forge.landing.night_work import NightWork
 from bullpen.runs.forge.landing.queue_landing import landing_push, lands_target
-from bullpen.runs.forge.looks import Looks
+from bullpen.runs.forge.looking.looks import Looks
 from bullpen.runs.forge.outbox import NotAllowedYet, Outbox
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.watch.ending import QueueState

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bullpen.runs.forge.poll_wheel import HOT_TURNS, RESERVE, Look, PollWheel
+from bullpen.runs.forge.looking.poll_wheel import HOT_TURNS, RESERVE, Look, PollWheel
 
 
 def taken(wheel: PollWheel, numbers: list[int], now_s: float) -> list[Look]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bullpen.runs.forge.request_budget import OutOfRequests, RequestBudget
+from bullpen.runs.forge.looking.request_budget import OutOfRequests, RequestBudget
 
 
 def read(budget: RequestBudget, *keys: str) -> list[str]:

@@ -26,7 +26,7 @@ from bullpen.runs.forge.clients.gitea_requests import GiteaRequests, Query
 from bullpen.runs.forge.clients.gitea_reviews import GiteaReviews
 from bullpen.runs.forge.clients.gitea_verdicts import verdicts_of
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, MergeMethod, TryLater
-from bullpen.runs.forge.request_budget import RequestBudget
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,

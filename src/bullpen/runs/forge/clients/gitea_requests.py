@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.runs.forge.clients.answers import Answer, KnownAnswers
 from bullpen.runs.forge.contract import LOOK_THERE, TRY_LATER, Allowance, TryLater
-from bullpen.runs.forge.request_budget import RequestBudget
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 
 ANSWER_BYTES_MAX = 32 * 2**20
 PAGES_MAX = 2_000

@@ -17,7 +17,7 @@ from bullpen.runs.forge.clients import github_threads
 from bullpen.runs.forge.clients.github_connection import GitHubConnection
 from bullpen.runs.forge.clients.github_verdicts import GitHubVerdicts
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, ForgeClient, MergeMethod, TryLater
-from bullpen.runs.forge.request_budget import RequestBudget
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,

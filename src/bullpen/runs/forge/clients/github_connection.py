@@ -20,7 +20,7 @@ import httpx2
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Refused
 from bullpen.runs.forge.clients.answers import Answer, KnownAnswers
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, TryLater
-from bullpen.runs.forge.request_budget import RequestBudget
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 
 REQUEST_S = 60.0
 """How long one request may take, with its answer."""

@@ -19,19 +19,17 @@ from bullpen.protocol.task import Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TryLater
 from bullpen.runs.forge.landing.queue_landing import landed_by_queue
-from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel, Round
-from bullpen.runs.forge.request_budget import OutOfRequests
-from bullpen.team.forge import choosing, way_back
-from bullpen.team.forge.bodies import branch_name
+from bullpen.runs.forge.looking.issue_looks import IssueLooks
+from bullpen.runs.forge.looking.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel, Round
+from bullpen.runs.forge.looking.request_budget import OutOfRequests
+from bullpen.team.forge import way_back
 from bullpen.team.forge.nights import way_back as nights
 from bullpen.team.forge.nights.rules import as_task, is_of_night, night_id
 from bullpen.team.forge.nights.way_back import AskFixes
 from bullpen.team.forge.operations import OnForge
 from bullpen.team.forge.outbox_rules import Wish, write_of
-from bullpen.team.forge.shown import Comment, Issue, PullRequest, Review, Thread, Verdict
+from bullpen.team.forge.shown import Comment, PullRequest, Review, Thread, Verdict
 from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle
-from bullpen.team.forge.wishes import wishes_of
-from bullpen.team.forge.work_rules import repository_of
 from bullpen.team.team import Team
 
 _LOOK_S = 120.0
@@ -40,9 +38,6 @@ _SAID: tuple[LookKind, ...] = ("threads", "reviews", "comments")
 
 _WHOLE_TURNS = 30
 """After how many intervals what was said is read again although nothing seems to be new."""
-
-_OTHERS_TURNS = 10
-"""After how many intervals an issue that others wait for is asked for again."""
 
 
 @dataclass(slots=True)
@@ -84,16 +79,18 @@ class Looks:
         self._tell = tell
         self._returned = returned
         self._shown: dict[int, _Shown] = {}
-        # The open issues that the query named last, and whether others are open, with the time.
-        self._listed: set[int] | None = None
-        self._others: dict[int, tuple[bool, float]] = {}
         # Whether the forge was waited for, and until when it allows few requests.
         self._waited = False
         self._low_until_s: float | None = None
-        # Issues that may become tasks, with what blocks them.
-        self._whole: dict[int, Issue] = {}
-        # Issues of tasks that are known to be closed.
-        self._closed: set[int] = set()
+        self._issues = IssueLooks(
+            team,
+            settings,
+            connection,
+            clock=clock,
+            tell=tell,
+            returned=returned,
+            interval_s=self.wheel.interval_s,
+        )
         # The files that the work of tasks changed, by its commit.
         self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -193,105 +190,11 @@ class Looks:
 
     async def take_issues(self) -> None:
         """Make tasks of the issues that fit and have none."""
-        issues = await self._client.issues(choosing.query_of(self._settings))
-        await self._reopen(issues)
-        tasks = (await self._team.tasks.list()).tasks
-        listed = {issue.number for issue in issues}
-        await self._see_closed(tasks, listed)
-        issues = await self._with_blockers(issues, tasks)
-        chosen = choosing.choose(
-            issues, tasks, self._settings, is_open=await self._open_others(issues, tasks)
-        )
-        for remark in chosen.remarks:
-            self._tell(remark)
-        for number, why in chosen.left_out.items():
-            self._tell(f"issue #{number} is no task: {why}")
-        if chosen.drafts:
-            taken = await self._team.forge.take(chosen.drafts)
-            if taken:
-                self._tell(f"{len(taken)} issues became tasks: {_named(taken)}")
-
-    async def _reopen(self, issues: list[Issue]) -> None:
-        """Let tasks go on whose issues were closed and are open again."""
-        tasks = (await self._team.tasks.list()).tasks
-        for task in choosing.opened_again(tasks, issues):
-            work = task.facts.forge
-            if work is None or work.issue is None:
-                continue
-            branch = branch_name(self._team.name, task.id)
-            self._client.budget.lift()
-            # Its old pull request is closed first. A list may be older than the closing.
-            if wishes_of(task, self._settings, branch) or not await self._is_open(work.issue):
-                continue
-            await self._team.forge.reopen(task.id)
-            self._closed.discard(work.issue)
-            self._tell(f"task #{task.id} goes on: issue #{work.issue} is open again")
-            if self._returned is not None:
-                self._returned()
-
-    async def _with_blockers(self, issues: list[Issue], tasks: Iterable[Task]) -> list[Issue]:
-        """Read each issue that may become a task by itself: a list has not what blocks it."""
-        sources = {task.facts.source for task in tasks}
-        repository = repository_of(self._settings)
-        found: list[Issue] = []
-        for issue in issues:
-            is_new = choosing.source_of(repository, issue.number) not in sources
-            if is_new and choosing.counts(issue.author, self._settings):
-                known = self._whole.get(issue.number)
-                if known is None or known.updated != issue.updated:
-                    # There is work to do: that is not idle.
-                    self._client.budget.lift()
-                    try:
-                        known = await self._client.issue(issue.number)
-                    except NotFound:
-                        continue
-                    self._whole[issue.number] = known
-                issue = known
-            found.append(issue)
-        return found
-
-    async def _see_closed(self, tasks: Iterable[Task], listed: set[int]) -> None:
-        """Ask for the issues of tasks that were listed before and are not any more."""
-        for task in tasks:
-            work = task.facts.forge
-            if work is None or work.issue is None or work.outcome is not None:
-                continue
-            if work.issue in listed:
-                self._closed.discard(work.issue)
-            elif self._listed is None or work.issue in self._listed:
-                self._client.budget.lift()
-                if not await self._is_open(work.issue):
-                    self._closed.add(work.issue)
-        self._listed = listed
-
-    async def _open_others(self, issues: list[Issue], tasks: Iterable[Task]) -> dict[int, bool]:
-        """Return whether the issues are open that others wait for and that are not listed."""
-        listed = {issue.number for issue in issues}
-        sources = {task.facts.source for task in tasks}
-        repository = repository_of(self._settings)
-        fresh = [
-            issue
-            for issue in issues
-            if choosing.source_of(repository, issue.number) not in sources
-            and choosing.counts(issue.author, self._settings)
-        ]
-        wanted = {number for issue in fresh for number in choosing.waits_in(issue)} - listed
-        now, pause_s = self._clock(), _OTHERS_TURNS * self.wheel.interval_s
-        for number in sorted(wanted)[:100]:
-            at_s = self._others.get(number, (False, float("-inf")))[1]
-            if now - at_s >= pause_s:
-                self._others[number] = await self._is_open(number), now
-        return {number: is_open for number, (is_open, _) in self._others.items()}
-
-    async def _is_open(self, number: int) -> bool:
-        try:
-            return (await self._client.issue(number)).is_open
-        except NotFound:
-            return False
+        await self._issues.take()
 
     async def _take(self, look: Look, tasks: Iterable[Task]) -> None:
         if look.kind == "issues":
-            await self.take_issues()
+            await self._issues.take()
         elif look.kind == "pulls":
             await self._read_pulls(tasks)
         else:
@@ -383,7 +286,7 @@ class Looks:
         shown = self._shown.get(work.pull or 0)
         if work.pull is not None and (shown is None or (shown.pull is None and not shown.is_gone)):
             return None
-        is_open = None if work.issue is None else work.issue not in self._closed
+        is_open = None if work.issue is None else work.issue not in self._issues.closed
         seen = Seen(None, is_open)
         if shown is not None:
             seen = Seen(
@@ -513,8 +416,3 @@ def _same(before: PullRequest | None, after: PullRequest | None) -> bool:
     if before is None or after is None:
         return before is after
     return (before.head, before.is_open, before.merged) == (after.head, after.is_open, after.merged)
-
-
-def _named(tasks: Iterable[Task]) -> str:
-    numbers = [f"#{work.issue}" for work in _works(tasks)]
-    return ", ".join(numbers[:20])
