@@ -208,6 +208,9 @@ class MemoryClient:
         self._read("repository")
         return Repository("acme", "shop", "main", URL, f"{URL}.git", may_push=True)
 
+    async def missing_rights(self) -> list[str]:
+        return []
+
     async def issues(self, query: IssueQuery) -> list[Issue]:
         found = self._read("issues").all_issues.values()
         wanted = set(query.labels)

@@ -75,6 +75,13 @@ class ForgeClient(Protocol):
         """Return the repository."""
         ...
 
+    async def missing_rights(self) -> list[str]:
+        """Return which rights the token lacks, as the forge names them. Nothing is changed.
+
+        It asks for changes of things that do not exist: without the right the forge says so first.
+        """
+        ...
+
     async def issues(self, query: IssueQuery) -> list[Issue]:
         """Return the open issues that a query names, oldest first, without pull requests."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from urllib.parse import quote
 
 import anyio
@@ -45,6 +45,13 @@ it says the same."""
 
 _MERGES_MAX = 10
 _LABEL_COLOUR = "#5319e7"
+_PROBES: Mapping[str, tuple[str, str, dict[str, str] | None]] = {
+    "write:issue": ("PATCH", "/issues/comments/0", {"body": "-"}),
+    "write:repository": ("DELETE", "/branches/bullpen/no/such-branch", None),
+}
+"""Requests that change nothing, by the right that each needs."""
+
+_SCOPES = re.compile(r"required=\[([a-z:, ]{3,80})\]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -108,6 +115,23 @@ class GiteaClient:
             clone_url=repo.clone_url,
             may_push=may_push and not repo.archived and not repo.mirror,
         )
+
+    async def missing_rights(self) -> list[str]:
+        """Return which rights the token lacks, as the server names them. Nothing is changed."""
+        missing = []
+        for needed, (method, path, body) in _PROBES.items():
+            try:
+                await self._requests.do(method, f"{self._at}{path}", body)
+            except (NotFound, Conflict, TryLater):
+                # It has the right. Some versions fail where there is no such thing.
+                continue
+            except Refused as refused:
+                said = _SCOPES.search(refused.message)
+                if said is not None:
+                    missing.append(said[1])
+                elif "answered 403" in refused.message:
+                    missing.append(needed)
+        return missing
 
     # Issues
 

@@ -65,6 +65,8 @@ class GitHubConnection:
         self._origin = (parts.scheme, parts.netloc)
         self._known = KnownAnswers()
         self.budget = RequestBudget()
+        # The rights that the last refused request needs, as GitHub's answer says.
+        self.needed = ""
         self._limits: dict[str, tuple[int, float]] = {}
         self._closed_until, self._closed_why = 0.0, ""
         self._http = httpx2.AsyncClient(
@@ -292,6 +294,7 @@ class GitHubConnection:
         status, request = response.status_code, response.request
         words, codes = self._words(response)
         what = f"{request.method} {request.url.path}: {words}"
+        self.needed = self._clean(response.headers.get("x-accepted-github-permissions", ""))
         limited = self._limited(response, words)
         if limited is not None:
             raise limited
