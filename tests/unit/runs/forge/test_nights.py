@@ -324,3 +324,15 @@ async def played(
 
 async def asked(shop: Shop) -> bool:
     return len(await shop.tasks()) == 3
+
+
+async def test_a_text_that_is_too_long_still_names_every_task_and_issue() -> None:
+    shop = await shop_of(8)
+    for number in range(1, 9):
+        await shop.land(str(number), f"{number} " + "word & <b>word</b>\n" * 900)
+    await shop.step()
+    body = the_pull(shop).body
+    assert len(body.encode()) <= 65_536
+    for number in range(1, 9):
+        assert f"Closes #{number}" in body
+    assert "Some of it is left out" in body
