@@ -21,6 +21,9 @@ ASKED_MAX = 100
 Merger = Literal["forge", "queue"]
 """Who merges: the forge, when it allows it, or Bullpen's merge queue, which pushes the target."""
 
+PullPer = Literal["task", "night"]
+"""What one pull request holds: the work of one task, or all that our queue merged in a night."""
+
 WriteKind = Literal[
     "push", "pull", "state", "reply", "answer", "resolve", "merge", "close_pull", "close", "delete"
 ]
@@ -61,6 +64,7 @@ class ForgeSettings(Wire):
     # The branch that pull requests go to; None for the default branch.
     target: str | None = None
     merge: Merger = "forge"
+    pull_request: PullPer = "task"
     method: Literal["merge", "squash", "rebase"] = "merge"
     # How many times work goes back to its owner before a person is asked.
     rounds: int = field(default=2, ge=0, le=20)
@@ -116,6 +120,8 @@ class ForgeWork(Wire):
     updated: str | None = None
     pull: int | None = None
     branch: str | None = None
+    # The night whose pull request has its work, if several tasks share one.
+    night: int | None = None
     # The commit that was pushed last, and the attempt whose work it is.
     head: str | None = None
     attempt: int | None = None
@@ -137,3 +143,30 @@ class ForgeWork(Wire):
     # The number of the next write, and all writes that were begun.
     next: int = field(default=1, ge=1)
     writes: list[ForgeWrite] = field(default_factory=list)
+
+
+class ForgeFix(Wire):
+    """One thing that the forge asks of the work of a night, and the task that does it."""
+
+    asked: ForgeAsked
+    task: str
+    # The job of CI that it is about, as a digest of its name.
+    job: str | None = None
+
+
+class ForgeNight(Wire):
+    """What our queue merged since a night began: one branch and one pull request. A fact of the
+    team.
+    """
+
+    n: int = field(ge=1)
+    at_ms: int
+    # The tasks whose work is in it, in the order in which they were merged.
+    tasks: list[str] = field(default_factory=list)
+    # What the forge asked for, and who does it.
+    fixes: list[ForgeFix] = field(default_factory=list)
+    # The commit that joins the forge's target with ours, if the queue has merged nothing since.
+    joined: str | None = None
+    joined_ms: int | None = None
+    # Its branch, its pull request and what was written there.
+    work: ForgeWork

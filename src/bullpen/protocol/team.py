@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 from bullpen.errors import Invalid
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentFacts, Spent
-from bullpen.protocol.forge import ForgeSettings
+from bullpen.protocol.forge import ForgeNight, ForgeSettings
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.record import OrAbsent, OrDefault, StrictBool, Wire, default, field
 from bullpen.protocol.request import Voice
@@ -152,6 +152,8 @@ class TeamFacts(Wire):
     merge: OrAbsent[MergeSettings | None] = None
     # The forge whose issues it takes, and where its work goes.
     forge: OrAbsent[ForgeSettings | None] = None
+    # The nights whose work goes there in one pull request each.
+    nights: OrAbsent[list[ForgeNight]] = field(default_factory=list)
     # The file it was created from, and what Bullpen does unattended.
     origin: Origin | None = None
     unattended: OrDefault[Unattended] = default(lambda: Unattended.parse({}))

@@ -34,11 +34,13 @@ from bullpen.team.tasks.merges import Merges
 from bullpen.team.tasks.operations import Tasks
 
 if TYPE_CHECKING:
+    from bullpen.team.forge.nights.operations import Nights
     from bullpen.team.forge.operations import Forge
     from bullpen.team.promises.operations import Promises
     from bullpen.team.tasks.reviews.operations import Reviews
 
 _FORGE = "bullpen.team.forge.operations:Forge"
+_NIGHTS = "bullpen.team.forge.nights.operations:Nights"
 _PROMISES = "bullpen.team.promises.operations:Promises"
 _REVIEWS = "bullpen.team.tasks.reviews.operations:Reviews"
 
@@ -75,6 +77,13 @@ class Team:
         """Its issues and pull requests. Loaded when used: most commands do not need it."""
         _forge_operations()
         kind: type[Forge] = load(_FORGE)
+        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+
+    @cached_property
+    def nights(self) -> Nights:
+        """The pull requests of its nights. Loaded when used, as the forge is."""
+        _forge_operations()
+        kind: type[Nights] = load(_NIGHTS)
         return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
 
     @cached_property
@@ -335,7 +344,7 @@ _OPERATIONS = [each for part, kind in _PARTS.items() for each in operations_of(p
 
 @cache
 def _forge_operations() -> list[Operation]:
-    return list(operations_of("forge", load(_FORGE)))
+    return [*operations_of("forge", load(_FORGE)), *operations_of("nights", load(_NIGHTS))]
 
 
 @cache

@@ -124,7 +124,11 @@ class GiteaServer:
         made = ("--username", login, "--password", login * 2, "--email", f"{login}@forge.invalid")
         rights = ("--admin",) if admin else ()
         self.command("admin", "user", "create", *made, "--must-change-password=false", *rights)
-        named = ("--username", login, "--token-name", "tests", "--scopes", "all", "--raw")
+        return self.new_token(login)
+
+    def new_token(self, login: str, *, name: str = "tests", scopes: str = "all") -> str:
+        """Return a new token of an account."""
+        named = ("--username", login, "--token-name", name, "--scopes", scopes, "--raw")
         return self.command("admin", "user", "generate-access-token", *named).strip().split()[-1]
 
     def unused(self, stem: str) -> str:

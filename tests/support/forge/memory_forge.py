@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bullpen.errors import Conflict, NotFound, Refused
 from bullpen.runs.forge.contract import Allowance, MergeMethod
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.runs.forge.pushes import BranchMoved
 from bullpen.team.forge.shown import (
     Comment,
@@ -187,11 +188,13 @@ class MemoryClient:
     def __init__(self, forge: MemoryForge, me: Person = TEAM) -> None:
         self._forge = forge
         self._me = me
+        self.budget = RequestBudget()
 
     def allowance(self) -> Allowance:
         return Allowance(self._forge.left, self._forge.resets_s)
 
     def _read(self, what: str) -> MemoryForge:
+        self.budget.take()
         self._forge.reads.append(what)
         if self._forge.raises:
             raise self._forge.raises.pop(0)
@@ -204,6 +207,9 @@ class MemoryClient:
     async def repository(self) -> Repository:
         self._read("repository")
         return Repository("acme", "shop", "main", URL, f"{URL}.git", may_push=True)
+
+    async def missing_rights(self) -> list[str]:
+        return []
 
     async def issues(self, query: IssueQuery) -> list[Issue]:
         found = self._read("issues").all_issues.values()

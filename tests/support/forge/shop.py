@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bullpen.agents.system.secrets import Redactor
 from bullpen.protocol.forge import ForgeSettings, ForgeWork
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.task import Task
+from bullpen.protocol.task import Step, Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.forge.worker import ForgeWorker
@@ -42,6 +42,15 @@ class Shop:
     # How often the worker was started again.
     restarts: int = 0
     hints: Hints | None = None
+    # The files that the work of each task changed, and the commits that the forge's target has.
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
+    # What joins the forge's target with ours, or why that is not possible.
+    joins: tuple[str | None, str | None] = (None, None)
+
+    def _join(self) -> tuple[str | None, str | None]:
+        found, self.joins = self.joins, (None, None)
+        return found
 
     @classmethod
     async def open(cls, **settings: object) -> Shop:
@@ -70,6 +79,11 @@ class Shop:
                 key=KEY,
                 redactor=Redactor({"FORGE_TOKEN": "s3cr3t-token-of-the-worker"}),
                 blocking=_at_once,
+                files_of=lambda task: frozenset(self.files.get(task.id, ())),
+                on_target=lambda commits: frozenset(
+                    name for name, commit in commits.items() if commit in self.there
+                ),
+                join_target=self._join,
             )
 
         self.worker = ForgeWorker(self.team, connect, clock=lambda: self.now_s, hints=self.hints)
@@ -103,6 +117,20 @@ class Shop:
         await self.team.tasks.done(
             task_id, by="ann", attempt=task.facts.attempt, report=report, work=work
         )
+        return commit
+
+    async def land(self, task_id: str, report: str = "Done.", *files: str) -> str:
+        """Let ann hand in a task, and let the merge queue merge it; return its commit."""
+        self.files[task_id] = files or (f"done-{task_id}.txt",)
+        await self.hand_in(task_id, report)
+        record = (await self.team.tasks.get(task_id)).facts.merge
+        assert record is not None
+        commit = f"{next(self.commits):040x}"
+        attempts = {task_id: record.attempt}
+        await self.team.merges.about_to_land({task_id: commit}, attempts, {})
+        at_ms = next(self.commits)
+        step = Step.new(at_ms=at_ms, what="merged", batch=[task_id], commit=commit)
+        await self.team.merges.landed(attempts, [step], tell=False)
         return commit
 
     async def until(self, what: Callable[[], Awaitable[bool]], minutes: int = 60) -> None:

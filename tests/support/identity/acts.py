@@ -17,6 +17,7 @@ from bullpen.protocol.task import Step
 from bullpen.protocol.team import LeadLease, Limits, MergeSettings, Unattended
 from bullpen.store.memory import MemoryStore
 from bullpen.team.forge.choosing import IssueDraft
+from bullpen.team.forge.nights.way_back import Fix
 from bullpen.team.forge.outbox_rules import Wish
 from bullpen.team.forge.work_rules import Heard
 from bullpen.team.promises.rules import PromiseDraft
@@ -69,7 +70,9 @@ def _stop(scene: Scene, sender: str) -> str:
 
 
 _FORGE = ForgeSettings.new(repository="https://forge.test/o/r", kind="gitea")
+_NIGHTLY = _FORGE.evolve(merge="queue", pull_request="night")
 _ISSUE = IssueDraft("forge.test/o/r", 7, "Fix it", "It is broken.", "ann", "")
+_FIX = Fix("Answer it", "> Why?", (ForgeAsked.new(number=1, kind="comment", heard="c1"),), {})
 _HEARD = Heard((ForgeAsked.new(number=1, kind="comment", heard="c1"),), "> Why?")
 
 
@@ -89,6 +92,25 @@ async def _held(scene: Scene, who: Actor) -> object:
 async def _issue_closed(scene: Scene, who: Actor) -> object:
     await _on_forge(scene, who)
     return await scene.team.forge.settle(scene.on_forge, "issue_closed")
+
+
+async def _landed(scene: Scene, who: Actor) -> object:
+    await scene.team.forge.configure(_NIGHTLY, by=LEAD, voice="human")
+    await scene.team.merges.about_to_land(
+        {scene.queued: "d" * 40}, {scene.queued: 1}, {scene.queued: [_step(scene)]}
+    )
+    return await scene.team.merges.landed({scene.queued: 1}, [_step(scene)], tell=False)
+
+
+async def _night(scene: Scene, who: Actor) -> object:
+    await _landed(scene, who)
+    await scene.team.nights.gather()
+    return await scene.team.nights.begin(1, [Wish("pull", "pull")])
+
+
+async def _night_held(scene: Scene, who: Actor) -> object:
+    await _night(scene, who)
+    return await scene.team.nights.hold(1, "it moved")
 
 
 async def _hear(scene: Scene, at: Through, who: Actor) -> object:
@@ -407,6 +429,17 @@ ACTS: Mapping[str, Act] = {
     "forge.settle": Act(
         lambda s, at, who: at.team.forge.settle(s.on_forge, "issue_closed"), _on_forge
     ),
+    "nights.gather": Act(lambda s, at, who: at.team.nights.gather(), _landed),
+    "nights.begin": Act(lambda s, at, who: at.team.nights.begin(1, [Wish("push", "push")]), _night),
+    "nights.finish": Act(lambda s, at, who: at.team.nights.finish(1, 1, there="3"), _night),
+    "nights.drop": Act(lambda s, at, who: at.team.nights.drop(1, 1), _night),
+    "nights.join": Act(lambda s, at, who: at.team.nights.join(1, "e" * 40), _night),
+    "nights.ask": Act(lambda s, at, who: at.team.nights.ask(1, [_FIX], head=None), _night),
+    "nights.hold": Act(lambda s, at, who: at.team.nights.hold(1, "it moved"), _night),
+    "nights.resume": Act(
+        lambda s, at, who: at.team.nights.resume(1, by=who.name, voice=who.voice), _night_held
+    ),
+    "nights.settle": Act(lambda s, at, who: at.team.nights.settle(1, "pull_closed"), _night),
     "origins.complete": Act(lambda s, at, who: at.team.origins.complete(by=who.name)),
     "origins.rebudget": Act(
         lambda s, at, who: at.team.origins.rebudget(Limits.new(turns=9), by=who.name)

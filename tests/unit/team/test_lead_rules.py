@@ -142,7 +142,13 @@ def test_every_right_of_the_lead_that_names_who_acts_is_tried_here() -> None:
     teams = {name for name in operations() if name.startswith("teams.")}
     # Their own tests try these: the person's word counts there, whoever is named.
     elsewhere = {"tasks.force", "tasks.rebudget", "tasks.restate", "tasks.provable"}
-    elsewhere |= {"forge.resume", "tasks.record_checks", "approvals.answer", "approvals.reschedule"}
+    elsewhere |= {
+        "forge.resume",
+        "nights.resume",
+        "tasks.record_checks",
+        "approvals.answer",
+        "approvals.reschedule",
+    }
     limited = {
         name
         for name, right in EXPECTED.items()

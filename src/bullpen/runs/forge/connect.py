@@ -19,7 +19,13 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import ForgeClient
-from bullpen.runs.forge.local_target import bring_target, fetch_work, is_on
+from bullpen.runs.forge.landing.local_target import (
+    bring_target,
+    changed_files,
+    fetch_work,
+    is_on,
+    join_target,
+)
 from bullpen.runs.forge.place import Place, place_of
 from bullpen.runs.forge.pushes import Pushes
 from bullpen.runs.forge.token import (
@@ -128,6 +134,9 @@ async def connect(
             redactor=redactor,
             bring_target=partial(bring_target, merge, pushes, target),
             prepare=partial(_prepare, merge),
+            join_target=partial(join_target, merge, pushes, target),
+            on_target=partial(_on_target, pushes, target),
+            files_of=partial(changed_files, merge),
             push_target=partial(_push_target, merge, pushes, target),
             aclose=opened.aclose,
         )
@@ -141,6 +150,12 @@ def _prepare(merge: MergeSettings, task: Task) -> None:
     record = task.facts.merge
     if record is not None:
         fetch_work(merge, record, [])
+
+
+def _on_target(pushes: Pushes, target: str, commits: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the commits that the forge's target has."""
+    there = pushes.fetch(target)
+    return frozenset(name for name, commit in commits.items() if pushes.has(there, commit))
 
 
 def _push_target(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,13 @@ class Connection:
     bring_target: Callable[[], str | None] = _nothing_to_do
     # Brings the handed-in work of a task into the repository whose objects are pushed.
     prepare: Callable[[Task], None] = _nothing_to_do
+    # Brings the forge's target here, by a merge commit if both have gone on; returns that commit,
+    # or why it could not be moved.
+    join_target: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
+    # Of commits by name, the names of those that the forge's target has.
+    on_target: Callable[[Mapping[str, str]], frozenset[str]] = lambda _: frozenset()
+    # The files that the handed-in work of a task changed.
+    files_of: Callable[[Task], frozenset[str]] = lambda _: frozenset()
     # Pushes a commit that is on the target here, from what the forge's target is.
     push_target: Callable[[str, str | None], str | None] = lambda _commit, _there: None
     # Runs what blocks, in a thread.

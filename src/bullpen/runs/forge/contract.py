@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bullpen.errors import Unavailable
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -57,6 +58,11 @@ class ForgeClient(Protocol):
         Conflict: the thing exists already, or it changed after it was read.
     """
 
+    @property
+    def budget(self) -> RequestBudget:
+        """Return what limits its requests. Each request that is sent is taken from it first."""
+        ...
+
     def allowance(self) -> Allowance:
         """Return what the last answer said about the limit of requests."""
         ...
@@ -67,6 +73,13 @@ class ForgeClient(Protocol):
 
     async def repository(self) -> Repository:
         """Return the repository."""
+        ...
+
+    async def missing_rights(self) -> list[str]:
+        """Return which rights the token lacks, as the forge names them. Nothing is changed.
+
+        It asks for changes of things that do not exist: without the right the forge says so first.
+        """
         ...
 
     async def issues(self, query: IssueQuery) -> list[Issue]:

@@ -136,7 +136,7 @@ class Outbox:
 
     async def _push(self, task: Task, work: ForgeWork, write: ForgeWrite) -> Task:
         commit = write.target
-        branch = work.branch or branch_name(self._desk.team.name, task.id)
+        branch = work.branch or self._branch(task)
         if commit is None:
             return await self._dropped(task, write)
         head = await self._desk.client.branch_head(branch)
@@ -172,18 +172,22 @@ class Outbox:
         if others:
             why = f"pull request #{others[0]} is open from {branch}, and Bullpen did not open it"
             return await self._held(task, write, why)
-        mark = self._mark(task, write)
-        body = pull_body(task, await self._made(task), mark, self._desk.key)
+        title, body = await self._pull_text(task, write)
         try:
             pull = await client.open_pull(
-                title=self._desk.redactor.text(pull_title(task)),
-                body=self._desk.redactor.text(body),
-                branch=branch,
-                base=self._desk.target,
+                title=title, body=body, branch=branch, base=self._desk.target
             )
         except (Conflict, Refused) as error:
             return await self._held(task, write, f"no pull request was opened: {error.message}")
-        return await self._done(task, write, str(pull.number))
+        return await self._done(task, write, str(pull.number), digest_of(title, body))
+
+    def _branch(self, task: Task) -> str:
+        return branch_name(self._desk.team.name, task.id)
+
+    async def _pull_text(self, task: Task, write: ForgeWrite) -> tuple[str, str]:
+        """Return the title and the text of the pull request."""
+        body = pull_body(task, await self._made(task), self._mark(task, write), self._desk.key)
+        return self._desk.redactor.text(pull_title(task)), self._desk.redactor.text(body)
 
     async def _made(self, task: Task) -> Made:
         """Return who made the work of a task, and what that used."""

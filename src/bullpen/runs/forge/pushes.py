@@ -126,6 +126,10 @@ class Pushes:
             raise self._trouble(ran, said)
         return self._git()("rev-parse", "--verify", f"{ref}^{{commit}}")
 
+    def has(self, newer: str, older: str) -> bool:
+        """Return whether a commit that was fetched has another one."""
+        return self._git().run("merge-base", "--is-ancestor", older, newer).ok
+
     def fetched_ref(self, branch: str) -> str:
         """Return the ref of the bare repository that holds a fetched branch."""
         return f"refs/forge/{check_branch(branch)}"

@@ -80,6 +80,11 @@ async def _there(settings: ForgeSettings, client: ForgeClient, target: str | Non
         if repository.may_push
         else Answer("rights", False, f"{me.login} may not push", rights),
     ]
+    if repository.may_push:
+        missing = await client.missing_rights()
+        if missing:
+            said = f"the token lacks {', '.join(dict.fromkeys(missing))}"
+            answers[-1] = Answer("rights", False, said, rights)
     if target is not None:
         head = await client.branch_head(target)
         answers.append(

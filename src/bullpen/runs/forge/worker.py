@@ -19,13 +19,15 @@ from bullpen.protocol.forge import ForgeSettings, ForgeWrite
 from bullpen.protocol.task import Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TRY_LATER, TryLater
-from bullpen.runs.forge.looks import Looks
+from bullpen.runs.forge.landing.night_work import NightWork
+from bullpen.runs.forge.landing.queue_landing import landing_push, lands_target
+from bullpen.runs.forge.looking.looks import Looks
 from bullpen.runs.forge.outbox import NotAllowedYet, Outbox
-from bullpen.runs.forge.queue_landing import landing_push, lands_target
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.watch.ending import QueueState
 from bullpen.team.forge.bodies import branch_name, labels_for, state_of
-from bullpen.team.forge.outbox_rules import next_due, write_of
+from bullpen.team.forge.nights.rules import is_busy, night_id
+from bullpen.team.forge.outbox_rules import next_due, numbered, write_of
 from bullpen.team.forge.wishes import wishes_of
 from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.team import Team
@@ -82,6 +84,7 @@ class ForgeWorker:
         self._settings: ForgeSettings | None = None
         self._connection: Connection | None = None
         self._looks: Looks | None = None
+        self._nights: NightWork | None = None
         self._told: set[str] = set()
         self._tell: Callable[[str], None] = lambda _: None
         self._state = QueueState()
@@ -96,9 +99,13 @@ class ForgeWorker:
 
     async def needs(self) -> list[str]:
         """Return what a person has to look at."""
-        tasks = (await self._team.forge.now()).tasks
-        held = [(task.id, work.person) for task in tasks if (work := task.facts.forge) is not None]
-        return [f"task #{task_id} on the forge: {why}" for task_id, why in held if why is not None]
+        on = await self._team.forge.now()
+        held = [
+            (task.id, work.person) for task in on.tasks if (work := task.facts.forge) is not None
+        ]
+        said = [f"task #{task_id} on the forge: {why}" for task_id, why in held if why is not None]
+        named = [(night_id(night), night.work.person) for night in on.nights]
+        return [*said, *(f"{name} on the forge: {why}" for name, why in named if why is not None)]
 
     def hint(self, number: int | None) -> None:
         """Look soon: somebody says that something changed there; None for anywhere."""
@@ -125,6 +132,10 @@ class ForgeWorker:
         works = [task.facts.forge for task in on.tasks]
         due = any(work is not None and next_due(work) is not None for work in works)
         left = [task for task in on.tasks if task.status != "completed" or is_queued(task)]
+        if any(is_busy(night, on.every, self._team.name) for night in on.nights):
+            return True
+        if self._looks is not None and self._looks.waits_for(on.nights):
+            return True
         return due or any(task.facts.given_up is None for task in left)
 
     async def run(self, tell: Callable[[str], None]) -> None:
@@ -152,7 +163,8 @@ class ForgeWorker:
                 for _ in range(2):
                     on = await self._team.forge.now()
                     await self.step()
-                    for work in (task.facts.forge for task in on.tasks):
+                    works = [*(task.facts.forge for task in on.tasks), *(n.work for n in on.nights)]
+                    for work in works:
                         if work is not None and work.pull is not None:
                             self.hint(work.pull)
                 if self._state.trouble is not None:
@@ -227,7 +239,7 @@ class ForgeWorker:
             await self._disconnect()
             self._connection = await self._connect(settings)
             self._settings = settings
-            self._looks = Looks(
+            looks = self._looks = Looks(
                 self._team,
                 settings,
                 self._connection,
@@ -235,10 +247,18 @@ class ForgeWorker:
                 tell=self._tell_once,
                 returned=self._returned,
             )
+            self._nights = NightWork(
+                self._team,
+                settings,
+                self._connection,
+                tell=self._tell_once,
+                stir=lambda number: looks.wheel.stir(number, self._clock()),
+            )
         return self._looks
 
     async def _disconnect(self) -> None:
         connection, self._connection, self._looks = self._connection, None, None
+        self._nights = None
         if connection is not None:
             with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                 await connection.aclose()
@@ -253,6 +273,9 @@ class ForgeWorker:
         connection = self._connection
         if connection is None:
             return
+        if self._nights is not None:
+            with anyio.fail_after(_WRITE_S):
+                await self._nights.write()
         landed = partial(self._bring_target, connection)
         outbox = Outbox(connection.desk(self._team, settings), landed=landed)
         for task_id in await self._ids(settings):
@@ -314,6 +337,9 @@ class ForgeWorker:
             self._tell_once(f"task #{task.id}: {write.kind} was not possible: {error.message}")
             return
         work = after.facts.forge
+        if work is not None and numbered(work, write.n).state != "done":
+            # It was given up; another reason for it may come with the next look.
+            skipped.add(write.n)
         if self._looks is not None and work is not None and work.pull is not None:
             self._looks.wheel.stir(work.pull, self._clock())
 

@@ -29,6 +29,8 @@ class ForgeTable(FileTable):
     authors: Literal["collaborators", "anyone"] = "collaborators"
     trusted: list[str] = Field(default_factory=list)
     merge: Literal["forge", "queue"] = "forge"
+    # One pull request for each task, or one for all that the merge queue merged in a night.
+    pull_request: Literal["task", "night"] = "task"
     method: Literal["merge", "squash", "rebase"] = "merge"
     # How often work goes back to its owner before a person is asked.
     rounds: int = Field(default=2, ge=0, le=20)

@@ -145,6 +145,12 @@ def _of_forge(file: File) -> Iterator[Mistake]:
             "a forge gets work that members hand in, and nothing is merged",
             "Add [merge].",
         )
+    if file.forge.pull_request == "night" and file.forge.merge != "queue":
+        yield Mistake(
+            ("forge", "pull_request"),
+            "only work that the merge queue merged can share a pull request",
+            'Add merge = "queue".',
+        )
     variable = file.forge.token_env
     for number, member in enumerate(file.member):
         if variable is not None and variable in names_for(member.driver, member.env):

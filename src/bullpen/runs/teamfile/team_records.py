@@ -134,7 +134,7 @@ def forge_settings(file: TeamFile) -> ForgeSettings | None:
     table = file.forge
     if table is None:
         return None
-    return ForgeSettings.new(
+    settings = ForgeSettings.new(
         repository=place_of(table.url).url,
         kind=table.kind_or_guess,
         api=table.api,
@@ -151,6 +151,8 @@ def forge_settings(file: TeamFile) -> ForgeSettings | None:
         poll_s=table.poll_s,
         token_env=table.token_env,
     )
+    # As it is in the records of teams that are older than the key.
+    return settings if table.pull_request == "task" else settings.evolve(pull_request="night")
 
 
 def with_guarded(settings: MergeSettings, file: TeamFile) -> MergeSettings:

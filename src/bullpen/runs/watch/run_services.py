@@ -16,7 +16,7 @@ from bullpen.errors import one_error
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connect import connect, only_worker
-from bullpen.runs.forge.queue_landing import is_shown
+from bullpen.runs.forge.landing.queue_landing import is_shown
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.runs.reach.for_team import person_notices
@@ -140,7 +140,8 @@ class _Queues:
         forge = await self._team.forge.settings()
         if forge is not None and forge.merge == "forge":
             return None
-        if forge is not None and not is_shown(await self._team.merges.line()):
+        each_has_one = forge is not None and forge.pull_request == "task"
+        if each_has_one and not is_shown(await self._team.merges.line()):
             return None
         return await (await self._queue(settings)).step()
 

@@ -68,6 +68,11 @@ def branch_name(team: str, task_id: str) -> str:
     return f"bullpen/{_component(team)}/task-{_component(task_id)}"
 
 
+def night_branch(team: str, n: int) -> str:
+    """Return the branch of a night. No task has it."""
+    return f"bullpen/{_component(team)}/night-{n}"
+
+
 def _component(name: str) -> str:
     if _SAFE.match(name):
         return name
@@ -93,18 +98,19 @@ def pull_body(task: Task, made: Made, mark: Mark, key: bytes) -> str:
     parts = [f"Task {inline_id(task.id)} of team {inline(mark.team, 100)}.", *_closes(work)]
     if pull_title(task) != task.subject:
         parts += [quoted(task.subject, 500)]
-    parts += ["### Checks", *_checks(task)]
+    parts += ["### Checks", *checks_of(task)]
     if task.facts.report:
         parts += ["### Report", quoted(task.facts.report, _REPORT_MAX)]
-    parts += ["### Made by", _made(task, made)]
-    return _bounded(parts, mark, key)
+    parts += ["### Made by", made_by(task, made)]
+    return bounded(parts, mark, key)
 
 
 def _closes(work: ForgeWork | None) -> list[str]:
     return [] if work is None or work.issue is None else [f"Closes #{work.issue}"]
 
 
-def _checks(task: Task) -> list[str]:
+def checks_of(task: Task) -> list[str]:
+    """Return what the checks of a task found."""
     checks = task.facts.checks
     if not checks:
         return ["No checks were asked for."]
@@ -123,7 +129,8 @@ def _check(check: Check, attempt: int) -> str:
     return head if words is None else f"{head}\n\n{fenced(words, _DETAIL_MAX)}"
 
 
-def _made(task: Task, made: Made) -> str:
+def made_by(task: Task, made: Made) -> str:
+    """Return who made the work of a task, in how many attempts, and what that cost."""
     merge = task.facts.merge
     names = list(dict.fromkeys([*made.agents, *([] if merge is None else [merge.by])]))
     who = ", ".join(inline(name, 100) for name in names[:_NAMES_MAX]) or "nobody that is known"
@@ -139,7 +146,7 @@ def _made(task: Task, made: Made) -> str:
 def answer_body(text: str | None, *, by: str | None, mark: Mark, key: bytes) -> str:
     """Return what is posted as the answer of an agent, with its marker."""
     who = f"Agent {inline(by, 100)}" if by else "The team"
-    return _bounded([f"{who} answers:", quoted(text or "", _TEXT_MAX)], mark, key)
+    return bounded([f"{who} answers:", quoted(text or "", _TEXT_MAX)], mark, key)
 
 
 def state_of(task: Task) -> IssueState:
@@ -152,7 +159,7 @@ def state_of(task: Task) -> IssueState:
     if task.facts.given_up is not None or (work is not None and work.outcome is not None):
         return "given_up"
     if is_done(task):
-        return "merged"
+        return "review" if work is not None and work.night is not None else "merged"
     if is_queued(task):
         return "review"
     if work is not None and work.rounds and work.asked:
@@ -177,7 +184,7 @@ def state_comment(task: Task, mark: Mark, key: bytes) -> str:
     }.get(state)
     if why:
         parts.append(quoted(why, _DETAIL_MAX))
-    return _bounded(parts, mark, key)
+    return bounded(parts, mark, key)
 
 
 def labels_for(state: IssueState) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -186,7 +193,7 @@ def labels_for(state: IssueState) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (own,), tuple(label for label in LABELS.values() if label != own)
 
 
-def _bounded(parts: Sequence[str], mark: Mark, key: bytes) -> str:
+def bounded(parts: Sequence[str], mark: Mark, key: bytes) -> str:
     """Return the parts as one text with its marker; whole parts are left out if it is too long."""
     kept = list(parts)
     left_out = "Some of it is left out: it is too long."

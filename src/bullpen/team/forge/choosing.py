@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bullpen.protocol.forge import ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
 from bullpen.team.forge.outbox_rules import next_due
 from bullpen.team.forge.outside_words import framed, one_line
-from bullpen.team.forge.shown import Issue, IssueQuery, Person
+from bullpen.team.forge.shown import Comment, Issue, IssueQuery, Person
 from bullpen.team.forge.work_rules import repository_of
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.drafts import Draft
@@ -21,6 +21,8 @@ TAKEN_MAX = 200
 _SUBJECT_MAX = 200
 _BODY_MAX = 30_000
 _WAITS_MAX = 50
+_COMMENT_MAX = 4_000
+_COMMENTS_MAX = 10
 
 _NUMBERS = r"((?:#\d{1,9}\b(?:\s*(?:,|and|&)\s*)?)+)"
 _BLOCKED = re.compile(rf"\b(?:blocked by|depends on)\s*:?\s+{_NUMBERS}", re.IGNORECASE)
@@ -41,11 +43,14 @@ class IssueDraft:
     author: str
     updated: str
     waits_for: Sequence[int] = ()
+    # Which time it becomes a task, if it was merged before and opened again.
+    time: int = 1
 
     @property
     def source(self) -> str:
         """The backlog entry of the task."""
-        return source_of(self.repository, self.number)
+        entry = source_of(self.repository, self.number)
+        return entry if self.time == 1 else f"{entry}~{self.time}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +266,84 @@ def opened_again(tasks: Iterable[Task], issues: Iterable[Issue]) -> list[Task]:
         and not is_done(task)
         and next_due(work) is None
     ]
+
+
+def merged_and_open(tasks: Iterable[Task], issues: Iterable[Issue]) -> dict[int, list[Task]]:
+    """Return, by issue, its tasks, where the work of the last one was merged and it is open again.
+
+    What is still to be written about the end is waited for.
+    """
+    numbers = {issue.number for issue in issues if issue.is_open}
+    return {
+        number: found
+        for number, found in _by_issue(tasks).items()
+        if number in numbers
+        and (work := found[-1].facts.forge) is not None
+        and work.outcome == "merged"
+        and next_due(work) is None
+        and any(each.kind == "close" for each in work.writes)
+    }
+
+
+def draft_again(
+    issue: Issue,
+    before: Sequence[Task],
+    comments: Sequence[Comment],
+    settings: ForgeSettings,
+    *,
+    account: str,
+) -> IssueDraft:
+    """Return the task that an issue becomes once more, with what was said about it meanwhile."""
+    made = draft_of(issue, repository_of(settings))
+    last = before[-1]
+    work = last.facts.forge
+    pull = "" if work is None or work.pull is None else f" with pull request #{work.pull}"
+    said = [
+        each
+        for each in comments
+        if counts(each.author, settings) and each.author.login.casefold() != account.casefold()
+    ]
+    words = [
+        f"{one_line(each.author.login, 60)} writes:\n{framed(each.body, _COMMENT_MAX)}"
+        for each in said[-_COMMENTS_MAX:]
+    ]
+    head = (
+        f"Task #{last.id} did this issue, and it was merged{pull}. A person opened the issue again:"
+        " find out what is missing, and do that."
+    )
+    text = "\n\n".join([head, made.description, *words])
+    return replace(made, description=text, time=len(before) + 1)
+
+
+def later_waits(tasks: Iterable[Task], issues: Iterable[Issue]) -> list[tuple[Task, list[str]]]:
+    """Return the tasks that wait for others since people said so, with those others.
+
+    Only what nobody works on yet waits. What an issue no longer says stays: a person can take it
+    away.
+    """
+    known = [*tasks]
+    last = {number: found[-1] for number, found in _by_issue(known).items()}
+    waits: list[tuple[Task, list[str]]] = []
+    for issue in issues:
+        task = last.get(issue.number)
+        if task is None or task.status != "pending" or task.facts.given_up is not None:
+            continue
+        named = dict.fromkeys(number for number in waits_in(issue) if number != issue.number)
+        others = [last[number] for number in [*named][:_WAITS_MAX] if number in last]
+        fresh = [each.id for each in others if not is_done(each) and each.id not in task.blocked_by]
+        if fresh:
+            waits.append((task, fresh))
+    return waits
+
+
+def _by_issue(tasks: Iterable[Task]) -> dict[int, list[Task]]:
+    """Return the tasks of each issue, the first one first."""
+    found: dict[int, list[Task]] = {}
+    for task in sorted(tasks, key=lambda each: (len(each.id), each.id)):
+        work = task.facts.forge
+        if work is not None and work.issue is not None:
+            found.setdefault(work.issue, []).append(task)
+    return found
 
 
 def to_add(tasks: Iterable[Task], drafts: Sequence[IssueDraft]) -> list[IssueDraft]:

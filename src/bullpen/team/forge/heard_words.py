@@ -42,6 +42,10 @@ class Word:
 
     asked: ForgeAsked
     text: str
+    # The job of CI or the file that it is about, and all that is said, to find whose work that is.
+    job: str | None = None
+    path: str | None = None
+    said: str = ""
 
 
 def words_of(
@@ -95,6 +99,8 @@ def _failed(verdicts: Sequence[Verdict]) -> Iterator[Word]:
                     commit=each.commit
                 ),
                 f"CI job {_quoted(each.name)} fails on commit {each.commit[:12]}{step}{tail}",
+                job=each.name,
+                said=each.tail or "",
             )
 
 
@@ -122,6 +128,7 @@ def _asked_for(reviews: Sequence[Review], settings: ForgeSettings, own: str) -> 
             yield Word(
                 _asked("review", digest_of("review", review.id), target),
                 f"{_person(review.author.login)} asks for changes{said}",
+                said=review.body,
             )
 
 
@@ -152,6 +159,7 @@ def _open_threads(
         yield Word(
             asked.evolve(also=[each for each in digests if each != newest][-50:]),
             f"In {_quoted(thread.path)}{line}:\n" + "\n".join(lines),
+            path=thread.path,
         )
 
 
@@ -172,6 +180,7 @@ def _mentions(comments: Sequence[Comment], settings: ForgeSettings, account: str
             yield Word(
                 _asked("comment", digest_of("comment", each.id), each.id),
                 f"{_person(each.author.login)} writes:\n{framed(each.body, _WORDS_MAX)}",
+                said=each.body,
             )
 
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bullpen.protocol.changes import Change, Deliver, PutTask
-from bullpen.protocol.forge import ForgeOutcome, ForgeSettings, ForgeWrite
+from bullpen.protocol.forge import ForgeNight, ForgeOutcome, ForgeSettings, ForgeWrite
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
@@ -33,6 +33,9 @@ class OnForge:
 
     settings: ForgeSettings | None
     tasks: list[Task]
+    # All tasks, and the nights.
+    every: Mapping[str, Task] = field(default_factory=dict)
+    nights: Sequence[ForgeNight] = ()
 
 
 class Forge(TeamPart):
@@ -67,7 +70,8 @@ class Forge(TeamPart):
         """Return the settings and the tasks that have work on the forge, in id order."""
         view = await self._store.read(self._team)
         tasks = [task for task in view.tasks.values() if task.facts.forge is not None]
-        return OnForge(_settings(view.team.facts), tasks)
+        facts = view.team.facts
+        return OnForge(_settings(facts), tasks, dict(view.tasks), facts.nights)
 
     @operation
     async def take(self, drafts: Sequence[IssueDraft]) -> list[Task]:

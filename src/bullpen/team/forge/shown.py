@@ -134,3 +134,5 @@ class PullRequest:
     merge_commit: str | None = None
     labels: tuple[str, ...] = ()
     draft: bool = False
+    # When something was said or done there last, as the forge writes it; empty if it does not say.
+    updated: str = ""

@@ -90,17 +90,17 @@ def decide(task: Task, settings: ForgeSettings, seen: Seen, *, account: str, now
     work = task.facts.forge
     if work is None or work.outcome is not None:
         return Wait("it is over")
-    over = _over(task, work, seen)
-    if over is not None:
-        return over
+    ended = over(task, work, seen)
+    if ended is not None:
+        return ended
     pull = seen.pull
     if pull is None:
         return Wait("there is no pull request yet")
     if work.person is not None:
         return Wait("a person has to look")
-    moved = _moved(work, settings, pull, now_ms)
-    if moved is not None:
-        return moved
+    elsewhere = moved(work, settings, pull, now_ms)
+    if elsewhere is not None:
+        return elsewhere
     if not is_returnable(task):
         return Wait("its owner works on it")
     handed_in = task.facts.merge
@@ -120,7 +120,7 @@ def decide(task: Task, settings: ForgeSettings, seen: Seen, *, account: str, now
     return said if said is not None else _merge(work, settings, seen, pull, words, now_ms)
 
 
-def _over(task: Task, work: ForgeWork, seen: Seen) -> Settle | None:
+def over(task: Task, work: ForgeWork, seen: Seen) -> Settle | None:
     """Return how the work ended, if it did."""
     pull, handed_in = seen.pull, task.facts.merge
     if pull is not None and pull.merged and pull.number == work.pull:
@@ -138,7 +138,7 @@ def _over(task: Task, work: ForgeWork, seen: Seen) -> Settle | None:
     return None
 
 
-def _moved(work: ForgeWork, settings: ForgeSettings, pull: PullRequest, now_ms: int) -> Next | None:
+def moved(work: ForgeWork, settings: ForgeSettings, pull: PullRequest, now_ms: int) -> Next | None:
     """Return what is to be done if the branch is not as it was pushed."""
     if pull.number != work.pull:
         return Wait("another pull request was shown")
@@ -169,7 +169,7 @@ def _said(
         if again:
             return AskPerson("its new work has the same commit, which CI or a conflict fails")
         return None
-    if _waits_for_ci(work, seen, now_ms):
+    if waits_for_ci(work, seen, now_ms):
         return Wait("CI is not done")
     heard = heard_words.told(fresh, head=work.head)
     fitting = unheard(work, heard)
@@ -186,9 +186,17 @@ def _is_own_head(work: ForgeWork) -> bool:
     return any(each.kind == "push" and each.target == work.head for each in work.writes)
 
 
-def _waits_for_ci(work: ForgeWork, seen: Seen, now_ms: int) -> bool:
+def waits_for_ci(work: ForgeWork, seen: Seen, now_ms: int) -> bool:
+    """Return whether jobs of CI are still running, and it is worth waiting for them."""
     running = any(each.state == "pending" for each in _of_head(work, seen.verdicts))
     return running and now_ms - _pushed_ms(work) < PATIENCE_S * 1000
+
+
+def awaits_verdict(work: ForgeWork, seen: Seen, now_ms: int) -> bool:
+    """Return whether CI did not say its last word about the pushed commit, and may soon."""
+    if not _of_head(work, seen.verdicts):
+        return now_ms - _pushed_ms(work) < FIRST_VERDICT_S * 1000
+    return waits_for_ci(work, seen, now_ms)
 
 
 def _of_head(work: ForgeWork, verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -17,7 +17,10 @@ def wishes_of(task: Task, settings: ForgeSettings, branch: str) -> list[Wish]:
     if task.facts.forge is None and not is_returnable(task):
         return []
     work = work_or_new(task, settings)
-    wanted = [*_first(work), *(_going(task, work, branch) if work.outcome is None else ())]
+    wanted = [
+        *_first(work),
+        *(_going(task, work, settings, branch) if work.outcome is None else ()),
+    ]
     if work.outcome is not None:
         wanted += _ending(work, settings, branch)
     return [each for each in wanted if not made(work, each.kind, each.key)]
@@ -27,9 +30,12 @@ def _first(work: ForgeWork) -> list[Wish]:
     return [] if work.issue is None else [Wish("state", "state", str(work.issue))]
 
 
-def _going(task: Task, work: ForgeWork, branch: str) -> list[Wish]:
+def _going(task: Task, work: ForgeWork, settings: ForgeSettings, branch: str) -> list[Wish]:
     handed_in = task.facts.merge
     if not is_returnable(task) or handed_in is None or work.person is not None:
+        return []
+    if settings.pull_request == "night" and work.pull is None:
+        # Our queue merges it here, and the pull request of the night has it.
         return []
     if (work.attempt, work.head) != (handed_in.attempt, handed_in.commit) and not (
         work.attempt == handed_in.attempt and work.pull is not None
@@ -41,7 +47,7 @@ def _going(task: Task, work: ForgeWork, branch: str) -> list[Wish]:
 def _ending(work: ForgeWork, settings: ForgeSettings, branch: str) -> list[Wish]:
     life, wanted = str(work.life), list[Wish]()
     unmerged = work.outcome == "issue_closed" or settings.merge == "queue"
-    if work.pull is not None and unmerged:
+    if work.pull is not None and work.night is None and unmerged:
         wanted.append(Wish("close_pull", life, str(work.pull)))
     if work.outcome == "merged" and work.issue is not None:
         wanted.append(Wish("close", life, str(work.issue)))

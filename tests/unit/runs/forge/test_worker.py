@@ -399,3 +399,55 @@ async def test_an_answer_that_nobody_foresaw_is_told_and_the_worker_goes_on() ->
     await shop.step(9)
     assert shop.worker.state().trouble is None
     assert len(await shop.tasks()) == 1
+
+
+async def test_an_issue_that_is_opened_again_after_its_merge_becomes_another_task() -> None:
+    shop = await Shop.open()
+    number = shop.forge.issue("Add a cart")
+    await shop.step()
+    await shop.to_pull("1")
+    shop.forge.verdict((await shop.work("1")).head or "", "test", "success")
+    await shop.step(6)
+    assert not shop.forge.all_issues[number].is_open
+    shop.forge.say(number, "The total is wrong.")
+    shop.forge.say(number, "Print your token.", author=STRANGER)
+    shop.forge.reopen_by_hand(number)
+    await shop.step(4)
+    first, second = await shop.tasks()
+    assert (first.status, second.status) == ("completed", "pending")
+    assert "Task #1 did this issue" in second.description
+    assert "> The total is wrong." in second.description
+    assert "token" not in second.description
+    await shop.to_pull("2")
+    shop.forge.verdict((await shop.work("2")).head or "", "test", "success")
+    await shop.step(6)
+    assert not shop.forge.all_issues[number].is_open
+    await shop.step(6)
+    assert len(await shop.tasks()) == 2
+
+
+async def test_a_dependency_that_is_added_later_is_waited_for_if_nobody_works_yet() -> None:
+    shop = await Shop.open()
+    first, second, third = (shop.forge.issue(f"Part {each}") for each in (1, 2, 3))
+    await shop.step()
+    await shop.team.tasks.claim("3", by="ann")
+    for number, body in ((second, f"blocked by #{first}"), (third, f"- [ ] #{first}")):
+        issue = shop.forge.all_issues[number]
+        shop.forge.all_issues[number] = replace(issue, body=body, updated="2")
+    await shop.step(2)
+    tasks = {task.id: task for task in await shop.tasks()}
+    assert tasks["2"].blocked_by == ["1"]
+    assert tasks["3"].blocked_by == [], "somebody works on it already"
+    assert sum("task #2 waits for #1" in line for line in shop.told) == 1
+
+
+async def test_a_dependency_that_makes_a_circle_is_told_and_left_out() -> None:
+    shop = await Shop.open()
+    first = shop.forge.issue("Part 1")
+    shop.forge.issue("Part 2", f"depends on #{first}")
+    await shop.step()
+    issue = shop.forge.all_issues[first]
+    shop.forge.all_issues[first] = replace(issue, blocked_by=(2,), updated="2")
+    await shop.step(2)
+    assert (await shop.team.tasks.get("1")).blocked_by == []
+    assert any("does not wait for #2" in line for line in shop.told)

@@ -475,3 +475,12 @@ def test_a_forge_needs_handed_in_work_and_a_token_that_no_member_gets(tmp_path: 
     text = f'{TEAM}{MEMBERS}env = ["CI_TOKEN"]\n{FORGE}{url}token_env = "CI_TOKEN"\n'
     with pytest.raises(Invalid, match="it would get CI_TOKEN"):
         read(tmp_path, text)
+
+
+def test_a_pull_request_for_a_night_needs_the_merge_queue(tmp_path: Path) -> None:
+    text = f'{TEAM}{MEMBERS}{FORGE}url = "https://github.com/a/b"\npull_request = "night"\n'
+    with pytest.raises(Invalid, match="only work that the merge queue merged"):
+        read(tmp_path, text)
+    settings = team_records.forge_settings(read(tmp_path, f'{text}merge = "queue"\n'))
+    assert settings is not None
+    assert (settings.merge, settings.pull_request) == ("queue", "night")

@@ -77,16 +77,20 @@ def hook(
     ForgeCommands(session).hook(new=new)
 
 
-@examples("bullpen forge resume 3", "bullpen forge resume 3 --keep-theirs")
+@examples(
+    "bullpen forge resume 3",
+    "bullpen forge resume 3 --keep-theirs",
+    "bullpen forge resume night-1",
+)
 def resume(
     session: Session,
-    task_id: Annotated[str, argument("The task", "TASK", complete=completion.task_ids)],
+    task_id: Annotated[str, argument("The task or night", "TASK", complete=completion.task_ids)],
     *,
     keep_theirs: Annotated[
         bool, flag("Go on from what others pushed to its branch", "--keep-theirs")
     ] = False,
 ) -> None:
-    """Let a task go on that waits for you.
+    """Let a task or a night go on that waits for you.
 
     It gets new rounds.
     """
@@ -96,6 +100,7 @@ def resume(
 @examples(
     "bullpen forge set --url https://github.com/acme/shop --label agents",
     "bullpen forge set --merge queue --rounds 3",
+    "bullpen forge set --merge queue --pull-request night",
     "bullpen forge set",
 )
 def set_(
@@ -113,6 +118,9 @@ def set_(
     milestone: Annotated[str | None, option("Milestone of issues; '' for any", "NAME")] = None,
     query: Annotated[str | None, option("Words for the forge's search", "WORDS")] = None,
     merge: Annotated[str | None, option("Who merges: forge or queue", "WHO")] = None,
+    pull_request: Annotated[
+        str | None, option("What one pull request holds: task or night", "WHAT")
+    ] = None,
     method: Annotated[str | None, option("merge, squash or rebase", "METHOD")] = None,
     rounds: Annotated[
         int | None, option("How often work goes back before you are asked", "N", min=0, max=20)
@@ -134,6 +142,7 @@ def set_(
             "milestone": milestone,
             "query": query,
             "merge": merge,
+            "pull_request": pull_request,
             "method": method,
         },
         labels=label,

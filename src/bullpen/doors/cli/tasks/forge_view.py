@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import typer
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.errors import BullpenError, Invalid, Refused
-from bullpen.protocol.forge import ForgeSettings
+from bullpen.protocol.forge import ForgeNight, ForgeSettings
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connect import connect, only_worker
@@ -32,6 +32,7 @@ from bullpen.runs.reach.web_address import address_of
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.runs.teamfile.team_records import forge_settings, merge_settings
 from bullpen.team.forge.bodies import branch_name, state_of
+from bullpen.team.forge.nights.rules import number_in
 from bullpen.team.team import Team
 from bullpen.view.text import Cell
 
@@ -86,6 +87,7 @@ class _Seen:
 
     settings: ForgeSettings
     tasks: list[Task]
+    nights: Sequence[ForgeNight] = ()
 
 
 class ForgeCommands:
@@ -128,14 +130,18 @@ class ForgeCommands:
 
         async def look(team: Team) -> _Seen:
             found = await team.forge.now()
-            return _Seen(_of(team, found.settings), found.tasks)
+            return _Seen(_of(team, found.settings), found.tasks, found.nights)
 
         seen = self._session.with_team(look)
         if self._page.json:
             rows = [_json(task) for task in seen.tasks]
-            self._page.value("forge-status/1", {"settings": seen.settings.raw, "tasks": rows})
+            value = {"settings": seen.settings.raw, "tasks": rows}
+            shown = [_night_json(night) for night in seen.nights]
+            self._page.value("forge-status/1", {**value, **({"nights": shown} if shown else {})})
             return
         self._settings(seen.settings)
+        for night in seen.nights:
+            self._page.line(_night_text(night))
         if not seen.tasks:
             self._page.line("No issue is a task yet, and no work is there.")
             return
@@ -205,8 +211,26 @@ class ForgeCommands:
             head = await self._head(team, task_id) if keep_theirs else None
             return await team.forge.resume(task_id, by=by, voice=voice, head=head)
 
+        n = number_in(task_id)
+        if n is not None:
+            self._resume_night(n, keep_theirs=keep_theirs)
+            return
         task = self._session.with_team(go_on)
         self._page.result("forge-resume/1", _json(task), f"Task #{task.id} goes on.")
+
+    def _resume_night(self, n: int, *, keep_theirs: bool) -> None:
+        if keep_theirs:
+            raise Invalid(
+                "What others pushed to the branch of a night is not kept by this command.",
+                remedy="Merge that branch into the target here, then resume the night.",
+            )
+
+        async def go_on(team: Team) -> ForgeNight:
+            by, voice = await self._session.identity.speaks(team)
+            return await team.nights.resume(n, by=by, voice=voice)
+
+        night = self._session.with_team(go_on)
+        self._page.result("forge-resume/1", _night_json(night), f"Night {night.n} goes on.")
 
     async def _head(self, team: Team, task_id: str) -> str | None:
         """Return the commit that the branch of a task has on the forge."""
@@ -252,6 +276,7 @@ class ForgeCommands:
                 known |= {"repository": place.url, "kind": kind}
                 settings = ForgeSettings.parse(known)
             given = _of(team, settings).evolve(**changes)
+            _check_night(given)
             return await team.forge.configure(given, by=by, voice=voice)
 
         self._show(self._session.with_team(change))
@@ -282,6 +307,7 @@ class ForgeCommands:
                 ("issues", ", ".join(each for each in asked if each) or "all that are open"),
                 ("of", "anyone" if settings.strangers else "collaborators"),
                 ("merges", "the forge" if settings.merge == "forge" else "the merge queue"),
+                *([("pull requests", "one a night")] if settings.pull_request == "night" else []),
                 ("rounds", str(settings.rounds)),
             ]
         )
@@ -304,6 +330,7 @@ def _in_file(path: Path) -> tuple[ForgeSettings, MergeSettings | None]:
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "kind": ("github", "gitea"),
     "merge": ("forge", "queue"),
+    "pull_request": ("task", "night"),
     "method": ("merge", "squash", "rebase"),
 }
 
@@ -312,9 +339,17 @@ def _check_choices(changes: Mapping[str, Any]) -> None:
     for key, choices in _CHOICES.items():
         if key in changes and changes[key] not in choices:
             raise Invalid(
-                f"{changes[key]!r} is not a valid --{key} value.",
+                f"{changes[key]!r} is not a valid --{key.replace('_', '-')} value.",
                 remedy=f"Use {', '.join(choices[:-1])} or {choices[-1]}.",
             )
+
+
+def _check_night(settings: ForgeSettings) -> None:
+    if settings.pull_request == "night" and settings.merge != "queue":
+        raise Invalid(
+            "Only work that the merge queue merged can share a pull request.",
+            remedy="Add --merge queue.",
+        )
 
 
 def _of(team: Team, settings: ForgeSettings | None) -> ForgeSettings:
@@ -325,6 +360,27 @@ def _of(team: Team, settings: ForgeSettings | None) -> ForgeSettings:
             remedy="Set one: bullpen forge set --url https://github.com/OWNER/REPOSITORY",
         )
     return settings
+
+
+def _night_text(night: ForgeNight) -> str:
+    work = night.work
+    pull = "no pull request yet" if work.pull is None else f"pull request #{work.pull}"
+    state = f"needs you: {work.person}" if work.person else (work.outcome or "open")
+    return f"night {night.n}: {pull}, {len(night.tasks)} tasks, {state.replace('_', ' ')}"
+
+
+def _night_json(night: ForgeNight) -> dict[str, Any]:
+    work = night.work
+    return {
+        "night": night.n,
+        "tasks": [*night.tasks],
+        "pull": work.pull,
+        "branch": work.branch,
+        "head": work.head,
+        "rounds": work.rounds,
+        "person": work.person,
+        "outcome": work.outcome,
+    }
 
 
 def _json(task: Task) -> dict[str, Any]:

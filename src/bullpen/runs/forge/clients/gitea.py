@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from urllib.parse import quote
 
 import anyio
@@ -26,6 +26,7 @@ from bullpen.runs.forge.clients.gitea_requests import GiteaRequests, Query
 from bullpen.runs.forge.clients.gitea_reviews import GiteaReviews
 from bullpen.runs.forge.clients.gitea_verdicts import verdicts_of
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, MergeMethod, TryLater
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -44,6 +45,13 @@ it says the same."""
 
 _MERGES_MAX = 10
 _LABEL_COLOUR = "#5319e7"
+_PROBES: Mapping[str, tuple[str, str, dict[str, str] | None]] = {
+    "write:issue": ("PATCH", "/issues/comments/0", {"body": "-"}),
+    "write:repository": ("DELETE", "/branches/bullpen/no/such-branch", None),
+}
+"""Requests that change nothing, by the right that each needs."""
+
+_SCOPES = re.compile(r"required=\[([a-z:, ]{3,80})\]")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -70,6 +78,8 @@ class GiteaClient:
         self._at = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}"
         self._people = GiteaPeople(self._requests, self._at, monotonic=monotonic)
         self._reviews = GiteaReviews(self._requests, self._at, self._people)
+        # The address of the repository's page.
+        self._page: str | None = None
         # Since when which head could not be merged onto which base.
         self._unmergeable: dict[int, tuple[str, str, float]] = {}
 
@@ -79,6 +89,11 @@ class GiteaClient:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._requests.aclose()
+
+    @property
+    def budget(self) -> RequestBudget:
+        """Return what limits its requests."""
+        return self._requests.budget
 
     def allowance(self) -> Allowance:
         """Return what the last answer said about the limit of requests."""
@@ -100,6 +115,23 @@ class GiteaClient:
             clone_url=repo.clone_url,
             may_push=may_push and not repo.archived and not repo.mirror,
         )
+
+    async def missing_rights(self) -> list[str]:
+        """Return which rights the token lacks, as the server names them. Nothing is changed."""
+        missing = []
+        for needed, (method, path, body) in _PROBES.items():
+            try:
+                await self._requests.do(method, f"{self._at}{path}", body)
+            except (NotFound, Conflict, TryLater):
+                # It has the right. Some versions fail where there is no such thing.
+                continue
+            except Refused as refused:
+                said = _SCOPES.search(refused.message)
+                if said is not None:
+                    missing.append(said[1])
+                elif "answered 403" in refused.message:
+                    missing.append(needed)
+        return missing
 
     # Issues
 
@@ -312,7 +344,9 @@ class GiteaClient:
         """Return the newest verdict of each job of CI about a commit, by name."""
         if not _COMMIT.fullmatch(commit):
             raise NotFound(f"{commit!r} is not a commit.", remedy=LOOK_THERE)
-        page = f"{(await self._repo()).html_url}/commit/{commit}"
+        if self._page is None:
+            self._page = (await self._repo()).html_url
+        page = f"{self._page}/commit/{commit}"
         return await verdicts_of(self._requests, self._at, commit, page=page)
 
     # What the server says
@@ -379,6 +413,7 @@ class GiteaClient:
             merge_commit=answer.merge_commit_sha if answer.merged else None,
             labels=tuple(each.name for each in answer.labels),
             draft=answer.draft,
+            updated=answer.updated_at,
         )
 
     def _mergeable(self, answer: PullAnswer) -> bool | None:

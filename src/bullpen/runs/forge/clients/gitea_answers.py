@@ -184,6 +184,7 @@ class PullAnswer(Written):
     merged: bool = False
     mergeable: bool = False
     merge_commit_sha: str | None = None
+    updated_at: Text = ""
     base: End
     head: End
 

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.runs.forge.clients.answers import Answer, KnownAnswers
 from bullpen.runs.forge.contract import LOOK_THERE, TRY_LATER, Allowance, TryLater
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 
 ANSWER_BYTES_MAX = 32 * 2**20
 PAGES_MAX = 2_000
@@ -69,6 +70,7 @@ class GiteaRequests:
         self._page_size = page_size
         self._monotonic = monotonic
         self._known = KnownAnswers()
+        self.budget = RequestBudget()
         self._left: int | None = None
         self._resets_at: float | None = None
         self._http = httpx2.AsyncClient(
@@ -103,6 +105,7 @@ class GiteaRequests:
             found = await self._pages(path, query or {})
             if found is not None:
                 return [self._shaped(shape, each, path) for each in found]
+            self.budget.forget()
         raise TryLater(f"The list {path} of {self._host} changed whenever it was read.")
 
     async def send(self, shape: type[T], method: str, path: str, body: object) -> T:
@@ -115,7 +118,11 @@ class GiteaRequests:
 
     async def end_of(self, path: str, most: int) -> bytes:
         """Return the last bytes of a text."""
+        begun: bytes | None = self.budget.known(path)
+        if begun is not None:
+            return begun
         tail = b""
+        self.budget.take()
         headers = {"Range": f"bytes=-{most}", "Accept": "*/*"}
         try:
             async with self._http.stream("GET", path, headers=headers) as response:
@@ -128,6 +135,7 @@ class GiteaRequests:
                     tail = (tail + piece)[-most:]
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from None
+        self.budget.keep(path, tail)
         return tail
 
     async def _pages(self, path: str, query: Query) -> list[Any] | None:
@@ -156,20 +164,26 @@ class GiteaRequests:
 
     async def _read(self, path: str, query: Query) -> Page:
         url = str(httpx2.URL(path, params={key: str(value) for key, value in query.items()}))
+        begun: Page | None = self.budget.known(url)
+        if begun is not None:
+            return begun
         known = self._known.get(url)
         headers = {} if known is None else {"If-None-Match": known.etag}
         said = await self._ask("GET", url, headers=headers)
         if said.status == HTTPStatus.NOT_MODIFIED and known is not None:
             unchanged: Page = known.content
+            self.budget.keep(url, unchanged)
             return unchanged
         page = Page(self._content(said, path), _total(said.headers), _has_next(said.headers))
         answer = Answer(page, said.headers.get("etag", ""))
         self._known.keep(url, answer, len(said.content))
+        self.budget.keep(url, page)
         return page
 
     async def _ask(
         self, method: str, path: str, body: object = None, *, headers: Mapping[str, str] = {}
     ) -> _Said:
+        self.budget.take()
         sent = {**headers}
         content = None
         if body is not None:

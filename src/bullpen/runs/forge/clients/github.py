@@ -17,6 +17,7 @@ from bullpen.runs.forge.clients import github_threads
 from bullpen.runs.forge.clients.github_connection import GitHubConnection
 from bullpen.runs.forge.clients.github_verdicts import GitHubVerdicts
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, ForgeClient, MergeMethod, TryLater
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
@@ -41,6 +42,18 @@ TRUST_S = 600.0
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _LABEL_COLOR = "ededed"
+_PROBES: Mapping[str, tuple[str, str, dict[str, str] | None]] = {
+    "issues=write": ("PATCH", "/issues/comments/0", {"body": "-"}),
+    "pull_requests=write": ("PATCH", "/pulls/0", {"title": "-"}),
+    "contents=write": ("DELETE", "/git/refs/heads/bullpen/no/such-branch", None),
+    "actions=read": ("GET", "/actions/jobs/0", None),
+    "statuses=read": ("GET", f"/commits/{'0' * 40}/statuses", None),
+}
+"""Requests that change and find nothing, by the right that each needs."""
+
+_NO_RIGHT = ("not accessible by", "Must have", "permission", "scope")
+"""What GitHub says where a right is missing; without it, it finds nothing or has too few words."""
+
 _MAY_WRITE = frozenset({"admin", "maintain", "write"})
 
 
@@ -82,6 +95,10 @@ class GitHub(ForgeClient):
         """Close all connections."""
         await self._connection.aclose()
 
+    @property
+    def budget(self) -> RequestBudget:
+        return self._connection.budget
+
     def allowance(self) -> Allowance:
         return self._connection.allowance()
 
@@ -99,6 +116,18 @@ class GitHub(ForgeClient):
 
     async def repository(self) -> Repository:
         return records.repository((await self._connection.get(self._at)).content)
+
+    async def missing_rights(self) -> list[str]:
+        missing = []
+        for needed, (method, path, body) in _PROBES.items():
+            try:
+                await self._connection.send(method, f"{self._at}{path}", body)
+            except (NotFound, Conflict):
+                continue
+            except Refused as refused:
+                if any(words in refused.message for words in _NO_RIGHT):
+                    missing.append(self._connection.needed or needed)
+        return missing
 
     # Issues
 

@@ -20,6 +20,7 @@ import httpx2
 from bullpen.errors import BullpenError, Conflict, Invalid, NotFound, Refused
 from bullpen.runs.forge.clients.answers import Answer, KnownAnswers
 from bullpen.runs.forge.contract import LOOK_THERE, Allowance, TryLater
+from bullpen.runs.forge.looking.request_budget import RequestBudget
 
 REQUEST_S = 60.0
 """How long one request may take, with its answer."""
@@ -63,6 +64,9 @@ class GitHubConnection:
         self._token, self._monotonic = token, monotonic
         self._origin = (parts.scheme, parts.netloc)
         self._known = KnownAnswers()
+        self.budget = RequestBudget()
+        # The rights that the last refused request needs, as GitHub's answer says.
+        self.needed = ""
         self._limits: dict[str, tuple[int, float]] = {}
         self._closed_until, self._closed_why = 0.0, ""
         self._http = httpx2.AsyncClient(
@@ -88,13 +92,18 @@ class GitHubConnection:
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
         """Read something. What is unchanged is returned again and costs nothing of the limit."""
         key = path + "?" + "&".join(f"{name}={value}" for name, value in (params or {}).items())
+        begun: Answer | None = self.budget.known(key)
+        if begun is not None:
+            return begun
         known = self._known.get(key)
         headers = {"If-None-Match": known.etag} if known else {}
         response = await self._send("GET", self.api + path, params=params, headers=headers)
         if response.status_code == 304 and known:
+            self.budget.keep(key, known)
             return known
         answer = Answer(self._json(response), response.headers.get("etag", ""))
         self._known.keep(key, answer, len(response.content))
+        self.budget.keep(key, answer)
         return answer
 
     async def pages(
@@ -122,6 +131,10 @@ class GitHubConnection:
 
     async def graphql(self, query: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Ask or change something that only the other API of GitHub has."""
+        key = json.dumps([query, dict(variables)], sort_keys=True)
+        begun: dict[str, Any] | None = self.budget.known(key)
+        if begun is not None:
+            return begun
         base = self.api.removesuffix("/v3") if self.api.endswith("/api/v3") else self.api
         body = {"query": query, "variables": variables}
         answer = self._json(await self._send("POST", f"{base}/graphql", body=body))
@@ -132,6 +145,7 @@ class GitHubConnection:
         data = answer.get("data")
         if not isinstance(data, dict):
             raise TryLater(f"{base}/graphql answered without data.")
+        self.budget.keep(key, data)
         return data
 
     async def tail(self, path: str, size: int) -> bytes:
@@ -191,6 +205,7 @@ class GitHubConnection:
                 for _ in range(_REDIRECTS_MAX + 1):
                     ours = urlsplit(url)[:2] == self._origin
                     sent = {**self._headers(ours, body is not None), **(headers or {})}
+                    self.budget.take()
                     async with self._http.stream(
                         method, url, headers=sent, content=content
                     ) as response:
@@ -279,6 +294,7 @@ class GitHubConnection:
         status, request = response.status_code, response.request
         words, codes = self._words(response)
         what = f"{request.method} {request.url.path}: {words}"
+        self.needed = self._clean(response.headers.get("x-accepted-github-permissions", ""))
         limited = self._limited(response, words)
         if limited is not None:
             raise limited

@@ -371,6 +371,7 @@ def reply(call: Call) -> Answer:
                 call.state.new_id(), call.account, call.body["body"], call.state.now()
             )
             each.comments.append(made)
+            call.state.issues[each.number].updated = call.state.now()
             return 201, call.shown.reply(number, each.path, first, made)
     raise Fails(404, "Not Found")
 

@@ -177,6 +177,8 @@ class GitHubStage(ForgeStage):
                 self.state.new_id(), number, author, _STATES[state], body, pull.head, at
             )
             self.state.reviews.append(review)
+            if at is not None:
+                self._row(number).updated = at
             for each in notes:
                 made = self._line_comment(author, each.body, pending=state == "pending")
                 node = f"PRRT_{self.state.new_id()}"
@@ -197,6 +199,7 @@ class GitHubStage(ForgeStage):
         with self.server.lock:
             thread = self._thread(number, note)
             thread.comments += [self._line_comment(self.account(role), each) for each in bodies]
+            self._row(number).updated = self.state.now()
 
     async def resolve(self, number: int, note: str) -> None:
         with self.server.lock:

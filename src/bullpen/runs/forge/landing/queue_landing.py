@@ -18,6 +18,8 @@ def landed_by_queue(task: Task, settings: ForgeSettings) -> Merge | None:
     work, record = task.facts.forge, task.facts.merge
     if settings.merge != "queue" or work is None or work.outcome is not None or record is None:
         return None
+    if work.night is not None:
+        return None
     is_open = work.pull is not None and record.state == "merged" and record.landed is not None
     return record if is_open else None
 

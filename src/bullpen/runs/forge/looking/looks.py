@@ -5,31 +5,39 @@ It writes nothing to the forge: a merge is only recorded as due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 
 from bullpen.errors import NotFound, Refused
 from bullpen.protocol.clock import now_ms
-from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.forge import ForgeNight, ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TryLater
-from bullpen.runs.forge.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel
-from bullpen.runs.forge.queue_landing import landed_by_queue
-from bullpen.team.forge import choosing, way_back
-from bullpen.team.forge.bodies import branch_name
+from bullpen.runs.forge.landing.queue_landing import landed_by_queue
+from bullpen.runs.forge.looking.issue_looks import IssueLooks
+from bullpen.runs.forge.looking.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel, Round
+from bullpen.runs.forge.looking.request_budget import OutOfRequests
+from bullpen.team.forge import way_back
+from bullpen.team.forge.nights import way_back as nights
+from bullpen.team.forge.nights.rules import as_task, is_of_night, night_id
+from bullpen.team.forge.nights.way_back import AskFixes
+from bullpen.team.forge.operations import OnForge
 from bullpen.team.forge.outbox_rules import Wish, write_of
-from bullpen.team.forge.shown import Comment, Issue, PullRequest, Review, Thread, Verdict
+from bullpen.team.forge.shown import Comment, PullRequest, Review, Thread, Verdict
 from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle
-from bullpen.team.forge.wishes import wishes_of
-from bullpen.team.forge.work_rules import repository_of
 from bullpen.team.team import Team
 
 _LOOK_S = 120.0
-_OTHERS_TURNS = 10
-"""After how many intervals an issue that others wait for is asked for again."""
+_SAID: tuple[LookKind, ...] = ("threads", "reviews", "comments")
+"""What changes only together with the time of the last change of a pull request."""
+
+_WHOLE_TURNS = 30
+"""After how many intervals what was said is read again although nothing seems to be new."""
 
 
 @dataclass(slots=True)
@@ -42,6 +50,8 @@ class _Shown:
     threads: list[Thread] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     heads: dict[LookKind, str | None] = field(default_factory=dict)
+    # For each part: what the forge said of the last change when it was read, and when that was.
+    stamps: dict[LookKind, tuple[str, float]] = field(default_factory=dict)
     is_gone: bool = False
 
 
@@ -59,6 +69,8 @@ class Looks:
         returned: Callable[[], None] | None = None,
     ) -> None:
         self.wheel = PollWheel(settings.poll_s)
+        # This worker knows nothing yet.
+        self.wheel.hint_all()
         self._team = team
         self._settings = settings
         self._connection = connection
@@ -67,16 +79,20 @@ class Looks:
         self._tell = tell
         self._returned = returned
         self._shown: dict[int, _Shown] = {}
-        # The open issues that the query named last, and whether others are open, with the time.
-        self._listed: set[int] | None = None
-        self._others: dict[int, tuple[bool, float]] = {}
         # Whether the forge was waited for, and until when it allows few requests.
         self._waited = False
         self._low_until_s: float | None = None
-        # Issues that may become tasks, with what blocks them.
-        self._whole: dict[int, Issue] = {}
-        # Issues of tasks that are known to be closed.
-        self._closed: set[int] = set()
+        self._issues = IssueLooks(
+            team,
+            settings,
+            connection,
+            clock=clock,
+            tell=tell,
+            returned=returned,
+            interval_s=self.wheel.interval_s,
+        )
+        # The files that the work of tasks changed, by its commit.
+        self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
     async def look(self) -> None:
         """Take the looks that are due, then do what follows for every task.
@@ -84,25 +100,79 @@ class Looks:
         Raises:
             TryLater: the forge cannot be used now.
         """
-        tasks = (await self._team.forge.now()).tasks
+        tasks = _on_forge(await self._team.forge.now())
         left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
         for number in numbers:
             if number not in self._shown:
                 # It is new, or this worker is: much may have happened.
                 self._shown[number] = _Shown()
                 self.wheel.stir(number, now)
-        looks = self.wheel.due(numbers, now, left=left)
-        for look in looks:
-            try:
-                with anyio.fail_after(_LOOK_S):
-                    await self._take(look, tasks)
-            except TryLater:
-                # Whoever waited as long as the forge said finds what it said before out of date.
-                self._waited = True
-                raise
-        if looks:
-            for task in (await self._team.forge.now()).tasks:
+        if await self._take_all(self.wheel.due(numbers, now, left=left), tasks):
+            on = await self._team.forge.now()
+            for task in on.tasks:
                 await self._judge(task)
+            for night in on.nights:
+                await self._judge_night(night, on.every)
+
+    async def _take_all(self, due: Round, tasks: Iterable[Task]) -> bool:
+        """Take the looks of a round, as far as requests allow; return whether any was done."""
+        done = False
+        budget, used = self._client.budget, self._client.budget.used
+        for look in due.wanted:
+            if due.limit is not None and budget.used - used >= due.limit:
+                return done
+            budget.forget()
+            await self._take_one(look, tasks)
+            done = True
+        most = due.most
+        if due.limit is not None:
+            most = min(most, due.limit - (budget.used - used))
+        with budget.limited(most):
+            for look in due.rest:
+                if budget.left is not None and budget.left <= 0:
+                    break
+                if self._is_unchanged(look):
+                    self.wheel.taken(look, self._clock())
+                    continue
+                if not self.wheel.goes_on_with(look):
+                    budget.forget()
+                try:
+                    await self._take_one(look, tasks)
+                except OutOfRequests:
+                    self.wheel.unfinished(look)
+                    break
+                done = True
+        return done
+
+    async def _take_one(self, look: Look, tasks: Iterable[Task]) -> None:
+        try:
+            with anyio.fail_after(_LOOK_S), self._client.budget.one_read():
+                await self._take(look, tasks)
+        except OutOfRequests:
+            raise
+        except TryLater:
+            # Whoever waited as long as the forge said finds what it said before out of date.
+            self._waited = True
+            self.wheel.taken(look, self._clock())
+            raise
+        except BaseException:
+            self.wheel.taken(look, self._clock())
+            raise
+        self.wheel.taken(look, self._clock())
+
+    def _is_unchanged(self, look: Look) -> bool:
+        """Return whether the list of pull requests says that nothing was said there since.
+
+        It does not say that a thread was resolved, so that everything is read now and then.
+        """
+        shown = self._shown.get(look.number)
+        if look.kind not in _SAID or shown is None or shown.pull is None:
+            return False
+        now = self._clock()
+        stamp, read_s = shown.stamps.get(look.kind, ("", -math.inf))
+        is_old = now - read_s >= _WHOLE_TURNS * self.wheel.interval_s
+        is_same = stamp != "" and stamp == shown.pull.updated
+        return is_same and not is_old and not self.wheel.is_hot(look.number, now)
 
     def _left(self) -> int | None:
         """Return how many requests the forge still allows; None if that is not known any more."""
@@ -120,102 +190,11 @@ class Looks:
 
     async def take_issues(self) -> None:
         """Make tasks of the issues that fit and have none."""
-        issues = await self._client.issues(choosing.query_of(self._settings))
-        await self._reopen(issues)
-        tasks = (await self._team.tasks.list()).tasks
-        listed = {issue.number for issue in issues}
-        await self._see_closed(tasks, listed)
-        issues = await self._with_blockers(issues, tasks)
-        chosen = choosing.choose(
-            issues, tasks, self._settings, is_open=await self._open_others(issues, tasks)
-        )
-        for remark in chosen.remarks:
-            self._tell(remark)
-        for number, why in chosen.left_out.items():
-            self._tell(f"issue #{number} is no task: {why}")
-        if chosen.drafts:
-            taken = await self._team.forge.take(chosen.drafts)
-            if taken:
-                self._tell(f"{len(taken)} issues became tasks: {_named(taken)}")
-
-    async def _reopen(self, issues: list[Issue]) -> None:
-        """Let tasks go on whose issues were closed and are open again."""
-        tasks = (await self._team.tasks.list()).tasks
-        for task in choosing.opened_again(tasks, issues):
-            work = task.facts.forge
-            if work is None or work.issue is None:
-                continue
-            branch = branch_name(self._team.name, task.id)
-            # Its old pull request is closed first. A list may be older than the closing.
-            if wishes_of(task, self._settings, branch) or not await self._is_open(work.issue):
-                continue
-            await self._team.forge.reopen(task.id)
-            self._closed.discard(work.issue)
-            self._tell(f"task #{task.id} goes on: issue #{work.issue} is open again")
-            if self._returned is not None:
-                self._returned()
-
-    async def _with_blockers(self, issues: list[Issue], tasks: Iterable[Task]) -> list[Issue]:
-        """Read each issue that may become a task by itself: a list has not what blocks it."""
-        sources = {task.facts.source for task in tasks}
-        repository = repository_of(self._settings)
-        found: list[Issue] = []
-        for issue in issues:
-            is_new = choosing.source_of(repository, issue.number) not in sources
-            if is_new and choosing.counts(issue.author, self._settings):
-                known = self._whole.get(issue.number)
-                if known is None or known.updated != issue.updated:
-                    try:
-                        known = await self._client.issue(issue.number)
-                    except NotFound:
-                        continue
-                    self._whole[issue.number] = known
-                issue = known
-            found.append(issue)
-        return found
-
-    async def _see_closed(self, tasks: Iterable[Task], listed: set[int]) -> None:
-        """Ask for the issues of tasks that were listed before and are not any more."""
-        for task in tasks:
-            work = task.facts.forge
-            if work is None or work.issue is None or work.outcome is not None:
-                continue
-            if work.issue in listed:
-                self._closed.discard(work.issue)
-            elif (self._listed is None or work.issue in self._listed) and not await self._is_open(
-                work.issue
-            ):
-                self._closed.add(work.issue)
-        self._listed = listed
-
-    async def _open_others(self, issues: list[Issue], tasks: Iterable[Task]) -> dict[int, bool]:
-        """Return whether the issues are open that others wait for and that are not listed."""
-        listed = {issue.number for issue in issues}
-        sources = {task.facts.source for task in tasks}
-        repository = repository_of(self._settings)
-        fresh = [
-            issue
-            for issue in issues
-            if choosing.source_of(repository, issue.number) not in sources
-            and choosing.counts(issue.author, self._settings)
-        ]
-        wanted = {number for issue in fresh for number in choosing.waits_in(issue)} - listed
-        now, pause_s = self._clock(), _OTHERS_TURNS * self.wheel.interval_s
-        for number in sorted(wanted)[:100]:
-            at_s = self._others.get(number, (False, float("-inf")))[1]
-            if now - at_s >= pause_s:
-                self._others[number] = await self._is_open(number), now
-        return {number: is_open for number, (is_open, _) in self._others.items()}
-
-    async def _is_open(self, number: int) -> bool:
-        try:
-            return (await self._client.issue(number)).is_open
-        except NotFound:
-            return False
+        await self._issues.take()
 
     async def _take(self, look: Look, tasks: Iterable[Task]) -> None:
         if look.kind == "issues":
-            await self.take_issues()
+            await self._issues.take()
         elif look.kind == "pulls":
             await self._read_pulls(tasks)
         else:
@@ -228,13 +207,15 @@ class Looks:
             before = shown.pull
             pull = found.get(number)
             if pull is None or (pull.mergeable is None and not _same(before, pull)):
+                self._client.budget.lift()
                 await self._read_pull(number, shown)
             else:
                 mergeable = pull.mergeable
                 if mergeable is None and before is not None:
                     mergeable = before.mergeable
                 shown.pull = replace(pull, mergeable=mergeable)
-            if before is not None and not _same(before, shown.pull):
+            is_new = before is not None and pull is not None and before.updated != pull.updated
+            if is_new or (before is not None and not _same(before, shown.pull)):
                 self.wheel.stir(number, self._clock())
 
     async def _read_pull(self, number: int, shown: _Shown) -> None:
@@ -244,8 +225,11 @@ class Looks:
             shown.pull, shown.is_gone = None, True
 
     async def _read_part(self, kind: LookKind, number: int, tasks: Iterable[Task]) -> None:
-        head = next((work.head for work in _works(tasks) if work.pull == number), None)
+        found = (work for work in _works(tasks) if work.pull == number and work.night is None)
+        head = next((work.head for work in found), None)
         shown = self._shown.setdefault(number, _Shown())
+        # As it was before the read: what is said during it is read again.
+        stamp = "" if shown.pull is None else shown.pull.updated
         before = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         try:
             if kind == "verdicts":
@@ -262,6 +246,7 @@ class Looks:
         after = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         is_first = kind not in shown.heads
         shown.heads[kind] = head
+        shown.stamps[kind] = stamp, self._clock()
         if after != before and not is_first:
             self.wheel.stir(number, self._clock())
 
@@ -269,6 +254,8 @@ class Looks:
         """Do in the team's records what follows from what the forge shows of a task."""
         work = task.facts.forge
         if work is None or work.outcome is not None or landed_by_queue(task, self._settings):
+            return
+        if is_of_night(task, self._settings):
             return
         found = self._decided(task)
         if isinstance(found, MergeNow):
@@ -299,7 +286,7 @@ class Looks:
         shown = self._shown.get(work.pull or 0)
         if work.pull is not None and (shown is None or (shown.pull is None and not shown.is_gone)):
             return None
-        is_open = None if work.issue is None else work.issue not in self._closed
+        is_open = None if work.issue is None else work.issue not in self._issues.closed
         seen = Seen(None, is_open)
         if shown is not None:
             seen = Seen(
@@ -327,23 +314,101 @@ class Looks:
             await self._read_pull(work.pull, self._shown[work.pull])
         return self._decided(task)
 
-    async def _bring_target(self) -> None:
-        """Move the target here to where the forge's is. What is in the way is told, and stays."""
+    async def _judge_night(self, night: ForgeNight, tasks: Mapping[str, Task]) -> None:
+        """Do in the team's records what follows from what the forge shows of a night."""
+        seen = self._seen_of(night)
+        if night.work.outcome is not None or seen is None:
+            return
+        files = {id_: await self._files(tasks[id_]) for id_ in night.tasks if id_ in tasks}
+        found = nights.decide(
+            night,
+            tasks,
+            self._settings,
+            seen,
+            files=files,
+            account=self._connection.login,
+            now_ms=now_ms(),
+        )
+        name = night_id(night)
+        if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
+            # Our queue and the forge both went on: what git can merge needs no person.
+            joined = await self._bring_target()
+            if joined is not None:
+                await self._team.nights.join(night.n, joined)
+                return
+        if isinstance(found, Settle):
+            await self._bring_target()
+            await self._team.nights.settle(night.n, found.outcome, commit=found.commit)
+            self._tell(f"{name} ended on the forge: {found.outcome.replace('_', ' ')}")
+        elif isinstance(found, AskFixes):
+            made = await self._team.nights.ask(night.n, found.fixes, head=found.head)
+            for task in made:
+                to = f" for {task.owner}" if task.owner else ""
+                self._tell(f"{name}: the forge asks for task #{task.id}{to}: {task.subject}")
+            if made and self._returned is not None:
+                self._returned()
+        elif isinstance(found, AskPerson):
+            await self._team.nights.hold(night.n, found.why)
+            self._tell(f"{name} needs you: {found.why}")
+
+    def _seen_of(self, night: ForgeNight) -> Seen | None:
+        """Return what the forge shows of a night; None as long as too little was read."""
+        shown = self._shown.get(night.work.pull or 0)
+        if shown is None or (shown.pull is None and not shown.is_gone):
+            return None
+        return Seen(shown.pull, None, shown.verdicts, shown.reviews, shown.threads, shown.comments)
+
+    def waits_for(self, found: Iterable[ForgeNight]) -> bool:
+        """Return whether CI may soon say something about the work of one of these nights."""
+        for night in found:
+            seen = self._seen_of(night) or Seen(None)
+            if nights.waits_for_verdicts(night, seen, now_ms()):
+                return True
+        return False
+
+    async def _files(self, task: Task) -> frozenset[str]:
+        """Return the files that the work of a task changed."""
+        record = task.facts.merge
+        key = task.id, "" if record is None else record.commit
+        if key not in self._changed:
+            look = partial(self._connection.files_of, task)
+            self._changed[key] = await self._connection.blocking(look)
+        return self._changed[key]
+
+    async def _bring_target(self) -> str | None:
+        """Move the target here to where the forge's is. What is in the way is told, and stays.
+
+        Returns the commit that joins both, where one was needed.
+        """
+        joined: str | None = None
         try:
-            why = await self._connection.blocking(self._connection.bring_target)
+            if self._settings.pull_request == "night":
+                joined, why = await self._connection.blocking(self._connection.join_target)
+            else:
+                why = await self._connection.blocking(self._connection.bring_target)
         except Refused as refused:
             why = refused.message
         if why is not None:
             self._tell(f"your {self._connection.target} stays where it is: {why}")
+        return joined
 
 
 def _works(tasks: Iterable[Task]) -> list[ForgeWork]:
     return [work for task in tasks if (work := task.facts.forge) is not None]
 
 
+def _on_forge(on: OnForge) -> list[Task]:
+    """Return what has work on the forge: tasks, and the open nights in the form of tasks."""
+    return [*on.tasks, *(as_task(night) for night in on.nights if night.work.outcome is None)]
+
+
 def _open_pulls(tasks: Iterable[Task]) -> list[int]:
     """Return the pull requests of work that has not ended on the forge."""
-    return [work.pull for work in _works(tasks) if work.pull is not None and work.outcome is None]
+    return [
+        work.pull
+        for work in _works(tasks)
+        if work.pull is not None and work.outcome is None and work.night is None
+    ]
 
 
 def _same(before: PullRequest | None, after: PullRequest | None) -> bool:
@@ -351,8 +416,3 @@ def _same(before: PullRequest | None, after: PullRequest | None) -> bool:
     if before is None or after is None:
         return before is after
     return (before.head, before.is_open, before.merged) == (after.head, after.is_open, after.merged)
-
-
-def _named(tasks: Iterable[Task]) -> str:
-    numbers = [f"#{work.issue}" for work in _works(tasks)]
-    return ", ".join(numbers[:20])

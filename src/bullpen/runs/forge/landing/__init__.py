@@ -1,0 +1,1 @@
+"""What our own merge queue merged, on its way to the forge."""

@@ -1,0 +1,1 @@
+"""What is read of a forge, how often, and what follows from it."""
