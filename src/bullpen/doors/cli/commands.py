@@ -156,9 +156,11 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     ),
     "eval run": CommandEntry("evals.eval_run:run", "Run the trials of a suite, or continue them"),
     "eval report": CommandEntry("evals.eval_run:report", "Show what the trials say about each arm"),
-    "eval make": CommandEntry("evals.suites:make", "Make a suite of this repository's own changes"),
+    "eval make": CommandEntry(
+        "evals.suites:make", "Make a suite of the last changes of this repository"
+    ),
     "eval import": CommandEntry(
-        "evals.suites:import_tasks", "Make a suite of another benchmark's tasks"
+        "evals.suites:import_tasks", "Make a suite of tasks of another benchmark"
     ),
     "team": GroupEntry("Create, list, show, resume, move and delete teams"),
     "team create": CommandEntry(
@@ -231,7 +233,9 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     "promises rely": CommandEntry("tasks.promises:rely", "Build on a promise with a task"),
     "promises drop": CommandEntry("tasks.promises:drop", "No longer build on a promise"),
     "promises withdraw": CommandEntry("tasks.promises:withdraw", "Withdraw a promise"),
-    "review": CommandEntry("tasks.review:review", "Have a change reviewed by another agent"),
+    "review": CommandEntry(
+        "tasks.review:review", "Have a change reviewed by an agent with a clean context"
+    ),
     "merge": GroupEntry(
         "Inspect, run and configure the merge queue",
         examples=("bullpen merge list", "bullpen merge set --target main --gate 'make test'"),

@@ -73,7 +73,7 @@ def run(
     program: Command = None,
     budget_usd: Usd = None,
 ) -> None:
-    """Measure one agent and a team on tasks with hidden tests.
+    """Run the trials of a suite, or continue them.
 
     Every arm with agents gets the same money: the budget divided by the number of their trials.
     Each trial works in a fresh clone, in a sandbox. Run the same command again to continue: trials
@@ -150,7 +150,7 @@ def report(
         option("Output format [default: by the name of FILE, or html]", None, "--format"),
     ] = None,
 ) -> None:
-    """Show what the trials of an eval say about each arm.
+    """Show what the trials say about each arm.
 
     The HTML page stands alone: no scripts, nothing to download. You can write it during an eval.
     """

@@ -40,7 +40,7 @@ def replay_tape(
     ] = False,
     timeout: Seconds = None,
 ) -> None:
-    """Run a recorded run again, with its model answers and without a key.
+    """Run a recorded run again, without a model or a key.
 
     The agents, their tools, the team and git are real, in a copy of the project that is removed at
     the end. The answers come from the tape as long as each request is as it was. Where one is not,
