@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 
-from bullpen.agents.config.spec import unattended
+from bullpen.agents.config.spec import SpawnRequest, unattended
 from bullpen.agents.runner.duties import UNTIL_DONE
 from bullpen.agents.supervisor.admission import RoomWait
 from bullpen.agents.supervisor.start import Spawned
@@ -452,11 +452,14 @@ class TeamStart:
     async def spec(self, member: MemberTable) -> AgentSpec:
         """Return what to spawn for a member. Errors name the member."""
         with _naming_member(self.file, member):
-            spec = await self.app.resolve(spawn_request(self.file, member, self.request.cwd))
+            spec = await self.app.resolve(self._spawn_request(member))
             if not self.request.attended and member.approver is None:
                 spec = unattended(spec, plans=member.plan_approver is None)
         lead_options = {**spec.options, UNTIL_DONE: True}
         return spec.evolve(options=lead_options) if member.name == LEAD else spec
+
+    def _spawn_request(self, member: MemberTable) -> SpawnRequest:
+        return spawn_request(self.file, member, self.request.cwd)
 
 
 @contextmanager

@@ -22,9 +22,14 @@ WRONG = "def add(a, b):\n    return a - b\n"
 
 
 def make_suite(
-    folder: Path, *, tasks: int = 1, test: str = f"PYTHONPATH=. {TEST}", more: str = ""
+    folder: Path,
+    *,
+    tasks: int = 1,
+    test: str = f"PYTHONPATH=. {TEST}",
+    more: str = "",
+    files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Make a suite of the same task, several times."""
+    """Make a suite of the same task, several times; `files` are in its repository too."""
     put(folder, {"suite.toml": 'format = 1\nname = "adding"\n'})
     for number in range(1, tasks + 1):
         put(
@@ -36,6 +41,7 @@ def make_suite(
                 "repo/README.md": "Adds.\n",
                 "tests/checks/check_add.py": CHECK,
                 "solution/adder.py": RIGHT,
+                **{f"repo/{name}": text for name, text in (files or {}).items()},
             },
         )
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -148,6 +149,18 @@ async def test_an_approved_change_is_not_worked_on_again(tmp_path: Path) -> None
     _, report, records = await run(tmp_path, ("solo+review",), agents, budget_usd=1.0)
     assert [record.verdict for record in records] == ["passed"], records
     assert report.arms[0].usd == pytest.approx(0.02)
+
+
+async def test_hooks_of_the_project_are_not_run(tmp_path: Path) -> None:
+    """A stranger may have written them, and hooks run outside the sandbox."""
+    ran = tmp_path / "ran"
+    hook = {"hooks": [{"type": "command", "command": f"touch {ran}"}]}
+    settings = json.dumps({"hooks": {"PreToolUse": [hook], "SessionStart": [hook]}})
+    make_suite(tmp_path / "suite", files={".claude/settings.json": settings})
+    made = script(tmp_path, {"team-lead": [bash(FIX), FINISH]})
+    _, _, records = await run(tmp_path, ("solo",), ArmAgents(driver="scripted", script=made))
+    assert [record.verdict for record in records] == ["passed"]
+    assert not ran.exists()
 
 
 async def test_a_lead_alone_cannot_become_a_team(tmp_path: Path) -> None:
