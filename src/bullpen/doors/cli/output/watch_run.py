@@ -207,7 +207,8 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     try:
         outcome = run_steadily(_pursue, watcher, start) or _interrupted(watcher)
     finally:
-        watcher.close()
+        with contextlib.suppress(BrokenPipeError):
+            watcher.close()
     watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
@@ -290,11 +291,26 @@ def command_to_go_on(progress: Progress | None, elsewhere: str) -> str | None:
 
 async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
     outcome: Outcome | None = None
+    gone: BrokenPipeError | None = None
     async with anyio.create_task_group() as tasks:
         with anyio.CancelScope() as work:
+
+            def saw(progress: Progress) -> None:
+                nonlocal gone
+                try:
+                    watcher.saw(progress)
+                except BrokenPipeError as error:
+                    # The agents must not go on when nobody leads them: it ends as with Ctrl-C.
+                    if gone is None:
+                        say("Nobody reads the output any more, so the agents are stopped.")
+                    gone = error
+                    work.cancel()
+
             await tasks.start(_heed_signals, watcher, work)
-            outcome = await start(watcher.saw)
+            outcome = await start(saw)
         tasks.cancel_scope.cancel()
+    if gone is not None:
+        raise gone
     return outcome
 
 
