@@ -149,11 +149,15 @@ class Starters:
             request = StartRequest(read_team_file(where / TEAM_FILE), str(where))
             plan = anyio.run(dry_run, settings, request)
         except BullpenError as error:
-            problems = [str(error)]
+            problems, warnings = [str(error)], []
         else:
+            # What a person leaves to decide is no concern of a file that was just written.
             problems = plan.problems
+            warnings = [each for each in plan.warnings if each.startswith("the gate ")]
         if not problems:
             self._page.line(Cell("Checked: the team can start.", "good"))
+        for warning in warnings:
+            self._page.line(Cell(f"warning: {warning}", "attention"))
         for problem in problems:
             self._page.line(Cell(f"Fix before starting: {problem}", "attention"))
 
