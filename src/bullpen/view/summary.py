@@ -77,6 +77,8 @@ class Summary:
     worktrees: tuple[WorktreeLine, ...] = ()
     # What the team saved over one agent, if it was chosen for each task who works on it.
     saved: Saved | None = None
+    # What changed in its repository since it began, in words; None outside of one.
+    changed: str | None = None
 
     @property
     def removal(self) -> str | None:
@@ -149,13 +151,15 @@ def summed_up(
     cause: str | None = None,
     needs: Iterable[str] = (),
     worktrees: Iterable[WorktreeLine] = (),
+    changed: str | None = None,
 ) -> Summary:
     """What a team did until the moment of the snapshot, with all or the last events until then.
 
     If the log begins later, working times and how often work came back are counted from there.
 
     `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
-    `needs` are further points that need a person's attention, `worktrees` those that still exist.
+    `needs` are further points that need a person's attention, `worktrees` those that still exist,
+    and `changed` is what changed in its repository, in words.
     """
     team = snapshot.team
     cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
@@ -200,6 +204,7 @@ def summed_up(
         limits=tuple(each for each in cost.allowances if each.scope == "team"),
         needs=(*_needs(snapshot, tasks), *_denied(events, team.name), *needs),
         worktrees=tuple(worktrees),
+        changed=changed,
         saved=_saved(events, snapshot.tasks, used_for, cost.coordination),
     )
 

@@ -32,7 +32,8 @@ def next_steps(
     if held(progress) is not None:
         steps.append(f"bullpen merge log -t {which}")
     looks = []
-    if outcome.account is not None and (outcome.tasks or used_any(outcome.usage)):
+    did_nothing = outcome.status == "failed" and not (outcome.tasks or used_any(outcome.usage))
+    if outcome.account is not None and not did_nothing:
         looks = [f"bullpen summary -t {which}", f"bullpen report -t {which} -o report.html"]
     if outcome.status == "done" or (lead is not None and lead.end == "finished"):
         steps += [*_more(outcome, which, elsewhere, progress, lead), *looks]

@@ -105,6 +105,7 @@ class Watcher:
             return
         if outcome.note is not None:
             self._page.line(Cell(outcome.note, "attention"))
+        account = outcome.account
         word, style = _ENDINGS[outcome.status]
         summary = f": {outcome.summary}" if outcome.summary else "."
         self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
@@ -113,11 +114,11 @@ class Watcher:
                 ("  cause", outcome.cause or ""),
                 ("  team", outcome.team),
                 ("  tasks", self._tasks(outcome)),
+                ("  changed", (None if account is None else account.changed) or ""),
                 ("  used", words.used(outcome.usage)),
                 ("  still running", Cell(", ".join(self.running), "attention")),
             ]
         )
-        account = outcome.account
         for need in account.needs if account is not None else self._needs():
             # A block stays indented where it is broken.
             self._page.block(f"needs you: {one_line(need)}", indent=2, style="attention")

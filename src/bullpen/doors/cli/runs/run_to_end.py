@@ -12,7 +12,7 @@ from bullpen.doors.cli.runs.watched import opens_screen, watched
 from bullpen.doors.cli.session import Session
 from bullpen.runs.goal import Goal, pursues_goal, resume_goal, run_goal
 from bullpen.runs.watch.outcome import Outcome
-from bullpen.runs.watch.saved_work import left_worktrees, saved_work
+from bullpen.runs.watch.saved_work import changed, left_worktrees, saved_work
 from bullpen.runs.watch.until import Until, read_until
 from bullpen.view.summary import Summary, summed_up
 
@@ -82,7 +82,8 @@ class RunCommands:
         team = app.teams.open(team_name)
         events, snapshot = await team.recent_events(), await team.snapshot()
         needs, left = await saved_work(team), await left_worktrees(team)
-        return summed_up(snapshot, events, needs=needs, worktrees=left)
+        files = await changed(team)
+        return summed_up(snapshot, events, needs=needs, worktrees=left, changed=files)
 
     def demo(self, *, backend: str | None, keep: bool) -> Outcome:
         """Show a team at work in a folder of its own; how it ended."""
