@@ -1,0 +1,36 @@
+"""What `bullpen run` says when there is nothing to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = '[[agents.team-lead.turns]]\nwhen = "start"\nsteps = [{say = "Hello."}]\n'
+
+
+@pytest.fixture
+def over(tmp_path: Path, home: Path, run: Callable[..., Any], monkeypatch: Any) -> Path:
+    """A team of a run that is over."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "script.toml"
+    script.write_text(SCRIPT)
+    words = ("--driver", "scripted", "--script", str(script), "--mode", "bypassPermissions")
+    run("run", "Say hello", "-t", "calc", *words)
+    return tmp_path
+
+
+def test_a_run_that_is_over_says_how_to_go_on(over: Path, run: Callable[..., Any]) -> None:
+    said = run("run", "-t", "calc").stdout
+    assert "The run is over. Go on with: bullpen run -t calc 'WHAT NEXT'" in said
+
+
+def test_without_a_goal_no_team_is_restarted_that_nobody_named(
+    over: Path, run: Callable[..., Any]
+) -> None:
+    said = run("run")
+    assert said.exit_code == 2
+    assert "error: There is no goal." in said.stderr
+    assert "Or continue calc: bullpen run -t calc" in said.stderr
