@@ -57,7 +57,10 @@ async def changed(team: Team) -> str | None:
 
 
 async def saved_work(team: Team) -> list[str]:
-    """Return what a person should know about the snapshots of a team's worktrees."""
+    """Return what a person should know about the snapshots of a team's worktrees.
+
+    Those that hold nothing but ignored files, such as caches of tests, are nobody's work.
+    """
     settings = await team.merges.settings()
     config = await team.agents.config()
     trees = [member.agent.spec.workspace for member in config.roster if member.agent is not None]
@@ -67,7 +70,9 @@ async def saved_work(team: Team) -> list[str]:
     found = []
     for place in sorted(places):
         try:
-            kept = await to_thread.run_sync(partial(saved, Path(place), team=team.name))
+            kept = await to_thread.run_sync(
+                partial(saved, Path(place), team=team.name, ignored=False)
+            )
         except BullpenError as error:
             found.append(f"snapshots of unmerged work cannot be listed: {error.message}")
         else:

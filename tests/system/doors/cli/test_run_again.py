@@ -1,4 +1,4 @@
-"""What `bullpen run` says when there is nothing to go on with."""
+"""What `bullpen` says when there is nothing to go on with, or no such command."""
 
 from __future__ import annotations
 
@@ -34,3 +34,20 @@ def test_without_a_goal_no_team_is_restarted_that_nobody_named(
     assert said.exit_code == 2
     assert "error: There is no goal." in said.stderr
     assert "Or continue calc: bullpen run -t calc" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (("status",), "Did you mean 'ps'?"),
+        (("resume",), "Did you mean 'team resume'?"),
+        (("notes", "-t", "calc"), "To list them: bullpen notes list"),
+        (("promises", "-t", "calc"), "To list them: bullpen promises list"),
+    ],
+)
+def test_words_of_other_programs_lead_to_a_command(
+    typed: tuple[str, ...], told: str, run: Callable[..., Any]
+) -> None:
+    refused = run(*typed)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
