@@ -51,3 +51,13 @@ def test_words_of_other_programs_lead_to_a_command(
     refused = run(*typed)
     assert refused.exit_code == 2
     assert told in refused.stderr
+
+
+def test_a_missing_key_and_a_model_without_provider_lead_to_what_works(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    said = " ".join(run("run", "Say hello").stderr.split())
+    assert "--driver claude-code. To try without a key: bullpen demo" in said
+    assert "for example anthropic:claude" in run("run", "Say hello", "--model", "sonnet").stderr

@@ -256,6 +256,17 @@ def test_a_dry_run_says_all_that_is_in_the_way_and_leaves_nothing_behind(
     assert everything(tmp_path) == before, "nothing of the user's is touched"
 
 
+def test_a_plan_of_scripts_names_no_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = "[[member]]\nname = 'ann'\n"
+    show_plan(Page(), planned(tmp_path, TEAM + member + tasks("a")), BudgetTable())
+    assert "\ntokens:" in capsys.readouterr().out
+    scripted = member + "driver = 'scripted'\nscript = 's.toml'\n"
+    show_plan(Page(), planned(tmp_path, TEAM + scripted + tasks("a")), BudgetTable())
+    assert "\ntokens:" not in capsys.readouterr().out
+
+
 def gated(folder: Path, gate: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a team of scripts whose work is merged if a gate passes; it is here."""
     project = folder / "project"
