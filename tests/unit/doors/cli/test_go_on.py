@@ -24,7 +24,7 @@ from support.runs.merging_team import hand_in, team_that_merges
 
 
 def lead_view(**more: Any) -> AgentView:
-    plain = {name.name: None for name in fields(AgentView)}
+    plain: dict[str, Any] = {name.name: None for name in fields(AgentView)}
     plain |= {"name": LEAD, "lead": True, "state": "failed", "driver": "native"}
     return AgentView(**{**plain, "actions": (), "tasks": (), "usage": Usage.new(), **more})
 
