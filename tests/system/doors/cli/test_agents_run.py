@@ -140,7 +140,7 @@ def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -
     assert done.returncode == 1, done.stdout
     assert "Failed after" in done.stdout
     assert "cause:" in done.stdout
-    assert "bullpen team resume calc" in done.stdout
+    assert "bullpen run -t calc" in done.stdout
 
 
 def test_a_team_that_does_not_come_to_the_end_in_time_ends_with_2(
