@@ -20,6 +20,7 @@ from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
+from bullpen.runs.gate_trial import gate_warning
 from bullpen.runs.shaping import shaping_of
 from bullpen.runs.teamfile.backlog.backlog import Item, new_drafts, read_backlog
 from bullpen.runs.teamfile.dry_run.costs import Price
@@ -34,7 +35,9 @@ _ANY_KEY = {name: "-" for each in PROVIDERS.values() for name in (*each.keys, ea
 async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
     """Check everything that `bullpen up` needs, and simulate the tasks.
 
-    Nothing is started, created or saved. The plan names all problems that would prevent a start.
+    No agent is started, and nothing is saved. The plan names all problems that would prevent a
+    start. If there are none, the merge gate runs once on the target, in a worktree that is removed
+    again: work cannot be merged while it fails there, which is a warning.
 
     Raises:
         Invalid: its tasks contradict each other.
@@ -46,13 +49,18 @@ async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
         shaping = shaping_of(request.file, app.teams.open(request.file.team.name), request.cwd)
         if shaping is not None:
             items = await shaping.shaped(items)
-    return await plan(
+    made = await plan(
         request.file,
         items,
         models={name: spec.model for name, spec in checks.specs.items()},
         price=_Prices(request).of,
         problems=checks.problems,
     )
+    if not made.problems:
+        # Without problems, what the project asks for is trusted, and each sandbox is known.
+        warning = await gate_warning(settings.home, request, checks.specs)
+        made.warnings.extend([] if warning is None else [warning])
+    return made
 
 
 class _Checks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from bullpen.runs.watch.until import DONE, Until
 from bullpen.team.team import Team
 from bullpen.view.news import THE_RUN_IS_OVER
 from bullpen.view.text import shortened
+
+_FIRST = 200
+"""How many events tell whether anything was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +188,21 @@ async def go_on(
             until=until or DONE,
             conversation=conversation and led,
         )
-        return await team_run.run(
+        outcome = await team_run.run(
             lambda: _start_again(team, supervisor, again=again), led=led, timeout_s=timeout_s
         )
+        if led and not again and await _nothing_ran(team, since=seen):
+            said = (
+                f"The run is over. Go on with: bullpen run -t {shlex.quote(team_name)} 'WHAT NEXT'"
+            )
+            return replace(outcome, note=said)
+        return outcome
+
+
+async def _nothing_ran(team: Team, *, since: int) -> bool:
+    """Return whether no agent, task or merge of a team has changed since then."""
+    events = await team.events(after=since, limit=_FIRST)
+    return not any(event.op.startswith(("agent.", "task.", "merge.")) for event in events)
 
 
 async def _start_again(team: Team, supervisor: Supervisor, *, again: bool) -> list[Spawned]:

@@ -164,6 +164,8 @@ class TeamSummary:
     members: int = 0
     tasks: dict[str, int] = field(default_factory=dict)
     problem: str | None = None
+    # Where its lead works.
+    cwd: str | None = None
 
 
 class Teams:
@@ -321,6 +323,7 @@ def _summary(name: str, state: TeamState) -> TeamSummary:
         members=len(state.team.roster),
         tasks={status: tasks[status] for status in ("pending", "in_progress", "completed")},
         problem=problem,
+        cwd=None if (lead := state.team.member(LEAD)) is None else lead.cwd,
     )
 
 

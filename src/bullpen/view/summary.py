@@ -11,23 +11,27 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bullpen.protocol.agent import OLDER, Usage
-from bullpen.protocol.changes import Event, PutMember, PutTask
+from bullpen.protocol.changes import Event, PutMember, PutRequest, PutTask
 from bullpen.protocol.clock import iso, ms_of
 from bullpen.protocol.names import LEAD, task_order
+from bullpen.protocol.request import Request
 from bullpen.protocol.task import Merge, Task
+from bullpen.protocol.team import TeamConfig
 from bullpen.store.events.checkpoint import is_begin
 from bullpen.team.budget.cost import Allowance, cost_of
 from bullpen.team.budget.saved import Saved, WorkedTask, saved
 from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
-from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.check_rules import is_done, is_queued
 from bullpen.team.tasks.dispatch_rules import WEIGHTS
 from bullpen.team.tasks.rules import open_blockers
 from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
 from bullpen.view.task_state import FINISHED, TaskState
+from bullpen.view.text import shortened
 
 _WORK = ("agent.", "task.", "merge.", "team.finish")
+_NAMES_MAX = 5
 _LEAVES = ("agent.end", "agent.withdraw")
 
 
@@ -73,6 +77,8 @@ class Summary:
     worktrees: tuple[WorktreeLine, ...] = ()
     # What the team saved over one agent, if it was chosen for each task who works on it.
     saved: Saved | None = None
+    # What changed in its repository since it began, in words; None outside of one.
+    changed: str | None = None
 
     @property
     def removal(self) -> str | None:
@@ -145,13 +151,15 @@ def summed_up(
     cause: str | None = None,
     needs: Iterable[str] = (),
     worktrees: Iterable[WorktreeLine] = (),
+    changed: str | None = None,
 ) -> Summary:
     """What a team did until the moment of the snapshot, with all or the last events until then.
 
     If the log begins later, working times and how often work came back are counted from there.
 
     `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
-    `needs` are further points that need a person's attention, `worktrees` those that still exist.
+    `needs` are further points that need a person's attention, `worktrees` those that still exist,
+    and `changed` is what changed in its repository, in words.
     """
     team = snapshot.team
     cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
@@ -194,8 +202,9 @@ def summed_up(
         merges=_merges(events, snapshot.tasks),
         used=cost.total,
         limits=tuple(each for each in cost.allowances if each.scope == "team"),
-        needs=(*_needs(snapshot, tasks), *needs),
+        needs=(*_needs(snapshot, tasks), *_denied(events, team.name), *needs),
         worktrees=tuple(worktrees),
+        changed=changed,
         saved=_saved(events, snapshot.tasks, used_for, cost.coordination),
     )
 
@@ -375,6 +384,57 @@ def _given_up(lines: Sequence[TaskCard], which: str) -> Iterator[str]:
             )
 
 
+def held_by_gate(team: TeamConfig, tasks: Iterable[Task]) -> str | None:
+    """Return how many tasks wait because the target itself fails the gate; None if none does.
+
+    Work that breaks the gate is returned to its owner. It stays queued only if the gate fails
+    without it too.
+    """
+    merge = team.facts.merge
+    queued = [record for task in tasks if is_queued(task) and (record := task.facts.merge)]
+    red = [record for record in queued if record.steps and record.steps[-1].passed is False]
+    if merge is None or not red:
+        return None
+    waits = "1 task waits" if len(queued) == 1 else f"{len(queued)} tasks wait"
+    said = [line.strip() for line in (red[0].steps[-1].detail or "").splitlines() if line.strip()]
+    why = f" ({shortened(said[-1])})" if said else ""
+    return f"{waits} to be merged: {merge.target} fails its gate{why}"
+
+
+def _denied(events: Iterable[Event], team: str) -> list[str]:
+    """Return how many tool calls code denied, and of what: nobody was there to allow them."""
+    last = {
+        change.request.id: change.request
+        for event in events
+        for change in event.changes
+        if isinstance(change, PutRequest)
+    }
+    denied = [
+        _called(request)
+        for request in last.values()
+        if request.kind == "permission"
+        and (
+            request.state == "expired" or (request.state == "denied" and request.voice == "policy")
+        )
+    ]
+    if not denied:
+        return []
+    calls = "1 call" if len(denied) == 1 else f"{len(denied)} calls"
+    names = list(dict.fromkeys(denied))
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return [
+        f"denied: {calls} ({', '.join(names[:_NAMES_MAX])}{more}): bullpen requests --all -t {team}"
+    ]
+
+
+def _called(request: Request) -> str:
+    """Return what a call would have used: the first word of a command, else the tool."""
+    asked = request.subject.get("input")
+    command = asked.get("command") if isinstance(asked, dict) else None
+    words = command.split() if isinstance(command, str) else []
+    return shortened(words[0] if words else str(request.subject.get("toolName") or "a tool"))
+
+
 def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
     """What needs a person's attention, as far as the team's records say."""
     which = f"-t {snapshot.team.name}"
@@ -382,6 +442,8 @@ def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
         f"{request.sender} waits for an answer: bullpen requests {which}"
         for request in snapshot.pending
     ]
+    if (held := held_by_gate(snapshot.team, snapshot.tasks)) is not None:
+        found.append(f"{held}: bullpen merge log {which}")
     found += _given_up([line for line in tasks if line.state == "given_up"], which)
     found += [
         f"task #{line.id} was marked completed without its checks: bullpen task show {line.id}"

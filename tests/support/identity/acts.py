@@ -99,7 +99,8 @@ async def _landed(scene: Scene, who: Actor) -> object:
     await scene.team.merges.about_to_land(
         {scene.queued: "d" * 40}, {scene.queued: 1}, {scene.queued: [_step(scene)]}
     )
-    return await scene.team.merges.landed({scene.queued: 1}, [_step(scene)], tell=False)
+    await scene.team.merges.landed({scene.queued: 1}, [_step(scene)], tell=False)
+    return None
 
 
 async def _night(scene: Scene, who: Actor) -> object:

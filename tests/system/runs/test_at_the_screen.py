@@ -102,7 +102,7 @@ def test_a_terminated_run_stops_its_agents_and_leaves_the_terminal_as_it_was(
         os.kill(terminal.pid, signal.SIGTERM)
         ended = terminal.until(lambda shown: "ended with" in shown and "icanon" in shown)
     assert "ended with 130" in ended
-    assert "bullpen team resume words" in ended
+    assert "bullpen run -t words" in ended
     settings = ended.split()
     assert {"icanon", "echo", "isig"} <= set(settings), "the terminal is as it was"
     lead = lead_of(tmp_path / "home")

@@ -104,6 +104,29 @@ def _reviewer(team: Team, settings: MergeSettings, environ: Mapping[str, str]) -
     return review
 
 
+async def try_gate(
+    team: Team, settings: MergeSettings, *, home: Path, environ: Mapping[str, str]
+) -> Check | None:
+    """Run the merge gate once on the target as it is; return the check that fails there, if any.
+
+    It runs as in the merge queue, but in a worktree that is removed again. Cancelling ends it.
+
+    Raises Refused or Unavailable if it cannot be run.
+    """
+    config = await team.agents.config()
+    beside = await to_thread.run_sync(_folder, config, settings)
+    folder = beside / f"+gate-{os.getpid()}"
+    run = check_runner(team, home=home, environ=environ, mark=_mark(folder))
+    queue = Queue(team, settings, run=run, folder=folder, owner=tree_owner(home, config))
+    try:
+        return await queue.bare()
+    finally:
+        with suppress(OSError):
+            # The folders around it stay while they contain other worktrees.
+            for each in (folder, beside, beside.parent):
+                each.rmdir()
+
+
 async def remove_queue(config: TeamConfig) -> None:
     """Remove the merge queue's worktree of a deleted team. Raises Conflict if it is in use."""
     settings = config.facts.merge

@@ -26,6 +26,7 @@ from bullpen.doors.cli.commands import (
     COMMANDS,
     CONFIGURED,
     HIDDEN,
+    OTHER_WORDS,
     PANELS,
     CommandEntry,
     GroupEntry,
@@ -101,7 +102,7 @@ def _every_command(
     common_team: Annotated[
         str | None,
         option(
-            "The team [env: BULLPEN_TEAM; default: the only team]",
+            "The team [env: BULLPEN_TEAM; default: the latest here]",
             "NAME",
             "-t",
             "--team",
@@ -246,7 +247,11 @@ class Group(TyperGroup):
                 raise typer.BadParameter("no command is named.", ctx=ctx)
             typer.echo(ctx.get_help(), err=True)
             raise typer.Exit(2)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if not (ctx._protected_args or ctx.resilient_parsing or self.invoke_without_command):
+            lists = f" To list them: {ctx.command_path} list" if "list" in self.commands else ""
+            ctx.fail(f"No command is named.{lists}")
+        return rest
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands that people use."""
@@ -279,6 +284,12 @@ class Group(TyperGroup):
 
 class TopGroup(Group):
     """The root command. Its help groups the commands by purpose."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; words of other programs are answered with ours."""
+        if args[0] in OTHER_WORDS:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean '{OTHER_WORDS[args[0]]}'?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands panel by panel; the advanced ones only with `--all`."""

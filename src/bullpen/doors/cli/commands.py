@@ -37,6 +37,9 @@ PANELS = {
 }
 """The first page of the help. Commands that are in no panel are advanced."""
 
+OTHER_WORDS = {"status": "ps", "resume": "team resume"}
+"""What people type who know other programs, and the command that does it here."""
+
 ADVANCED = "Advanced"
 HIDDEN = {"agent"}
 """What only Bullpen itself starts."""

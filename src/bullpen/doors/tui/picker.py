@@ -12,8 +12,12 @@ from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.line_view import Lines
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.errors import BullpenError
+from bullpen.protocol.clock import now_ms
+from bullpen.team.team import TeamSummary
+from bullpen.view.sentences import age
 
 _LOOK_EVERY_S = 2.0
+_READ_MAX = 50
 
 
 class Picker(Screen[str]):
@@ -29,6 +33,8 @@ class Picker(Screen[str]):
         self._says = Static(id="says")
         self._lines = Lines()
         self._names: list[str] = []
+        # What is known of each, as long as they are few enough to be read.
+        self._about: dict[str, TeamSummary] = {}
 
     def compose(self) -> ComposeResult:
         yield self._says
@@ -61,6 +67,8 @@ class Picker(Screen[str]):
         self._ask = self._ask or len(names) > 1
         if names == self._names and names:
             return
+        if len(names) <= _READ_MAX:
+            self._about = {each.name: each for each in await self._late_app.teams.list()}
         self._names = list(names)
         self._lines.put(len(names), self._row)
         self._lines.display = bool(names)
@@ -80,7 +88,16 @@ class Picker(Screen[str]):
         return _words(lines)
 
     def _row(self, number: int, width: int) -> Text:
-        return styled(self._terminal.fit(f"  {self._names[number]}", width))
+        name = self._names[number]
+        return styled(self._terminal.fit(f"  {name}{_about(self._about.get(name))}", width))
+
+
+def _about(team: TeamSummary | None) -> str:
+    """How old a team is, where it works and what for: names alone are often only a time."""
+    if team is None:
+        return ""
+    made = None if team.created_at is None else age(int(team.created_at), now_ms())
+    return "".join(f"  {each}" for each in (made, team.cwd, team.description) if each)
 
 
 def _words(lines: list[Text]) -> Text:

@@ -34,6 +34,7 @@ from bullpen.runs.watch.saved_work import saved_work
 from bullpen.runs.watch.team_run import Chore, RunServices
 from bullpen.team.team import Team
 from bullpen.view.notable_events import happenings
+from bullpen.view.summary import held_by_gate
 from bullpen.workspace.merge_queue.queue import Queue, Stepped
 
 
@@ -189,6 +190,10 @@ def _either(merging: Merging, forge: ForgeWorker) -> QueueState:
 async def _needs(team: Team, merging: Merging, forge: ForgeWorker | None) -> list[str]:
     """Return what a person has to do that no record of the team says."""
     trouble = merging.state().trouble
+    tasks = (await team.tasks.list()).tasks
+    if trouble is not None and held_by_gate(await team.agents.config(), tasks) is not None:
+        # The records say it, in fewer words.
+        trouble = None
     held = [] if trouble is None else [f"merges are held: {trouble}"]
     if forge is not None:
         away = forge.state().trouble

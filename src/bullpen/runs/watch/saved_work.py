@@ -1,4 +1,4 @@
-"""Lists what a team leaves in its repositories: snapshots of worktrees, and the worktrees."""
+"""Lists what a team leaves in its repositories: changes, snapshots of worktrees, worktrees."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from anyio import to_thread
 
 from bullpen.agents.work.tree_cleanup import trees_of
 from bullpen.errors import BullpenError
+from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team
 from bullpen.view.summary import WorktreeLine
+from bullpen.workspace.git.changed_since import changed_since
+from bullpen.workspace.git.repository import repository_at
 from bullpen.workspace.snapshots.save import saved
 
 
@@ -32,8 +35,32 @@ def _existing(lines: Sequence[WorktreeLine]) -> list[WorktreeLine]:
     return [line for line in lines if os.path.lexists(line.path)]
 
 
+async def changed(team: Team) -> str | None:
+    """Return what changed in the repository of a team since it began; None outside of one."""
+    config = await team.agents.config()
+    merge, lead = config.facts.merge, config.member(LEAD)
+    folder = merge.repository if merge is not None else None if lead is None else lead.cwd
+    if not folder or config.created_at is None:
+        return None
+    branch = None if merge is None else merge.target
+    look = partial(changed_since, Path(folder), int(config.created_at), branch)
+    try:
+        await to_thread.run_sync(repository_at, Path(folder))
+    except BullpenError:
+        # It is on another machine, or in no repository.
+        return None
+    try:
+        found = await to_thread.run_sync(look)
+    except BullpenError as error:
+        return f"not known: {error.message}"
+    return None if found is None else found.words or None
+
+
 async def saved_work(team: Team) -> list[str]:
-    """Return what a person should know about the snapshots of a team's worktrees."""
+    """Return what a person should know about the snapshots of a team's worktrees.
+
+    Those that hold nothing but ignored files, such as caches of tests, are nobody's work.
+    """
     settings = await team.merges.settings()
     config = await team.agents.config()
     trees = [member.agent.spec.workspace for member in config.roster if member.agent is not None]
@@ -43,7 +70,9 @@ async def saved_work(team: Team) -> list[str]:
     found = []
     for place in sorted(places):
         try:
-            kept = await to_thread.run_sync(partial(saved, Path(place), team=team.name))
+            kept = await to_thread.run_sync(
+                partial(saved, Path(place), team=team.name, ignored=False)
+            )
         except BullpenError as error:
             found.append(f"snapshots of unmerged work cannot be listed: {error.message}")
         else:

@@ -42,7 +42,7 @@ from bullpen.runs.watch.ending import (
 )
 from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Status, Watch
 from bullpen.runs.watch.restarts import Prospect, Restarts
-from bullpen.runs.watch.saved_work import left_worktrees
+from bullpen.runs.watch.saved_work import changed, left_worktrees
 from bullpen.runs.watch.until import DONE, Until
 from bullpen.team.agents.rules import ended_by_person
 from bullpen.team.snapshot import Snapshot
@@ -466,7 +466,13 @@ class TeamRun:
         events = await self._patiently(self._team.recent_events)
         left = await self._patiently(lambda: left_worktrees(self._team))
         account = summed_up(
-            snapshot, events, status=status, cause=cause, needs=needs, worktrees=left
+            snapshot,
+            events,
+            status=status,
+            cause=cause,
+            needs=needs,
+            worktrees=left,
+            changed=await self._patiently(lambda: changed(self._team)),
         )
         usage = Usage.new()
         for view in self._agents:

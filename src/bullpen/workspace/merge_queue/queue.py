@@ -163,6 +163,19 @@ class Queue:
             held = f"{target.branch} or the merge queue kept changing during the tests"
             return Stepped(held=held, target=target.commit)
 
+    async def bare(self) -> Check | None:
+        """Run the gate on the target as it is, and remove the test worktree. Merges nothing.
+
+        Return the check that fails there; None if all pass. No lock is taken, so the folder of this
+        queue must be nobody else's. Raises Refused or Unavailable as `step`.
+        """
+        target = await _blocking(target_of, self._git, self._settings.target)
+        try:
+            return (await self._looked(target.commit, [])).failed
+        finally:
+            with CancelScope(shield=True):
+                await _blocking(self._test_tree.remove)
+
     async def tick(self) -> None:
         """Tick the boxes of finished tasks that are still open, in a commit of their own.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bullpen.errors import Conflict, Unavailable
+from bullpen.errors import BullpenError, Conflict, Unavailable
 from bullpen.protocol.clock import now_ms
 from bullpen.workspace.git.layout import Layout, layout_of, repository_dir
 from bullpen.workspace.git.ref_names import REFS, component, saved_refs
@@ -15,7 +15,7 @@ from bullpen.workspace.git.run_git import TREE_S, Git, GitFailed, identity
 from bullpen.workspace.git.task_commits import address_of, trailers
 from bullpen.workspace.snapshots.build import REST, Built, build, commit
 from bullpen.workspace.snapshots.contents import Contents
-from bullpen.workspace.snapshots.unsaved import look
+from bullpen.workspace.snapshots.unsaved import Unsaved, look
 
 BYTES_MAX = 2_000_000_000
 """The most bytes of untracked content in a snapshot."""
@@ -24,6 +24,8 @@ _TRIES = 3
 _NUMBER_TRIES = 100
 _MARK = "bullpen-snapshot: "
 _LEFT_OUT_MAX = 20
+_ONLY_IGNORED = "bullpen-only-ignored: yes"
+"""A line in the message of a snapshot that holds nothing but ignored files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,17 @@ def save(
         files=built.files,
         left_out=tuple(built.left_out[:_LEFT_OUT_MAX]),
     )
-    made = commit(git, built.tree, [built.base, built.staged], _message(new, task))
+    text = _message(new, task, only_ignored=_is_only_ignored(place, found))
+    made = commit(git, built.tree, [built.base, built.staged], text)
     return name_it(git, replace(new, commit=made))
 
 
-def saved(repository: Path, team: str | None = None, agent: str | None = None) -> list[Saved]:
+def saved(
+    repository: Path, team: str | None = None, agent: str | None = None, *, ignored: bool = True
+) -> list[Saved]:
     """Return the snapshots in a repository, of all or of a team or agent, the oldest first.
+
+    Without `ignored`, those are left out that hold nothing but ignored files.
 
     Raises:
         Refused: there is no repository (no_repository).
@@ -115,6 +122,8 @@ def saved(repository: Path, team: str | None = None, agent: str | None = None) -
     found = []
     for ref, name, text in zip(parts[0::3], parts[1::3], parts[2::3], strict=False):
         row = _read(ref.strip("\n"), name, text)
+        if not ignored and _ONLY_IGNORED in text.splitlines():
+            continue
         if row and team in (None, row.team) and agent in (None, row.agent):
             found.append(row)
     return sorted(found, key=lambda row: (row.team, row.agent, row.number))
@@ -178,12 +187,28 @@ def _holds(git: Git, newest: Saved, built: Built) -> bool:
     return ran.out.strip() == built.tree and rest.out.strip() == built.rest_tree
 
 
-def _message(new: Saved, task: str | None) -> str:
+def _is_only_ignored(place: Layout, found: Unsaved) -> bool:
+    """Return whether a worktree has nothing of its own but ignored files, such as caches."""
+    inside = set(found.contents.nested) - set(found.settled)
+    more = found.gone or found.is_staged or found.unfinished or found.ends or found.contents.apart
+    if more or inside or not found.stored:
+        return False
+    try:
+        given = "".join(f"{path}\0" for path in found.stored)
+        ran = Git(place.top).run("check-ignore", "-z", "--stdin", given=given)
+    except BullpenError:
+        # It was moved aside, for example.
+        return False
+    return ran.ok and set(ran.out.split("\0")) - {""} == set(found.stored)
+
+
+def _message(new: Saved, task: str | None, *, only_ignored: bool) -> str:
     row = asdict(new)
     kept = {key: row[key] for key in row if key not in ("ref", "commit", "number")}
     subject = f"Snapshot of the tree of {new.agent} in {new.team}: {new.why}"
     first = " ".join(subject.encode("utf-8", "replace").decode("utf-8").split())
-    return f"{first[:200]}\n\n{_MARK}{json.dumps(kept)}\n{trailers(new.agent, task)}"
+    more = f"{_ONLY_IGNORED}\n" if only_ignored else ""
+    return f"{first[:200]}\n\n{_MARK}{json.dumps(kept)}\n{more}{trailers(new.agent, task)}"
 
 
 def _read(ref: str, name: str, text: str) -> Saved | None:

@@ -140,7 +140,7 @@ def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -
     assert done.returncode == 1, done.stdout
     assert "Failed after" in done.stdout
     assert "cause:" in done.stdout
-    assert "bullpen team resume calc" in done.stdout
+    assert "bullpen run -t calc" in done.stdout
 
 
 def test_a_team_that_does_not_come_to_the_end_in_time_ends_with_2(
@@ -151,7 +151,7 @@ def test_a_team_that_does_not_come_to_the_end_in_time_ends_with_2(
 
     assert done.returncode == 2, done.stdout
     assert "Unfinished after" in done.stdout
-    assert "bullpen team resume calc" in done.stdout
+    assert "bullpen run -t calc" in done.stdout
     assert ("stopped", "suspended") in _states(as_json).values()
 
 
@@ -175,7 +175,7 @@ def test_ctrl_c_stops_the_agents_in_order_and_keeps_the_team(
     while not rest or "bullpen ps" not in rest[-1]:
         rest.append(following.line())
     assert any(line.startswith("Interrupted after") for line in rest)
-    assert "  bullpen team resume calc" in rest
+    assert "  bullpen run -t calc" in rest
     assert _states(as_json) == {
         "team-lead": ("stopped", "suspended"),
         "bob": ("stopped", "suspended"),

@@ -102,6 +102,53 @@ def test_ctrl_c_at_any_moment_of_a_run_leaves_nothing_running(tmp_path: Path, ho
         assert left == []
 
 
+def test_a_run_whose_reader_is_gone_stops_its_agents(tmp_path: Path, home: Path) -> None:
+    script = tmp_path / "script.toml"
+    steps = '{tool = "TaskCreate", input = {subject = "Wait", description = "-"}}'
+    pause = '{tool = "Bash", input = {command = "sleep 1"}}'
+    script.write_text(
+        '[[agents.team-lead.turns]]\nwhen = "start"\n'
+        f"steps = [{f'{steps}, {pause}, ' * 5}{{hang = true}}]\n"
+    )
+    words = [
+        "run",
+        "Say hello",
+        "--driver",
+        "scripted",
+        "--backend",
+        "subprocess",
+        "--team",
+        "pipe",
+    ]
+    words += ["--mode", "bypassPermissions", "--script", str(script), "--cwd", str(tmp_path)]
+    errors = tmp_path / "errors"
+    with errors.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bullpen", *words, "--plain"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    try:
+        assert "team pipe" in process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    said = errors.read_text()
+    assert (code, is_clean(said)) == (141, True), said
+    assert "Nobody reads the output any more" in said
+    left = [row.pid for row in process_table.table() if str(home) in _line_of(row.pid)]
+    assert left == []
+    shown = [sys.executable, "-m", "bullpen", "summary", "--team", "pipe"]
+    summary = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=DEADLINE_S)
+    assert "running" not in summary.stdout
+
+
 def _line_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")

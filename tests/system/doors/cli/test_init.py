@@ -270,3 +270,14 @@ def test_the_tests_that_init_found_may_be_run_without_asking_and_nothing_else(
     played_again = run(*("two" if word == "one" else word for word in played))
     assert (project / "tested").exists(), played_again.output
     assert not (project / "cleaned").exists()
+
+
+def test_a_team_of_the_file_that_was_there_before_is_to_be_deleted_first(
+    project: Path, run: Run
+) -> None:
+    init = ("init", "--template", "backlog", "--driver", "scripted", "--force")
+    assert "bullpen team delete" not in run(*init).stdout
+    run("team", "create", "shop-backlog")
+    shown = run(*init).stdout.splitlines()
+    at = shown.index("  bullpen team delete shop-backlog")
+    assert shown[at + 1] == "  bullpen up TEAM.toml --dry-run"

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.runs.plan_view import show_plan
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.task import Effort
+from bullpen.runs.gate_trial import gate_warning
 from bullpen.runs.teamfile.backlog.backlog import read_backlog
 from bullpen.runs.teamfile.dry_run.costs import of_task, together
 from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
@@ -252,6 +254,85 @@ def test_a_dry_run_says_all_that_is_in_the_way_and_leaves_nothing_behind(
     assert told["ok"] is False
     assert [task["subject"] for task in told["tasks"]] == ["A"]
     assert everything(tmp_path) == before, "nothing of the user's is touched"
+
+
+def test_a_plan_of_scripts_names_no_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = "[[member]]\nname = 'ann'\n"
+    show_plan(Page(), planned(tmp_path, TEAM + member + tasks("a")), BudgetTable())
+    assert "\ntokens:" in capsys.readouterr().out
+    scripted = member + "driver = 'scripted'\nscript = 's.toml'\n"
+    show_plan(Page(), planned(tmp_path, TEAM + scripted + tasks("a")), BudgetTable())
+    assert "\ntokens:" not in capsys.readouterr().out
+
+
+def gated(folder: Path, gate: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a team of scripts whose work is merged if a gate passes; it is here."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "s.toml").write_text("[agents.ann]\n", encoding="utf-8")
+    text = (
+        f"{TEAM}[workspace]\nkind = 'worktree'\n[merge]\ngate = ['{gate}']\n"
+        "[[member]]\nname = 'ann'\ndriver = 'scripted'\nscript = 's.toml'\n" + tasks("a")
+    )
+    (project / "TEAM.toml").write_text(text, encoding="utf-8")
+    for name, value in (
+        ("GIT_CONFIG_GLOBAL", os.devnull),
+        ("HOME", str(folder)),
+        ("BULLPEN_HOME", str(folder / "home")),
+    ):
+        monkeypatch.setenv(name, value)
+    said = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-qb", "main"), ("add", "."), (*said, "commit", "-qm", "Begin")):
+        subprocess.run(["git", "-C", project, *words], check=True, timeout=60)
+    monkeypatch.chdir(project)
+    return project
+
+
+def test_a_gate_that_fails_on_the_target_is_warned_of_before_anybody_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = "test -f s.toml && echo No module named pytest && exit 1"
+    project = gated(tmp_path, gate, monkeypatch)
+    done = CliRunner().invoke(app, ["up", "--dry-run", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["warnings"][-1] == (
+        "the gate fails on main now (No module named pytest); nothing will be merged until it"
+        " passes."
+    )
+    told = ["git", "-C", str(project), "worktree", "list"]
+    left = subprocess.run(told, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert len(left.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["project"]
+
+
+def test_a_gate_that_passes_is_no_reason_for_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated(tmp_path, "test -f s.toml", monkeypatch)
+    assert "gate" not in CliRunner().invoke(app, ["up", "--dry-run"]).output
+
+
+def test_a_gate_that_takes_too_long_is_stopped_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated(tmp_path, "sleep 60", monkeypatch)
+    monkeypatch.setattr("bullpen.runs.dry_run.gate_warning", partial(gate_warning, seconds=1))
+    began = time.monotonic()
+    said = CliRunner().invoke(app, ["up", "--dry-run"]).output
+    assert time.monotonic() - began < 30
+    assert "the gate was stopped after 1 s" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["project"]
+
+
+def test_the_gate_of_a_team_that_cannot_start_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = gated(tmp_path, f"touch {tmp_path}/ran", monkeypatch)
+    (project / "s.toml").unlink()
+    assert CliRunner().invoke(app, ["up", "--dry-run"]).exit_code == 2
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_command_shows_who_would_work_on_each_task_and_why(

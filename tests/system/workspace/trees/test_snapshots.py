@@ -408,3 +408,17 @@ def test_a_folder_that_is_no_tree_is_refused(project: Path, tmp_path: Path) -> N
         with pytest.raises(Refused) as refused:
             keep(place)
         assert refused.value.reason == "no_tree"
+
+
+def test_a_snapshot_of_ignored_files_alone_can_be_left_out_of_the_list(
+    tree: Path, project: Path
+) -> None:
+    write(tree, {"build/cache.bin": "x", ".pytest_cache/.gitignore": "*\n"})
+    kept = keep(tree)
+    assert kept is not None
+    assert saved(project, TEAM) == [kept]
+    assert saved(project, TEAM, ignored=False) == []
+    write(tree, {"work.txt": "mine"})
+    again = keep(tree)
+    assert again is not None
+    assert saved(project, TEAM, ignored=False) == [again]

@@ -195,7 +195,8 @@ def test_what_needs_you_stays_indented_where_its_line_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    account: Any = SimpleNamespace(needs=["ann failed: " + "no key " * 20], worktrees=[])
+    needs = ["ann failed: " + "no key " * 20]
+    account: Any = SimpleNamespace(needs=needs, worktrees=[], changed=None)
     outcome = Outcome(1, "failed", "", "shop", Usage.new(), {}, account=account)
 
     Watcher(Screen(), "Ship it").ended(outcome, next_steps=[])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,8 +120,11 @@ def test_the_environment_names_the_team(
 def test_teams_are_listed_with_what_each_has_done(ok: Callable[..., str], team: str) -> None:
     head, row = ok("team", "list").splitlines()
 
-    assert head.split() == ["TEAM", "MEMBERS", "PENDING", "IN-PROGRESS", "COMPLETED", "DESCRIPTION"]
-    assert row.split() == ["alpha", "3", "3", "0", "0", "Ship", "it"]
+    columns = "TEAM MEMBERS PENDING IN-PROGRESS COMPLETED AGE FOLDER DESCRIPTION"
+    assert head.split() == columns.split()
+    *counts, age, folder, _, _ = row.split()
+    assert counts == ["alpha", "3", "3", "0", "0"]
+    assert (age[-1], folder) == ("s", os.getcwd())
 
 
 def test_a_team_that_cannot_be_read_is_listed_with_a_warning(

@@ -10,10 +10,12 @@ from rich.cells import cell_len
 
 from bullpen.doors.tui.panes.graph_lines import SHOWN_MAX, drawn
 from bullpen.doors.tui.panes.pane import SearchFilter, among
+from bullpen.doors.tui.picker import _about
 from bullpen.doors.tui.prompt.commands import COMMANDS
 from bullpen.doors.tui.prompt.completion_list import CompletionList
 from bullpen.doors.tui.team.lists import TaskList
 from bullpen.doors.tui.terminal_text import TerminalText, styled
+from bullpen.team.team import TeamSummary
 from bullpen.view.cards import TaskCard
 from bullpen.view.task_state import TaskState
 
@@ -116,3 +118,9 @@ def test_the_empty_list_of_tasks_says_how_to_add_one_in_a_narrow_column() -> Non
     tasks._look = Any  # type: ignore[assignment]  # There is a team, and it has no tasks.
 
     assert tasks._row(0, 25).plain.strip() == "None yet: /task TEXT"
+
+
+def test_a_team_to_choose_is_shown_with_its_folder_and_goal() -> None:
+    team = TeamSummary("run-1", description="Mend the parser", created_at=0, cwd="/shop")
+    assert _about(team).endswith("  /shop  Mend the parser")
+    assert _about(None) == ""

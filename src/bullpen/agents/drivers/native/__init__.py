@@ -40,11 +40,9 @@ def check_installed(spec: AgentSpec | None = None) -> None:
 
     With a spec, those of its models too. Raises Unavailable.
     """
-    missing = next((name for name in _EXTRA if find_spec(name) is None), None)
-    if missing is not None:
+    if any(find_spec(name) is None for name in _EXTRA):
         raise Unavailable(
-            "The driver 'native' needs the extra 'native', which is not installed completely"
-            f" ({missing} is missing).",
+            "The driver 'native' needs the extra 'native', which is not installed completely.",
             remedy="Run: pip install 'bullpen[native]'",
         )
     for model in () if spec is None else (spec.model, spec.options.get(SMALL_MODEL)):

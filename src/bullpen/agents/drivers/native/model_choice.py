@@ -100,7 +100,8 @@ def _default(env: Mapping[str, str]) -> tuple[ModelProvider, str]:
     raise Unavailable(
         f"There is no API key: neither {ANTHROPIC_KEY} nor {OPENAI_KEY} is set in the agent's"
         " environment.",
-        remedy=f"Set {ANTHROPIC_KEY} or {OPENAI_KEY}, or name a model of another provider.",
+        remedy="Set one, or use an agent program that you have: --driver claude-code. To try"
+        " without a key: bullpen demo",
     )
 
 
@@ -117,5 +118,6 @@ def _split(model: str) -> tuple[ModelProvider, str]:
         return PROVIDERS["gemini"], model
     raise Invalid(
         f"Cannot tell which API serves the model {model!r}.",
-        remedy=f"Write PROVIDER:MODEL, with one of these: {', '.join(PROVIDERS)}.",
+        remedy=f"Write PROVIDER:MODEL, for example anthropic:{ANTHROPIC_DEFAULT}. The providers are"
+        f" {', '.join(PROVIDERS)}.",
     )

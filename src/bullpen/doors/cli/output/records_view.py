@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from bullpen.doors.cli.output.page import Draw, Page, Row
+from bullpen.doors.cli.output.page import Draw, Page, Row, as_json
 from bullpen.protocol.changes import Event
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.message import DeliveryState
@@ -45,6 +45,9 @@ _MAIL_STYLES: dict[DeliveryState, str] = {
 }
 
 
+_OF_TEAM = ("age", "folder", "description")
+
+
 class RecordViews:
     """Shows records on a page.
 
@@ -61,9 +64,9 @@ class RecordViews:
                 self._page.warn(f"team {team.name}: {team.problem}")
         self._page.listing(
             "teams/1",
-            {"teams": teams},
-            ("team", "members", "pending", "in progress", "completed", "description"),
-            [_team_row(team) for team in teams],
+            {"teams": [_team_json(team) for team in teams]},
+            (*("team", "members", "pending", "in progress", "completed"), *_OF_TEAM),
+            [_team_row(team, now_ms()) for team in teams],
             nothing="No teams yet. Create one: bullpen team create NAME",
         )
 
@@ -350,11 +353,18 @@ def _draw_members(page: Page, snapshot: Snapshot) -> None:
     )
 
 
-def _team_row(team: TeamSummary) -> Row:
+def _team_json(team: TeamSummary) -> dict[str, Any]:
+    # Its folder is for people, who know by it which team is theirs.
+    return {key: value for key, value in as_json(team).items() if key != "cwd"}
+
+
+def _team_row(team: TeamSummary, now: int) -> Row:
     if team.problem and not team.tasks:
-        return (Cell(team.name, "bad"), "?", "?", "?", "?", "cannot be read")
+        return (Cell(team.name, "bad"), "?", "?", "?", "?", "?", "?", "cannot be read")
     counts = [str(team.tasks.get(status, 0)) for status in _STATUS_STYLES]
-    return (Cell(team.name, "strong"), str(team.members), *counts, team.description or "")
+    made = sentences.age(None if team.created_at is None else int(team.created_at), now)
+    more = (made, team.cwd or "", team.description or "")
+    return (Cell(team.name, "strong"), str(team.members), *counts, *more)
 
 
 def _task_rows(listing: Listing, shown: Sequence[Task]) -> list[Row]:

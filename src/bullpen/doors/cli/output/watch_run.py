@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,16 +17,17 @@ from anyio import CancelScope
 from anyio.abc import TaskStatus
 
 from bullpen.app.steady_loop import run_steadily
+from bullpen.doors.cli.output.next_steps import held, next_steps
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.text import say
 from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
-from bullpen.runs.watch.ending import open_tasks
 from bullpen.runs.watch.outcome import Outcome, Progress
 from bullpen.team.requests.handles import handles
 from bullpen.view import agent_words as words
 from bullpen.view import sentences
 from bullpen.view.news import folded, planner
+from bullpen.view.task_state import task_states
 from bullpen.view.text import Cell, one_line, shortened
 
 INTERRUPTED = 130
@@ -98,28 +98,28 @@ class Watcher:
         """Say what was kept back."""
         self._let_go()
 
-    def ended(self, outcome: Outcome, *, next_steps: list[str]) -> None:
+    def ended(self, outcome: Outcome, *, next_steps: Sequence[str]) -> None:
         """Say how it ended, and what to do next."""
         if self._page.json:
             self._page.value("outcome/1", {"kind": "outcome", **outcome_json(outcome)})
             return
         if outcome.note is not None:
             self._page.line(Cell(outcome.note, "attention"))
+        account = outcome.account
         word, style = _ENDINGS[outcome.status]
         summary = f": {outcome.summary}" if outcome.summary else "."
         self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
-        tasks = outcome.tasks
         self._page.fields(
             [
                 ("  cause", outcome.cause or ""),
                 ("  team", outcome.team),
-                ("  tasks", ", ".join(f"{n} {s.replace('_', ' ')}" for s, n in tasks.items() if n)),
+                ("  tasks", self._tasks(outcome)),
+                ("  changed", (None if account is None else account.changed) or ""),
                 ("  used", words.used(outcome.usage)),
                 ("  still running", Cell(", ".join(self.running), "attention")),
             ]
         )
-        account = outcome.account
-        for need in account.needs if account is not None else ():
+        for need in account.needs if account is not None else self._needs():
             # A block stays indented where it is broken.
             self._page.block(f"needs you: {one_line(need)}", indent=2, style="attention")
         for left in account.worktrees if account is not None and next_steps else ():
@@ -129,6 +129,20 @@ class Watcher:
             self._page.line("Try next:")
             for step in next_steps:
                 self._page.line(f"  {step}")
+
+    def _tasks(self, outcome: Outcome) -> str:
+        """How many tasks are in which state, in the words of the screen."""
+        counts: Mapping[str, int] = outcome.tasks
+        if self.progress is not None:
+            counts = Counter(task_states(self.progress.snapshot.tasks).values())
+        return ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in counts.items() if n)
+
+    def _needs(self) -> list[str]:
+        """What a person should know of a run that ended before it was summed up."""
+        waits = held(self.progress)
+        if self.progress is None or waits is None:
+            return []
+        return [f"{waits}: bullpen merge log -t {self.progress.team}{self._elsewhere}"]
 
     def _begins(self, progress: Progress) -> None:
         if self._page.json:
@@ -207,7 +221,8 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     try:
         outcome = run_steadily(_pursue, watcher, start) or _interrupted(watcher)
     finally:
-        watcher.close()
+        with contextlib.suppress(BrokenPipeError):
+            watcher.close()
     watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
@@ -245,56 +260,31 @@ def _interrupted(watcher: Watcher) -> Outcome:
 
 
 def _next_steps(outcome: Outcome, elsewhere: str | None, watcher: Watcher) -> list[str]:
-    """Commands that make sense after that; none if there is no team to speak of."""
-    if not outcome.team or elsewhere is None:
-        return []
-    which = f"{shlex.quote(outcome.team)}{elsewhere}"
-    agents = watcher.progress.agents if watcher.progress is not None else []
-    led = any(view.lead and view.driver for view in agents)
-    steps = []
-    if outcome.account is not None:
-        steps = [f"bullpen summary -t {which}", f"bullpen report -t {which} -o report.html"]
-    if outcome.status == "done" or any(view.lead and view.end == "finished" for view in agents):
-        # A lead that ended by itself is not started again: there only is what it said.
-        last = f"bullpen logs team-lead -t {which}" if led else f"bullpen merge list -t {which}"
-        more = None if led else command_for_the_rest(watcher.progress, elsewhere)
-        steps += [*([more] if more else []), f"bullpen task list -t {which}", last]
-    else:
-        steps += [
-            command_to_go_on(watcher.progress, elsewhere) or f"bullpen team resume {which}",
-            f"bullpen ps -t {which}",
-        ]
-    if outcome.account is not None and outcome.account.removal is not None:
-        steps.append(f"{outcome.account.removal}{elsewhere}")
-    return [*steps, *([f"bullpen stop --all -t {which}"] if watcher.running else [])]
-
-
-def command_for_the_rest(progress: Progress | None, elsewhere: str) -> str | None:
-    """The command that goes on with what a person left open; None if nothing is.
-
-    It is for a team of a team file without a lead: a lead that was stopped stays so.
-    """
-    left = progress is not None and open_tasks(progress.snapshot.tasks)
-    return command_to_go_on(progress, elsewhere) if left else None
-
-
-def command_to_go_on(progress: Progress | None, elsewhere: str) -> str | None:
-    """The command that goes on with a team of a team file: only it reads the file."""
-    origin = None if progress is None else progress.snapshot.team.facts.origin
-    if origin is None or not os.path.isfile(origin.file):
-        return None
-    near = os.path.relpath(origin.file)
-    path = origin.file if near.startswith(os.pardir) else near
-    return f"bullpen up {shlex.quote(path)}{elsewhere}"
+    return next_steps(outcome, elsewhere, watcher.progress, watcher.running)
 
 
 async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
     outcome: Outcome | None = None
+    gone: BrokenPipeError | None = None
     async with anyio.create_task_group() as tasks:
         with anyio.CancelScope() as work:
+
+            def saw(progress: Progress) -> None:
+                nonlocal gone
+                try:
+                    watcher.saw(progress)
+                except BrokenPipeError as error:
+                    # The agents must not go on when nobody leads them: it ends as with Ctrl-C.
+                    if gone is None:
+                        say("Nobody reads the output any more, so the agents are stopped.")
+                    gone = error
+                    work.cancel()
+
             await tasks.start(_heed_signals, watcher, work)
-            outcome = await start(watcher.saw)
+            outcome = await start(saw)
         tasks.cancel_scope.cancel()
+    if gone is not None:
+        raise gone
     return outcome
 
 

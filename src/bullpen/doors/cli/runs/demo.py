@@ -48,6 +48,9 @@ def play(
         )
         if not page.json:
             show_made(page, project)
+            if not keep:
+                page.line()
+                page.line("All of it is deleted now. To keep it: bullpen demo --keep")
             page.line()
             page.line("To start a team in your project, run there: bullpen init")
     finally:

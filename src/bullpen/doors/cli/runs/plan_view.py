@@ -114,8 +114,11 @@ def _cost(page: Page, plan: TeamPlan, budget: BudgetTable) -> None:
     rows = [
         ("likely cost", f"{_money(cost)} (estimated from the effort of the tasks)"),
         ("turns", _against(f"{cost.turns[0]:,} to {cost.turns[1]:,}", budget.turns, "{:,}")),
-        ("tokens", _against(f"{cost.tokens[0]:,} to {cost.tokens[1]:,}", budget.tokens, "{:,}")),
     ]
+    if any(member.driver != "scripted" for member in plan.members):
+        # A script uses no model.
+        likely = f"{cost.tokens[0]:,} to {cost.tokens[1]:,}"
+        rows.append(("tokens", _against(likely, budget.tokens, "{:,}")))
     if budget.usd is not None:
         rows.append(("budget", f"${budget.usd:,.2f}"))
     if budget.hours is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +12,7 @@ import typer
 
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import option
+from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.session import Session
 from bullpen.doors.report.markdown import markdown_page
 from bullpen.doors.report.page import html_page
@@ -19,6 +21,8 @@ from bullpen.doors.report.saved import saved_events
 from bullpen.protocol.changes import Event
 from bullpen.protocol.clock import now_ms
 from bullpen.team.team import Team
+
+HTML_FILE = "report.html"
 
 
 @examples(
@@ -30,7 +34,13 @@ def report(
     session: Session,
     *,
     output: Annotated[
-        str | None, option("File to write [default: standard output]", "FILE", "-o", "--output")
+        str | None,
+        option(
+            "File to write [default: standard output, or report.html at a terminal]",
+            "FILE",
+            "-o",
+            "--output",
+        ),
     ] = None,
     form: Annotated[
         Literal["html", "md"] | None,
@@ -49,6 +59,9 @@ def report(
     can write it during a run or after it.
     """
     told = _saved(events) if events is not None else session.with_team(_events)
+    if output is None and form != "md" and not session.json and is_terminal(sys.stdout):
+        # A page of HTML says nothing to a person at a terminal.
+        output = HTML_FILE
     chosen = form or ("md" if output is not None and output.endswith(".md") else "html")
     page = _page(told, chosen)
     if output is None:

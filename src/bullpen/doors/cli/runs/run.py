@@ -115,7 +115,7 @@ def run(
     session: Session,
     goal: Annotated[
         str | None,
-        argument("The goal; - reads standard input. Without it, a team continues", "[GOAL]"),
+        argument("The goal; - reads standard input. Without it, -t TEAM continues", "[GOAL]"),
     ] = None,
     *,
     agents: RunAgents,
@@ -132,13 +132,15 @@ def run(
 
     At a terminal the team's screen opens: type to the lead again and again, and end the run with
     /finish; the lead can end it too. With --until, --plain, --json or without a terminal, the run
-    ends by itself. Without GOAL, a team continues with its own goal and tasks.
+    ends by itself. With -t TEAM and without GOAL, that team continues with its own goal and tasks.
 
     Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end.
     Ctrl-C stops the agents and keeps the team and its work; press it again to quit at once.
     """
     commands = RunCommands(session, plain=plain)
     if goal is None:
+        if session.team is None:
+            raise commands.no_goal()
         if record is not None:
             session.page.warn("not recorded: a tape has a run from its beginning, with a GOAL")
         raise typer.Exit(commands.go_on(None, until=limits.until, timeout_s=limits.timeout).code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,9 +11,10 @@ from bullpen.doors.cli.app_session import with_app
 from bullpen.doors.cli.runs import demo
 from bullpen.doors.cli.runs.watched import opens_screen, watched
 from bullpen.doors.cli.session import Session
+from bullpen.errors import BullpenError, Invalid
 from bullpen.runs.goal import Goal, pursues_goal, resume_goal, run_goal
 from bullpen.runs.watch.outcome import Outcome
-from bullpen.runs.watch.saved_work import left_worktrees, saved_work
+from bullpen.runs.watch.saved_work import changed, left_worktrees, saved_work
 from bullpen.runs.watch.until import Until, read_until
 from bullpen.view.summary import Summary, summed_up
 
@@ -43,6 +45,17 @@ class RunCommands:
     def until(self, text: str | None) -> Until | None:
         """When a person says that a team may rest; None if nothing is said."""
         return None if text is None else read_until(text, now=datetime.now().astimezone())
+
+    def no_goal(self) -> Invalid:
+        """What to say where no goal was given, and no team was named that has one."""
+        try:
+            team = self._session.with_teams(self._session.resolved)
+        except BullpenError:
+            go_on = ""
+        else:
+            which = f"{shlex.quote(team)}{self._session.elsewhere}"
+            go_on = f" Or continue {team}: bullpen run -t {which}"
+        return Invalid("There is no goal.", remedy=f"Give one: bullpen run 'GOAL'.{go_on}")
 
     def goal_of(self, name: str | None) -> tuple[str, str | None]:
         """The team that is meant, and what it was made to reach, if it was."""
@@ -82,7 +95,8 @@ class RunCommands:
         team = app.teams.open(team_name)
         events, snapshot = await team.recent_events(), await team.snapshot()
         needs, left = await saved_work(team), await left_worktrees(team)
-        return summed_up(snapshot, events, needs=needs, worktrees=left)
+        files = await changed(team)
+        return summed_up(snapshot, events, needs=needs, worktrees=left, changed=files)
 
     def demo(self, *, backend: str | None, keep: bool) -> Outcome:
         """Show a team at work in a folder of its own; how it ended."""

@@ -20,6 +20,7 @@ from bullpen.runs.forge.remote import remote_page
 from bullpen.runs.teamfile.prerequisites import Prerequisites, look_around, prerequisites_json
 from bullpen.runs.teamfile.project import Project
 from bullpen.runs.teamfile.read import read_team_file
+from bullpen.runs.teamfile.team_records import digest_of
 from bullpen.runs.teamfile.templates import (
     GOALS,
     IN_TREES,
@@ -32,6 +33,7 @@ from bullpen.runs.teamfile.templates import (
     write,
 )
 from bullpen.runs.up import StartRequest
+from bullpen.team.team import Teams
 from bullpen.view.text import Cell, within_sentence
 
 _WELL_KNOWN = ("claude-code", "codex", "goose")
@@ -72,6 +74,7 @@ class Starters:
         written = write(where, files_of(choice, project), force=force)
         rule = allow_tests(session.settings.home, where, project.tests)
         commands = _next(choice, project, written, named=folder)
+        commands = _with_deletion(session, where, commands)
         if self._page.json:
             self._page.value(
                 "init/1",
@@ -117,7 +120,8 @@ class Starters:
         self._told(choice, project, found, where, written, simulated=driver is None)
         self._show_allowed(allow_tests(session.settings.home, where, project.tests))
         self._tried(session.settings, where)
-        self._show_next(_next(choice, project, written, named=folder))
+        commands = _next(choice, project, written, named=folder)
+        self._show_next(_with_deletion(session, where, commands))
 
     def _told(
         self,
@@ -149,13 +153,43 @@ class Starters:
             request = StartRequest(read_team_file(where / TEAM_FILE), str(where))
             plan = anyio.run(dry_run, settings, request)
         except BullpenError as error:
-            problems = [str(error)]
+            problems, warnings = [str(error)], []
         else:
+            # What a person leaves to decide is no concern of a file that was just written.
             problems = plan.problems
+            warnings = [each for each in plan.warnings if each.startswith("the gate ")]
         if not problems:
             self._page.line(Cell("Checked: the team can start.", "good"))
+        for warning in warnings:
+            self._page.line(Cell(f"warning: {warning}", "attention"))
         for problem in problems:
             self._page.line(Cell(f"Fix before starting: {problem}", "attention"))
+
+
+def _with_deletion(session: Session, where: Path, commands: list[str]) -> list[str]:
+    """Return the commands to type next, the deletion of a former team of this name among them.
+
+    It was created from another file, so `bullpen up` would refuse to start the new one.
+    """
+    file = read_team_file(where / TEAM_FILE)
+
+    async def look(teams: Teams) -> bool:
+        try:
+            found = await teams.open(file.team.name).origins.get()
+        except NotFound:
+            return False
+        return found is None or found.digest != digest_of(file)
+
+    try:
+        is_another = session.with_teams(look)
+    except BullpenError:
+        # `bullpen up` will say what is wrong with it.
+        return commands
+    if not is_another:
+        return commands
+    delete = f"bullpen team delete {file.team.name}{session.elsewhere}"
+    at = next(n for n, command in enumerate(commands) if "bullpen up" in command)
+    return [*commands[:at], delete, *commands[at:]]
 
 
 def _overwrite(session: Session) -> None:

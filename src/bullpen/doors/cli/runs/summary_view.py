@@ -96,6 +96,7 @@ def _head(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "cause", summary.cause or ""
     yield "time", f"{duration(summary.seconds)}, since {summary.began}" if summary.began else ""
     yield "tasks", counts
+    yield "changed", summary.changed or ""
     used = summary.used
     yield "used", f"{used.turns} turns, {tokens(used)} tokens, {money(used)}"
     yield "saved", "" if summary.saved is None else summary.saved.words

@@ -24,6 +24,8 @@ from bullpen.view.text import Cell, shortened
 TEAM_FILE = "TEAM.toml"
 _MEMBERS_MAX = 10
 _GOAL_MAX = 100
+_STOPPED = ("suspended", "lost", "failed")
+"""The ends of an agent that goes on when its team continues."""
 
 Step = tuple[str, str]
 """A command to run next, and what it does."""
@@ -71,8 +73,13 @@ def next_steps(
     waiting = [each for each in snapshot.pending if sentences.is_for_people(each)]
     running = any(view.driver and view.state not in ENDED for view in views)
     ended = any(view.driver and view.state in ENDED for view in views)
+    facts = snapshot.team.facts
+    lead = next((view for view in views if view.lead and view.driver), None)
+    # A lead may have more to do than the tasks that it has added so far.
     is_over = bool(snapshot.tasks) and all(map(is_done, snapshot.tasks))
-    is_over = is_over or snapshot.team.facts.finished is not None
+    is_over = is_over and (lead is None or lead.end not in _STOPPED)
+    is_over = is_over or facts.finished is not None
+    by_goal = lead is not None and facts.origin is None
     steps: list[Step] = []
     if len(waiting) == 1:
         handle = handles(snapshot.pending)[waiting[0].id]
@@ -82,9 +89,10 @@ def next_steps(
     if running:
         steps += [(f"bullpen tui{which}", "watch and steer the team")]
     elif is_over:
-        steps += [(f"bullpen summary{which}", "see what the team did")]
+        more = [(f"bullpen run{which} 'WHAT NEXT'", "go on with the same team")]
+        steps += [*(more if by_goal else []), (f"bullpen summary{which}", "see what the team did")]
     elif ended:
-        again = "bullpen up" if has_file else f"bullpen run{which}"
+        again = "bullpen up" if has_file and not by_goal else f"bullpen run{which}"
         steps += [(again, "continue"), (f"bullpen summary{which}", "see what the team did")]
     elif snapshot.tasks:
         steps += [(f"bullpen spawn alice{which}", "start an agent for the tasks")]

@@ -21,6 +21,8 @@ from bullpen.doors.cli.session import Session
 from bullpen.doors.cli.teams.team import Name, NameIfAny
 from bullpen.errors import Refused
 
+_SAVED = "Work that was not merged is saved: bullpen workspace saved --repository ."
+
 
 @examples("bullpen team resume", "bullpen team resume alpha --agent alice")
 def resume(
@@ -67,7 +69,7 @@ def delete(
 ) -> None:
     """Delete a team with its tasks and messages.
 
-    This cannot be undone.
+    This cannot be undone. What exists only in its worktrees is saved first.
     """
     session.confirm(f"Delete team {name!r} with all its tasks and messages?", yes=yes)
     trees: list[TreeEnd] = []
@@ -92,4 +94,5 @@ def delete(
         | ({"trees": [tree.as_json for tree in trees]} if trees else {}),
         f"Deleted team {name}." if existed else f"There was no team {name}.",
         *(str(tree) for tree in trees if tree.removed is not None),
+        *([_SAVED] if any(tree.removed and tree.removed.saved for tree in trees) else []),
     )

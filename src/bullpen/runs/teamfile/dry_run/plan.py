@@ -1,7 +1,7 @@
 """Plans what a team file would do: who does what in which order, the likely cost, and warnings.
 
 The tasks are added to a team in memory, by the rules for all teams, and simulated. No agent is
-started, no command is run, and no worktree is created.
+started, no command is run, and no worktree is created: the merge gate is tried elsewhere.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Size:
 
 SIZES = {
     "review": Size(1, 3, 3, "readers"),
-    "backlog": Size(1, 12, 3, "workers"),
+    "backlog": Size(1, 12, 2, "workers"),
     "specialists": Size(1, 4, 4, "specialists"),
     "debug": Size(2, 3, 3, "rivals"),
 }

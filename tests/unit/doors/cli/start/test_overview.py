@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from bullpen.protocol.agent import ProcessRecord
+from bullpen.agents.supervisor.roster_view import RosterView
+from bullpen.doors.cli.start.overview import next_steps
+from bullpen.protocol.agent import AgentSpec, ProcessRecord
+from bullpen.protocol.names import LEAD
+from bullpen.store.memory import MemoryStore
+from bullpen.team.team import Teams
 from support.asking import ask, hire, in_team
 
 Run = Callable[..., Any]
@@ -101,6 +106,26 @@ def test_a_team_that_ended_is_continued_or_summed_up(ok: Ok, home: Path, here: P
     ok("task", "claim", "1")
     ok("task", "done", "1")
     assert commands(ok()) == ["bullpen summary -t calc"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("end", "first"),
+    [("lost", "bullpen run -t calc"), ("finished", "bullpen run -t calc 'WHAT NEXT'")],
+)
+async def test_a_lead_whose_terminal_was_closed_continues(end: Any, first: str) -> None:
+    teams = Teams(MemoryStore())
+    await teams.create("calc")
+    team = teams.open("calc")
+    spec = AgentSpec.new(driver="scripted", backend="in-process", cwd="/")
+    await team.agents.register(LEAD, spec, by=LEAD, nonce="n")
+    await team.tasks.add("Parse", by=LEAD)
+    await team.tasks.claim("1", by=LEAD)
+    await team.tasks.done("1", by=LEAD)
+    await team.agents.end(LEAD, end, by=LEAD, nonce="n", cause="closed")
+    snapshot, views = await RosterView(team).look()
+    steps = [command for command, _ in next_steps(snapshot, views, which=" -t calc", has_file=True)]
+    assert steps == [first, "bullpen summary -t calc"]
 
 
 def test_a_team_that_is_named_and_is_not_there_is_an_error(run: Run, ok: Ok) -> None:

@@ -1,0 +1,50 @@
+"""What a summary says is left for a person: a gate that holds work back, calls that were denied."""
+
+from __future__ import annotations
+
+import pytest
+
+from bullpen.protocol.names import LEAD
+from bullpen.team.team import Team
+from bullpen.view.summary import summed_up
+from support.runs.merging_team import hand_in, team_that_merges
+
+
+async def needs(team: Team) -> tuple[str, ...]:
+    return summed_up(await team.snapshot(), await team.events()).needs
+
+
+@pytest.mark.anyio
+async def test_work_that_waits_because_the_target_fails_the_gate_is_named_with_the_reason() -> None:
+    team = await team_that_merges()
+    await hand_in(team, passed=False)
+    (need,) = await needs(team)
+    why = "main fails its gate (No module named pytest)"
+    assert need == f"1 task waits to be merged: {why}: bullpen merge log -t night"
+    await hand_in(team, passed=None)
+    assert (await needs(team))[0].startswith("2 tasks wait to be merged: main fails its gate")
+
+
+@pytest.mark.anyio
+async def test_work_that_only_waits_for_its_turn_needs_nobody() -> None:
+    team = await team_that_merges()
+    await hand_in(team, passed=None)
+    await hand_in(team, passed=True)
+    assert await needs(team) == ()
+
+
+@pytest.mark.anyio
+async def test_calls_that_nobody_could_allow_are_counted_by_what_they_would_have_used() -> None:
+    team = await team_that_merges()
+    for tool, said in (
+        ("Bash", {"command": "curl -sS https://example.org"}),
+        ("Bash", {"command": "curl example.org"}),
+        ("WebFetch", {"url": "https://example.org"}),
+    ):
+        asked = await team.approvals.ask_permission(tool, said, by="ann", approver="policy")
+        await team.approvals.answer(asked.id, approve=False, by=LEAD, voice="policy")
+    own = await team.approvals.ask_permission("Bash", {"command": "rm x"}, by="ann")
+    await team.approvals.answer(own.id, approve=False, by=LEAD, voice="human")
+    assert await needs(team) == (
+        "denied: 3 calls (curl, WebFetch): bullpen requests --all -t night",
+    )
