@@ -152,6 +152,13 @@ class TaskList(Lines):
         return look.name(card.owner) if card.owner else ""
 
 
+def first_recipient(look: TeamLook) -> str | None:
+    """To whom a person writes at first: the lead, or the first agent."""
+    others = [card for card in look.scene.members if look.name(card.name) != "you"]
+    ranked = sorted(others, key=lambda card: (not card.lead, card.driver is None))
+    return ranked[0].name if ranked else None
+
+
 def _in_order(tasks: Sequence[TaskCard]) -> list[TaskCard]:
     place = {state: number for number, state in enumerate(TASK_STATES)}
     return sorted(tasks, key=lambda card: place[card.state])
