@@ -8,8 +8,8 @@ from textual.widgets import Static
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 
 _KEYS = (
-    "? help", "/ commands", "shift+down teammate", "esc interrupt", "shift+tab mode",
-    "ctrl+t tasks", "F3 diff",
+    "? help", "/ commands", "shift+down teammate", "esc interrupt", "F7 notes",
+    "shift+tab mode", "ctrl+t tasks", "F3 diff",
 )  # fmt: skip
 _TOLD_S = 6.0
 _BAD_S = 15.0
