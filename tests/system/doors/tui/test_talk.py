@@ -129,6 +129,24 @@ async def test_a_name_or_command_that_is_not_there_is_told_with_what_was_meant(
         await arrived(pilot, team, LEAD, ["/etc/hosts is wrong"])
 
 
+async def test_the_mail_of_the_lead_says_who_allowed_what(tmp_path: Path, team: Team) -> None:
+    request = await ask(team, LEAD)
+    await team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
+    await beat(team, LEAD, "waiting", ms=now_ms(), detail="paused by team-lead")
+    async with opened(tmp_path, frozen=False, size=(120, 40)) as pilot:
+        await ready(pilot)
+        await until(pilot, "paused by lead")
+        await pilot.press("f5")
+        await until(pilot, "you to lead:")
+        await until(pilot, "allowed: Bash git push origin main")
+        assert "team-lead" not in text_of(pilot)
+        await enter(pilot, "/messages")
+        await until(pilot, lambda: not pilot.app.screen.query(PromptLine))
+        await pilot.press("n")
+        await until(pilot, "allowed: Bash git push")
+        assert "team-lead" not in text_of(pilot)
+
+
 async def test_an_error_is_gone_with_the_next_key(tmp_path: Path, team: Team) -> None:
     async with opened(tmp_path, frozen=False) as pilot:
         await ready(pilot)

@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from bullpen.doors.actions.changes import _Look
+from bullpen.doors.tui.help import help_screen
+from bullpen.doors.tui.member.member_work import ChangesView
+from bullpen.doors.tui.panes import notes
 from bullpen.doors.tui.panes.graph_lines import SHOWN_MAX, drawn
 from bullpen.doors.tui.panes.pane import SearchFilter, among
+from bullpen.doors.tui.prompt import hint
 from bullpen.doors.tui.prompt.commands import COMMANDS
 from bullpen.doors.tui.prompt.completion_list import CompletionList
 from bullpen.doors.tui.team.lists import TaskList
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.view.cards import TaskCard
-from bullpen.view.task_state import TaskState
+from bullpen.view.task_state import TASK_STATES, TaskState
 
 
 def task(number: int, *after: int, state: TaskState = "blocked") -> TaskCard:
@@ -116,3 +121,24 @@ def test_the_empty_list_of_tasks_says_how_to_add_one_in_a_narrow_column() -> Non
     tasks._look = Any  # type: ignore[assignment]  # There is a team, and it has no tasks.
 
     assert tasks._row(0, 25).plain.strip() == "None yet: /task TEXT"
+
+
+def test_the_help_explains_every_mark_in_each_charset() -> None:
+    for terminal in (TerminalText(), TerminalText(plain=True)):
+        shown = "\n".join(text for text, _ in help_screen(terminal)._blocks)
+        assert f"{terminal.glyph('queued')} in the merge queue" in shown
+        for state in (*TASK_STATES, "working", "waiting", "idle", "stopped", "failed", "lead"):
+            assert state == "unknown" or f"{terminal.glyph(state)} " in shown, state
+
+
+def test_the_notes_can_be_found_and_say_who_writes_them() -> None:
+    assert "F7 notes" in hint._KEYS
+    assert "Agents write notes here, or: bullpen notes write" in notes._EMPTY
+
+
+def test_without_a_repository_nobody_is_told_that_there_are_no_changes() -> None:
+    changes = _Look("alpha", "dan", None, "here").of_member([])
+    view = SimpleNamespace(_tasks=())
+    shown = [text for text, _ in ChangesView._shown(view, changes, None)]  # type: ignore[arg-type]
+    assert "Changes cannot be shown: no git repository." in shown
+    assert "No changes." not in shown
