@@ -219,7 +219,8 @@ class AskBar(Static):
             exact = []
         lines = [head, *self._cut(exact, height, len(ask.choices))]
         left = self._left(ask)
-        why = " ".join(part for part in (f"Why: {ask.why}" if ask.why else "", left) if part)
+        dot = f" {terminal.glyph('dot')} "
+        why = dot.join(part for part in (f"Why: {ask.why}" if ask.why else "", left) if part)
         if why:
             lines.append(styled(terminal.fit(f"  {why}", width), "muted"))
         return lines + self._always(ask, width)
