@@ -336,6 +336,14 @@ def sender_of(message: Message) -> str:
     return YOU if message.is_of_a_person and message.sender == LEAD else message.sender
 
 
+def answer_words(request: Request) -> str:
+    """How a request was answered: `allowed: Bash pytest -q`."""
+    said = (request.answer or {}).get("feedback")
+    yes, no = _VERDICTS[request.kind]
+    verdict = yes if request.state == "approved" else no
+    return f"{verdict}: {asked_for(request)}{f' ({said})' if said else ''}"
+
+
 def answered_by(request: Request) -> str:
     """Who answered a request; empty if nobody did."""
     if request.voice == "policy":

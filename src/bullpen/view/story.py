@@ -18,7 +18,7 @@ from bullpen.protocol.changes import (
 from bullpen.protocol.clock import ms_of
 from bullpen.protocol.message import DeliveryState, Message
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.payloads import payload_of
+from bullpen.protocol.payloads import PermissionResponse, PlanApprovalResponse, payload_of
 from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
@@ -26,7 +26,7 @@ from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.events.checkpoint import BEGIN, is_begin
 from bullpen.store.events.fold import Folded, apply
 from bullpen.team.snapshot import MemberState, Snapshot
-from bullpen.view.news import addressed, news, sender_of
+from bullpen.view.news import addressed, answer_words, answered_by, news, sender_of
 
 _FURTHER: dict[DeliveryState, int] = {
     "stored": 0, "injected": 1, "seen": 2, "consumed": 3, "archived": 4,
@@ -145,6 +145,21 @@ class Story:
     def shown_sender(self, said: Said) -> str:
         """Who sent a message, for a screen: `you` if a person wrote it as the lead."""
         return self.shown_name(sender_of(said.message))
+
+    def answer_of(self, said: Said) -> tuple[str, str] | None:
+        """Who answered a request with this message, and how; None if it is no known answer.
+
+        A person answers in the name of the lead: only the request says so.
+        """
+        if said.kind is None:
+            return None
+        payload = payload_of(said.message.text)
+        if not isinstance(payload, PermissionResponse | PlanApprovalResponse):
+            return None
+        request = self.requests.get(payload.request_id or "")
+        if request is None or request.state not in ("approved", "denied"):
+            return None
+        return self.shown_name(answered_by(request) or said.sender), answer_words(request)
 
     def shown_news(self, item: NewsItem) -> str:
         return addressed(item.text) if self.shown_name(LEAD) != LEAD else item.text

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bullpen.protocol import json_text
 from bullpen.protocol.clock import ms_of
+from bullpen.protocol.names import LEAD
 from bullpen.view.calls.call_diff import WHOLE_FILE, call_diff
 from bullpen.view.calls.call_line import call_line
 from bullpen.view.calls.call_outcome import call_outcome, first_words, output_of
@@ -174,7 +175,7 @@ class Stream:
         item = self._add(
             "call",
             at_ms,
-            call_line(name, given, cwd=self.cwd),
+            self._call_line(name, given),
             state="open",
             aside="" if diff is None else _counts(diff),
             body=_in_words(given),
@@ -182,6 +183,12 @@ class Stream:
         )
         self._open.append(_OpenCall(item.key, name, given))
         del self._open[:-_CALLS_SEARCHED]
+
+    def _call_line(self, name: str, given: Any) -> str:
+        line, to_lead = call_line(name, given, cwd=self.cwd), f"{name} {LEAD}"
+        if name == "SendMessage" and line.startswith(to_lead):
+            return f"{name} {self._shown_name(LEAD)}{line.removeprefix(to_lead)}"
+        return line
 
     def _result(self, row: Mapping[str, Any], at_ms: int | None) -> None:
         name, text, failed = str(row.get("name") or "?"), _text(row), bool(row.get("error"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bullpen.protocol import json_text
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import (
     Control,
     IdleNotification,
@@ -45,8 +46,13 @@ class SortedMail:
     reports: bool
 
 
-def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> SortedMail:
-    """Sort the unread mail of an agent."""
+def triage(
+    entries: Iterable[Entry], team: TeamConfig, *, agent: str, waits: bool = False
+) -> SortedMail:
+    """Sort the unread mail of an agent.
+
+    One that `waits`, because a person interrupted it, is not woken by the mail of that turn.
+    """
     orders: list[tuple[Entry, Order]] = []
     mail: list[Entry] = []
     urgent = reports = False
@@ -61,9 +67,27 @@ def triage(entries: Iterable[Entry], team: TeamConfig, *, agent: str) -> SortedM
         mail.append(entry)
         if isinstance(payload, IdleNotification):
             reports = reports or bool(payload.result or payload.failure_reason)
-        elif payload is not None or not is_acknowledgement(entry.message.text):
+        elif waits and entry.state == "injected":
+            continue
+        elif payload is not None or _starts_a_turn(entry):
             urgent = True
     return SortedMail(tuple(orders), tuple(mail), urgent, reports)
+
+
+def _starts_a_turn(entry: Entry) -> bool:
+    """Whether words start a turn: those of a person always, those of agents if they say something.
+
+    A person who types "ok" to an idle agent answers it.
+    """
+    return entry.message.is_of_a_person or not is_acknowledgement(entry.message.text)
+
+
+def is_spoken_to(entries: Iterable[Entry]) -> bool:
+    """Whether a person or the lead wrote any of this mail that was in no turn before."""
+    return any(
+        each.state == "stored" and (each.message.is_of_a_person or each.message.sender == LEAD)
+        for each in entries
+    )
 
 
 def is_acknowledgement(text: str) -> bool:

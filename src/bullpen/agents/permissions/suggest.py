@@ -116,7 +116,7 @@ def _for_line(call: Call, rights: Rights, line: CommandLine, files: Files) -> li
     missing, _ = match.uncovered(command, line, known, stays=stays, files=files)
     parts = list(dict.fromkeys(map(_exact_words, missing)))
     if None not in parts and 0 < len(parts) <= _RULES_MAX:
-        covers = f"{_named(parts)} with exactly these arguments, in any line"
+        covers = f"{_named(parts)}, also inside a longer command (a && b)"
         made.append(_bash("arguments", covers, [each for each in parts if each]))
     programs = list(dict.fromkeys(map(_content, missing)))
     if None not in programs and 0 < len(programs) <= _RULES_MAX:

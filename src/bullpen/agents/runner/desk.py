@@ -15,7 +15,7 @@ from bullpen.agents.contracts.desk import Colleagues, Mail
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.mail.message_frame import mail_text, voices
 from bullpen.agents.mail.promised import promise_note
-from bullpen.agents.mail.sorting import triage, without_repeats
+from bullpen.agents.mail.sorting import is_spoken_to, triage, without_repeats
 from bullpen.agents.mail.told import ToldBriefings
 from bullpen.agents.permissions.decide import hidden
 from bullpen.agents.runner.control import RunnerControl
@@ -115,6 +115,8 @@ class RunnerDesk:
         # The task that it completed last in this turn.
         self.completed: str | None = None
         self.leaving: str | None = None
+        # A person interrupted it: it claims nothing until a person or the lead speaks to it.
+        self.waits_for_words = False
         # Tasks that it completed in this turn without a report.
         self.unreported: list[str] = []
         # Tasks that it gave back and must not take again.
@@ -285,6 +287,7 @@ class RunnerDesk:
         )
         await self.team.mailbox.mark(self.agent, ids, "injected")
         self._given.update(ids)
+        self.waits_for_words = self.waits_for_words and not is_spoken_to(entries)
         self.spending.told("mail", text)
         now = self._now()
         waited = [now - sent for each in messages if (sent := ms_of(each.timestamp)) is not None]

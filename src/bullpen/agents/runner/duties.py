@@ -120,7 +120,7 @@ class Duties:
         # Its tasks are done or have other owners by now, so there is no reminder.
         self._remind_at = None
         if desk.spec.claims:
-            return await self._claim(tasks)
+            return [] if desk.waits_for_words else await self._claim(tasks)
         unblocked = self._unblocked(tasks, own)
         if unblocked or not self.until_done:
             return unblocked
@@ -460,8 +460,7 @@ class Duties:
 
     def owes(self) -> str | None:
         """What an idle agent still has to do, for people to see."""
-        tasks = reminders.numbers(self._desk.attempts)
-        return f"owes task {tasks}" if tasks else None
+        return reminders.at_rest(self._desk.attempts, interrupted=self._desk.waits_for_words)
 
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""

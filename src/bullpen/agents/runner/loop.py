@@ -34,6 +34,7 @@ from bullpen.agents.runner.turn_end import (
     TurnEnd,
     idle_notice,
     last_turn,
+    withdraw_asked,
     written_to_peers,
 )
 from bullpen.agents.system.footprint import load_factor
@@ -143,7 +144,7 @@ class Runner:
         await self._patiently(self._duties.adopt)
         if facts.launch > 1:
             last = await anyio.to_thread.run_sync(last_turn, self._desk.folder, facts)
-            self._pending = last.pending
+            self._pending, self._desk.waits_for_words = last.pending, last.waits_for_words
             if last.cut_off:
                 self._desk.notes.append(_GO_ON)
         if missing := missing_tools(self._desk.spec):
@@ -378,6 +379,7 @@ class Runner:
             # A successful turn means that its requests succeeded.
             await desk.seen_for_sure(end.ids if end.succeeded else ())
             reached = self._duties.until_done and await self._team.agents.result() is not None
+            await withdraw_asked(desk, end)
             goes_on = self._control.ended is None and desk.leaving is None and not reached
             if goes_on:
                 await self._resting.ask(end)

@@ -23,7 +23,7 @@ class Orders:
         if not entries:
             return SortedMail((), (), urgent=False, reports=False)
         config = await self._desk.team.agents.config()
-        return triage(entries, config, agent=self._desk.agent)
+        return triage(entries, config, agent=self._desk.agent, waits=self._desk.waits_for_words)
 
     async def obey(self) -> SortedMail:
         """Obey new orders and mark them as seen; returns the unread mail.
@@ -45,6 +45,8 @@ class Orders:
                     about = {"sender": sender, "voice": voice, "reason": why}
                     self._desk.record("order", action=payload.action, **about)
                     self._follow(payload)
+                    if payload.action == "cancel" and voice is not None:
+                        self._desk.waits_for_words = True
             await self._desk.seen([entry.id for entry, _ in mail.orders])
             return mail
 

@@ -80,31 +80,38 @@ def _words(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """What a transcript says of an agent's last turn."""
+    """What a transcript says of an agent's last turn, and of what came after it."""
 
     # It has no end, or was interrupted.
     cut_off: bool = False
     # Its end, if the team's record does not have it.
     pending: TurnEnd | None = None
+    # A person has interrupted the agent.
+    waits_for_words: bool = False
 
 
 def last_turn(folder: Path, facts: AgentFacts) -> LastTurn:
     """The last turn of an agent before its process was restarted, from its transcript."""
-    begun, ended = None, None
+    begun, ended, waits = None, None, False
     written = own_rows(
         folder / TRANSCRIPT,
         born_ms=facts.began_ms,
-        kinds=("turn", "end"),
+        kinds=("turn", "end", "order"),
         until=lambda row: row["kind"] == "turn",
     )
     for row in written:
-        begun, ended = (row, None) if row["kind"] == "turn" else (begun, row)
+        if row["kind"] == "order":
+            waits = waits or (row.get("action") == "cancel" and row.get("voice") == "human")
+        elif row["kind"] == "turn":
+            begun, ended, waits = row, None, False
+        else:
+            ended = row
     if begun is None:
-        return LastTurn()
+        return LastTurn(waits_for_words=waits)
     cut_off = ended is None or ended.get("interrupted") in ("stop", "limit")
     end = None if ended is None else TurnEnd.of(begun, ended)
     pending = end is not None and end.number > facts.turn_ended
-    return LastTurn(cut_off, end if pending else None)
+    return LastTurn(cut_off, end if pending else None, waits)
 
 
 def written_to_peers(wrote_to: Mapping[str, str]) -> str | None:
@@ -164,6 +171,22 @@ async def idle_notice(desk: RunnerDesk, end: TurnEnd, *, now_ms: int) -> IdleNot
         completed_task_id=end.completed,
         completed_status=None if end.completed is None else "resolved",
     )
+
+
+async def withdraw_asked(desk: RunnerDesk, end: TurnEnd) -> None:
+    """Withdraw what an interrupted turn asked for: its calls will not be made.
+
+    An agent that was stopped may be started again and make the same call: its requests stay.
+    """
+    if end.interrupted not in ("cancel", "pause", "task"):
+        return
+    approvals = desk.team.approvals
+    for request in (await approvals.all()).values():
+        asked = request.kind in ("permission", "question") and request.state == "pending"
+        if asked and request.sender == desk.agent:
+            await approvals.withdraw(
+                request.id, by=desk.agent, why="The turn that asked for it was interrupted."
+            )
 
 
 def _bounded(desk: RunnerDesk, text: str) -> str:

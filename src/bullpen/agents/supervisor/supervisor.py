@@ -319,7 +319,9 @@ class Supervisor:
     async def interrupt(
         self, name: str, *, by: str, voice: Voice = "agent", reason: str | None = None
     ) -> None:
-        """Interrupt the turn of an agent, which keeps running and takes its next turn as usual.
+        """Interrupt the turn of an agent, which keeps running.
+
+        After a person's interruption, it claims nothing until a person or the lead writes to it.
 
         Raises NotFound, Refused (not_lead) for everybody who may not stop it, or Conflict if it
         does not run.

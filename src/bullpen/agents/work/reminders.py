@@ -14,6 +14,14 @@ def numbers(ids: Iterable[str]) -> str:
     return ", ".join(f"#{task_id}" for task_id in ids)
 
 
+def at_rest(ids: Iterable[str], *, interrupted: bool) -> str | None:
+    """Return what people should know of an agent at rest: its tasks, and whether it waits."""
+    tasks = numbers(ids)
+    has = f"still has task {tasks}" if tasks else ""
+    said = "interrupted" if has else "interrupted, waits for your words"
+    return "; ".join(part for part in (said if interrupted else "", has) if part) or None
+
+
 def unfinished(tasks: Sequence[Task], *, planning: bool, last: bool) -> str:
     """Return a reminder of tasks in progress. It shows the call: weak models copy it."""
     words = f"Task {numbers(task.id for task in tasks)} is still yours and in progress."

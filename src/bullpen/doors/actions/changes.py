@@ -186,7 +186,7 @@ class _Look:
             return f"{self.name} runs on {self._agent.process.host}: its files are there"
         if self._own is not None:
             return f"The worktree of {self.name} is gone, and nothing was handed in"
-        return f"{self.name} does not work in a git repository"
+        return "Changes cannot be shown: no git repository."
 
 
 def _handed_in_ms(task: Task) -> int:

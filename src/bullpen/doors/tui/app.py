@@ -52,6 +52,11 @@ class TeamApp(TextualApp[None]):
         # Animations cost processor time and show nothing new.
         self.animation_level = "none"
 
+    @property
+    def quit_stops(self) -> bool:
+        """Whether leaving would stop a run that is under way."""
+        return False
+
     def on_mount(self) -> None:
         self.set_class(self._terminal.plain, "plain")
         if self._about is not None:

@@ -27,7 +27,8 @@ Answer, with the input line empty
 
 Team
   shift+up      choose the previous member; shift+down: the next one
-  escape        close what is open; else interrupt the chosen agent's turn
+  escape        close what is open; else interrupt the chosen agent's turn:
+                it waits until you tell it what to do
   shift+tab     next permission mode of the chosen agent
   ctrl+t        tasks: the board; g there: the graph
   F2 to F6      stream, diff, transcript, mail and plan of the member
@@ -40,13 +41,37 @@ Leave
   ctrl+d        in a run: finish it (press twice); else leave
   ctrl+c        clear the line; twice: stop the run; else leave
 
+Marks
+{marks}
+
 Commands"""
+_MARKS = (
+    ("members", ("working", "waiting", "idle", "starting", "stopped", "failed", "lead")),
+    ("tasks", ("in_progress", "ready", "blocked", "queued", "unproven", "merged", "given_up")),
+)
+_MEANS = {
+    "failed": "failed or lost", "lead": "leads", "ready": "open", "blocked": "after others",
+    "queued": "in the merge queue", "unproven": "not proven", "merged": "done",
+}  # fmt: skip
 
 
 def help_screen(terminal: TerminalText) -> TextWindow:
     usage = max(len(command.usage) for command in COMMANDS)
     commands = [f"  {command.usage:<{usage}}  {command.about}" for command in COMMANDS]
-    lines = [*_KEYS.split("\n"), *commands]
+    lines = [*_KEYS.format(marks=_marks(terminal)).split("\n"), *commands]
     return TextWindow(
         terminal, "Keys", [(line, "" if line.startswith(" ") else "strong") for line in lines]
     )
+
+
+def _marks(terminal: TerminalText) -> str:
+    """What the marks before members and tasks mean."""
+    lines = []
+    for whose, states in _MARKS:
+        each = [f"{terminal.glyph(state)} {_MEANS.get(state, _spoken(state))}" for state in states]
+        lines += [f"  {whose:<13} {'   '.join(each[:4])}", f"  {'':<13} {'   '.join(each[4:])}"]
+    return "\n".join(lines)
+
+
+def _spoken(state: str) -> str:
+    return state.replace("_", " ")

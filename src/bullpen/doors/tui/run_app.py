@@ -73,11 +73,15 @@ class RunApp(TeamApp):
         """Stop the run in order, once it is asked for twice; after that, leave at once."""
         before_s, self._asked_s = self._asked_s, anyio.current_time()
         screen = next((each for each in self.screen_stack if isinstance(each, TeamScreen)), None)
-        begun = self._is_named and not self._work.cancel_called
-        if begun and screen is not None and self._asked_s - before_s > AGAIN_S:
+        if self.quit_stops and screen is not None and self._asked_s - before_s > AGAIN_S:
             screen.tell("Press Ctrl-C again to stop the run. The team is kept.")
         else:
             self.stop()
+
+    @property
+    def quit_stops(self) -> bool:
+        """Whether leaving would stop the run: it has begun, and is not being stopped yet."""
+        return self._is_named and not self._work.cancel_called
 
     def stop(self) -> None:
         if self._work.cancel_called:

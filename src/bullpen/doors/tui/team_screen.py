@@ -26,7 +26,7 @@ from bullpen.doors.tui.prompt.hint import Hint
 from bullpen.doors.tui.prompt.prompt_line import PromptLine
 from bullpen.doors.tui.team.following import follow_team
 from bullpen.doors.tui.team.header import head
-from bullpen.doors.tui.team.lists import TaskList, TeamList
+from bullpen.doors.tui.team.lists import TaskList, TeamList, first_recipient
 from bullpen.doors.tui.team.trouble_line import TroubleLine
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.errors import BullpenError
@@ -95,7 +95,7 @@ class TeamScreen(Screen[None]):
         self._bar, self._line = AskBar(terminal), PromptLine()
         self._completions, self._hint = CompletionList(terminal), Hint(terminal)
         self._label = Static(id="label")
-        self._line.completed = self._completed
+        self._line.completed, self._line.touched = self._completed, self._hint.touched
         self._answering = Answering(self, terminal, self._bar, self._line, self.act, self.tell)
         self._look: TeamLook | None = None
         self._actions: KeyActions | None = None
@@ -172,7 +172,7 @@ class TeamScreen(Screen[None]):
         self._member.show(look, self.chosen)
         self._bar.show(look, self.chosen)
         if look.member(self._members.recipient) is None:
-            self._members.recipient = _first_recipient(look)
+            self._members.recipient = first_recipient(look)
         self._answering.follow()
         self._relabel()
 
@@ -190,6 +190,7 @@ class TeamScreen(Screen[None]):
         if self.is_current:
             self._draw_head(now_ms)
             self._member.age(now_ms)
+            self._bar.age(now_ms)
         elif self._page is not None and self._page.is_current:
             self._page.age(now_ms)
 
@@ -212,6 +213,7 @@ class TeamScreen(Screen[None]):
         if text != self._label_text:
             self._label_text = text
             self._label.update(text)
+        self._hint.stand(self._answering.beside("nobody" if to is None else self.shown_name(to)))
 
     def on_resize(self) -> None:
         self._draw_head(self._clock())
@@ -261,7 +263,9 @@ class TeamScreen(Screen[None]):
             self.tell("There is nobody to write to.", "Start a teammate: /spawn NAME PROMPT")
             return
         back = self._member.sent(to, text)
-        if to != self.chosen and to != EVERYBODY:
+        if keys := self._answering.waits():
+            self.tell(f"Sent as text to {self.shown_name(to)}; the request still waits: {keys}.")
+        elif to != self.chosen and to != EVERYBODY:
             self.tell(f"To {self.shown_name(to)}: {text}")
 
         def failed() -> None:
@@ -329,7 +333,10 @@ class TeamScreen(Screen[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Outside of the input line, keys answer at once; other letters go into the line."""
-        if self.focused is self._line or event.character is None or not event.is_printable:
+        if self.focused is self._line:
+            return
+        self._hint.touched()
+        if event.character is None or not event.is_printable:
             return
         if event.key in _OWN_KEYS and isinstance(self.focused, Lines):
             return
@@ -452,6 +459,7 @@ class TeamScreen(Screen[None]):
         if card is None or card.state not in ("working", "waiting"):
             self.tell(f"{self.shown_name(name)} is not working: there is nothing to interrupt.")
             return
+        self.talk_to(name)
         self.act(lambda acts: acts.interrupt(name))
 
     async def action_clear_or_quit(self) -> None:
@@ -488,10 +496,3 @@ class TeamScreen(Screen[None]):
             self.tell("This screen belongs to a run.", "In another terminal: bullpen tui")
         else:
             self.dismiss()
-
-
-def _first_recipient(look: TeamLook) -> str | None:
-    """To whom a person writes at first: the lead, or the first agent."""
-    others = [card for card in look.scene.members if look.name(card.name) != "you"]
-    ranked = sorted(others, key=lambda card: (not card.lead, card.driver is None))
-    return ranked[0].name if ranked else None

@@ -170,9 +170,11 @@ def reaches_inbox(request: Request, team: TeamConfig) -> bool:
 
 
 def too_late(request: Request) -> Refused:
-    """Return the refusal of an answer after the deadline."""
+    """Return the refusal of an answer after the deadline, or after it was withdrawn."""
+    why = (request.answer or {}).get("feedback", NO_ANSWER)
+    late = f"Request {request.id!r} is past its deadline and was denied."
     return Refused(
-        f"Request {request.id!r} is past its deadline and was denied.",
+        late if why == NO_ANSWER else f"Request {request.id!r} is no longer open. {why}",
         reason="expired",
         remedy="Make a new request.",
     )

@@ -388,3 +388,90 @@ async def test_an_answer_from_elsewhere_takes_the_request_off_the_bar(
         await until(pilot, lambda: "git push" not in text_of(pilot))
         assert "deny alice" not in text_of(pilot)
         assert "bug" not in told(pilot)
+
+
+async def test_a_text_beside_a_request_says_that_it_is_text(tmp_path: Path, team: Team) -> None:
+    request = await ask(team, "alice")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "alice wants to run")
+        await pilot.press("x")
+        await until_told(pilot, "This is text to alice. Ctrl-C empties it, then a allows.")
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: "This is text" not in told(pilot))
+        await pilot.press("y", "enter")
+        await until_told(pilot, "Sent as text to alice; the request still waits: a / d.")
+        assert (await team.approvals.get(request.id)).state == "pending"
+        await pilot.press("a")
+        assert (await answered(pilot, team, request)).state == "approved"
+
+
+async def test_a_command_and_a_single_key_are_no_text(
+    tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_line, "HOLD_S", 30.0)
+    await ask(team, "alice")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "alice wants to run")
+        for key in ("a", "/", "@"):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            assert "This is text" not in told(pilot), key
+            await pilot.press("ctrl+c")
+
+
+async def test_the_request_of_the_chosen_member_comes_first(tmp_path: Path, team: Team) -> None:
+    first = await ask(team, "alice", "sleep 600")
+    second = await ask(team, "bob", "make")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "1 of 2  alice wants to run: sleep 600")
+        await pilot.press("shift+down")
+        await seen(pilot, "1 of 2  bob wants to run: make")
+        await pilot.press("a")
+        assert (await answered(pilot, team, second)).state == "approved"
+        assert (await team.approvals.get(first.id)).state == "pending"
+
+
+async def test_a_request_stays_under_the_keys_when_another_one_comes(
+    tmp_path: Path, team: Team
+) -> None:
+    await ask(team, "bob", "make")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "bob wants to run: make")
+        # alice is chosen, but a key may be on its way to what bob asks.
+        await ask(team, "alice", "sleep 600")
+        await until(pilot, "2 of 2  bob wants to run: make")
+
+
+async def test_how_long_is_left_to_answer_is_shown_from_the_start(
+    tmp_path: Path, team: Team
+) -> None:
+    await ask(team, "alice")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "10m left to answer")
+        bar = pilot.app.screen.query_one(ask_bar.AskBar)
+        bar.age(now_ms() + 500_000)
+        assert "1m 3" in str(bar.content) and "left to answer" in str(bar.content)
+
+
+async def test_a_request_that_fits_on_the_screen_is_shown_in_full(
+    tmp_path: Path, team: Team
+) -> None:
+    lines = [f"echo step {number}" for number in range(8)]
+    request = await ask(team, "alice", "\n".join(lines))
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "echo step 7")
+        assert "more lines" not in text_of(pilot)
+        await pilot.press("a")
+        assert (await answered(pilot, team, request)).state == "approved"
+
+
+async def test_the_card_of_a_question_names_each_way_to_answer_once(
+    tmp_path: Path, team: Team
+) -> None:
+    await team.approvals.ask_question([{"question": "Which colour?"}], by="alice")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "or type the answer")
+        assert "[w]ords" not in text_of(pilot)
+        await pilot.press("escape")
+        await until(pilot, "[w]ords")
+        assert "or type the answer" not in text_of(pilot)

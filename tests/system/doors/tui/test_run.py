@@ -17,7 +17,7 @@ from bullpen.doors.tui.run_app import RunApp
 from bullpen.errors import Refused
 from bullpen.protocol.agent import Usage
 from bullpen.runs.watch.outcome import Outcome, Progress, Watch
-from support.doors.tui_screens import text_of, told, until, until_told
+from support.doors.tui_screens import enter, text_of, told, until, until_told
 from support.doors.tui_teams import at, hire
 
 DONE = Outcome(0, "done", "It is done.", "shop", Usage.new(), {})
@@ -164,6 +164,26 @@ async def test_ctrl_c_pressed_twice_stops_the_run_in_order_and_says_so(tmp_path:
         played.may_stop.set()
     assert played.ended is None
     assert not app.quit_at_once
+
+
+@pytest.mark.parametrize("word", ["/quit", "/exit"])
+async def test_quit_asks_before_it_stops_the_run(tmp_path: Path, word: str) -> None:
+    played = Played(tmp_path)
+    async with shown(played, tmp_path) as (_, pilot):
+        played.may_begin.set()
+        await until(pilot, "alice")
+        await enter(pilot, word)
+        await until_told(pilot, "This stops the run. /quit again, or /finish.")
+        # Another command in between counts as a change of mind.
+        await enter(pilot, "/theme")
+        await until_told(pilot, "Theme:")
+        await enter(pilot, word)
+        await until_told(pilot, "This stops the run.")
+        assert not played.cancelled
+        await enter(pilot, word)
+        await settled(lambda: played.cancelled)
+        played.may_stop.set()
+    assert played.ended is None
 
 
 async def test_the_next_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ async def test_the_team_is_shown_on_one_screen(tmp_path: Path, size: tuple[int, 
         await ready(pilot)
         await until(pilot, "> We ship on Friday.")
         await compare(pilot, f"team-{wide}")
-        await pilot.press("shift+down", "shift+down", "n")
+        await pilot.press("shift+down", "shift+down")
         await until(pilot, "carol asks you to approve its plan")
         await compare(pilot, f"plan-{wide}")
         await pilot.press("v")

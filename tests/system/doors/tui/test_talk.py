@@ -129,6 +129,34 @@ async def test_a_name_or_command_that_is_not_there_is_told_with_what_was_meant(
         await arrived(pilot, team, LEAD, ["/etc/hosts is wrong"])
 
 
+async def test_the_mail_of_the_lead_says_who_allowed_what(tmp_path: Path, team: Team) -> None:
+    request = await ask(team, LEAD)
+    await team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
+    await beat(team, LEAD, "waiting", ms=now_ms(), detail="paused by team-lead")
+    async with opened(tmp_path, frozen=False, size=(120, 40)) as pilot:
+        await ready(pilot)
+        await until(pilot, "paused by lead")
+        await pilot.press("f5")
+        await until(pilot, "you to lead:")
+        await until(pilot, "allowed: Bash git push origin main")
+        assert "team-lead" not in text_of(pilot)
+        await enter(pilot, "/messages")
+        await until(pilot, lambda: not pilot.app.screen.query(PromptLine))
+        await pilot.press("n")
+        await until(pilot, "allowed: Bash git push")
+        assert "team-lead" not in text_of(pilot)
+
+
+async def test_an_error_is_gone_with_the_next_key(tmp_path: Path, team: Team) -> None:
+    async with opened(tmp_path, frozen=False) as pilot:
+        await ready(pilot)
+        await until(pilot, "bob")
+        await enter(pilot, "/spwan x y")
+        await until_told(pilot, "There is no command /spwan.")
+        await pilot.press("ctrl+c", "h")
+        await until(pilot, lambda: "There is no command" not in told(pilot))
+
+
 async def test_a_text_may_have_several_lines(tmp_path: Path, team: Team) -> None:
     async with opened(tmp_path, frozen=False) as pilot:
         await ready(pilot)
@@ -361,6 +389,8 @@ async def test_interrupt_needs_a_turn(tmp_path: Path, team: Team) -> None:
         await until_told(pilot, "carol is not working: there is nothing to interrupt.")
         await enter(pilot, "/interrupt bob")
         await until_told(pilot, "Interrupting bob.")
+        # What to do instead is for bob.
+        await until(pilot, "you → bob:")
         mail = await team.mailbox.read("bob", history=True)
         assert any('"cancel"' in entry.message.text for entry in mail.entries)
 

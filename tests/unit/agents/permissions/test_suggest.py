@@ -112,6 +112,13 @@ def test_always_offers_exactly_this_line_first(
         assert decide(call, allowed).effect == "allow"
 
 
+def test_the_second_choice_says_how_it_is_wider_than_the_first(project: Path) -> None:
+    found = decide(Call("Bash", {"command": "make"}, "run"), rights(project)).choices
+    line, arguments = (each.covers for each in found)
+    assert line == "exactly this command line"
+    assert arguments == "`make`, also inside a longer command (a && b)"
+
+
 @pytest.mark.parametrize(
     "other",
     ["python3 -m pytest -q x", "python3 -m pytest", "cd src && python3 -m pytest -q",

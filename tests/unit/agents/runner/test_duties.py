@@ -77,7 +77,7 @@ async def test_an_idle_agent_owes_only_tasks_that_are_still_its_own(crew: Crew) 
 
     alice = await crew.hire("alice", asks, claims=True)
     await crew.team.tasks.add("One", by=LEAD)
-    await eventually(lambda: alice.desk.activity.detail == "owes task #1")
+    await eventually(lambda: alice.desk.activity.detail == "still has task #1")
     since = alice.desk.activity.since_ms
     await crew.team.tasks.delete("1", by=LEAD)
     await eventually(lambda: alice.desk.activity.detail is None)

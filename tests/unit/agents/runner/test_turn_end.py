@@ -68,3 +68,12 @@ def test_rows_that_do_not_belong_together_are_no_end(tmp_path: Path) -> None:
 def test_an_end_is_read_as_it_was_written(tmp_path: Path) -> None:
     end = TurnEnd(3, "So far.", ids=("m1",), failure="No model.", peers="[to bob] Hi", late=True)
     assert last(tmp_path, TURN, {"kind": "end", **end.row()}).pending == end
+
+
+def test_who_was_interrupted_by_a_person_waits_for_words_after_a_restart(tmp_path: Path) -> None:
+    order = {"kind": "order", "action": "cancel", "voice": "human"}
+    end = {**END, "interrupted": "cancel"}
+    assert last(tmp_path, TURN, order, end, turn_ended=3) == LastTurn(waits_for_words=True)
+    later = {**TURN, "number": 4}
+    assert not last(tmp_path, later, {**END, "number": 4}).waits_for_words
+    assert not last(tmp_path, later, {**order, "voice": None}).waits_for_words

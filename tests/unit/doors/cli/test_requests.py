@@ -46,7 +46,7 @@ def test_nothing_that_waits_is_said_in_words(ok: Callable[..., str], home: Path)
     assert "No requests wait for an answer in team calc." in ok("requests", "-t", "calc")
     ask(home, "alice")
     ok("deny")
-    assert "See 1 answered requests: bullpen requests --all" in ok("requests")
+    assert "See 1 answered request: bullpen requests --all" in ok("requests")
     assert ok("requests", "--all").splitlines()[1].split()[1:3] == ["denied", "you"]
 
 

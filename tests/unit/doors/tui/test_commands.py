@@ -26,6 +26,7 @@ NAMES = ["team-lead", "alice", "alina"]
         ("/", Typed("/")),
         ("/task Write it\nall", Typed("Write it\nall", command="task")),
         ("/finish", Typed("", command="finish")),
+        ("/exit", Typed("", command="quit")),
         ("  keep  two spaces ", Typed("keep  two spaces")),
     ],
 )
@@ -38,6 +39,7 @@ def test_who_gets_it_and_what_it_is(text: str, typed: Typed) -> None:
     [
         ("/spwan x", "/spawn"),
         ("@alise x", "alice"),
+        ("/tasks", "To see the tasks, press ctrl+t. To add one: /task TEXT"),
         ("/zzz", "Type / to see all"),
         ("@zzz", "list"),
     ],

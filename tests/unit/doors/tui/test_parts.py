@@ -8,16 +8,21 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from bullpen.doors.actions.changes import _Look
+from bullpen.doors.tui.help import help_screen
+from bullpen.doors.tui.member.member_work import ChangesView
+from bullpen.doors.tui.panes import notes
 from bullpen.doors.tui.panes.graph_lines import SHOWN_MAX, drawn
 from bullpen.doors.tui.panes.pane import SearchFilter, among
 from bullpen.doors.tui.picker import _about
+from bullpen.doors.tui.prompt import hint
 from bullpen.doors.tui.prompt.commands import COMMANDS
 from bullpen.doors.tui.prompt.completion_list import CompletionList
 from bullpen.doors.tui.team.lists import TaskList
 from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.team.team import TeamSummary
 from bullpen.view.cards import TaskCard
-from bullpen.view.task_state import TaskState
+from bullpen.view.task_state import TASK_STATES, TaskState
 
 
 def task(number: int, *after: int, state: TaskState = "blocked") -> TaskCard:
@@ -124,3 +129,24 @@ def test_a_team_to_choose_is_shown_with_its_folder_and_goal() -> None:
     team = TeamSummary("run-1", description="Mend the parser", created_at=0, cwd="/shop")
     assert _about(team).endswith("  /shop  Mend the parser")
     assert _about(None) == ""
+
+
+def test_the_help_explains_every_mark_in_each_charset() -> None:
+    for terminal in (TerminalText(), TerminalText(plain=True)):
+        shown = "\n".join(text for text, _ in help_screen(terminal)._blocks)
+        assert f"{terminal.glyph('queued')} in the merge queue" in shown
+        for state in (*TASK_STATES, "working", "waiting", "idle", "stopped", "failed", "lead"):
+            assert state == "unknown" or f"{terminal.glyph(state)} " in shown, state
+
+
+def test_the_notes_can_be_found_and_say_who_writes_them() -> None:
+    assert "F7 notes" in hint._KEYS
+    assert "Agents write notes here, or: bullpen notes write" in notes._EMPTY
+
+
+def test_without_a_repository_nobody_is_told_that_there_are_no_changes() -> None:
+    changes = _Look("alpha", "dan", None, "here").of_member([])
+    view = SimpleNamespace(_tasks=())
+    shown = [text for text, _ in ChangesView._shown(view, changes, None)]  # type: ignore[arg-type]
+    assert "Changes cannot be shown: no git repository." in shown
+    assert "No changes." not in shown

@@ -464,6 +464,6 @@ async def test_a_request_can_be_taken_back_by_its_asker_only(team: Team) -> None
     assert (await team.approvals.get(asked.id)).state == "pending"
     await team.approvals.withdraw(asked.id, by="alice", why="It is done.")
     assert (await team.approvals.get(asked.id)).state == "expired"
-    with pytest.raises(Refused) as error:
+    with pytest.raises(Refused, match=r"is no longer open\. It is done\.") as error:
         await team.approvals.answer(asked.id, approve=True, by=LEAD)
     assert error.value.reason == "expired"

@@ -61,7 +61,8 @@ class RequestViews:
             self._page.line("Agents ask before they do what no rule and no mode allows.")
             answered = sum(each.request.state != "pending" for each in search.found)
             if answered:
-                self._page.line(f"See {answered} answered requests: bullpen requests --all")
+                many = "1 answered request" if answered == 1 else f"{answered} answered requests"
+                self._page.line(f"See {many}: bullpen requests --all")
 
     def every(self, search: Search) -> None:
         """All requests there ever were, a line each."""

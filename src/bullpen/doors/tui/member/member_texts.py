@@ -47,7 +47,7 @@ def facts(
         return styled("")
     line = styled(terminal.state(card.state), STATE_STYLES[card.state])
     line.append_text(styled(f" {since}" if since else "", "muted"))
-    parts = [terminal.fit(card.detail, 60)] if card.detail else []
+    parts = [terminal.fit(look.words(card.detail), 60)] if card.detail else []
     member = look.story.members.get(card.name)
     if member is not None and member.agent is not None:
         parts.append(f"mode {member.agent.mode}")
@@ -70,10 +70,8 @@ def mail_blocks(look: TeamLook, name: str) -> list[tuple[str, str]]:
     """The messages from and to a member, oldest first."""
     blocks: list[tuple[str, str]] = []
     for each in messages_of(look.story, name, _MESSAGES):
-        sender = _name(look, look.story.shown_sender(each))
-        head = f"{clock(each.at_ms)} {sender} to {', '.join(map(look.name, each.to))}:"
-        body = sentences.body(each.message)
-        blocks += [(head, "strong"), (body, "muted" if each.kind else ""), ("", "")]
+        head = f"{clock(each.at_ms)} {look.route(each)}:"
+        blocks += [(head, "strong"), (look.text(each), "muted" if each.kind else ""), ("", "")]
     return blocks or [("No messages yet.", "muted")]
 
 
@@ -90,8 +88,7 @@ def mail_items(look: TeamLook, name: str) -> list[StreamItem]:
 
 
 def _sender(look: TeamLook, each: Said, name: str) -> str:
-    sender = _name(look, look.story.shown_sender(each))
-    return sender if name in each.to else f"{sender} to {', '.join(map(look.name, each.to))}"
+    return look.sender(each) if name in each.to else look.route(each)
 
 
 def messages_of(story: Story, name: str, last: int) -> list[Said]:
@@ -113,10 +110,6 @@ def transcript_blocks(rows: Iterable[dict[str, Any]], day: list[str]) -> list[tu
             blocks.append((date, "muted"))
         blocks.append((f"{time} {kind}: {text}", STYLES.get(kind, "")))
     return blocks
-
-
-def _name(look: TeamLook, shown: str) -> str:
-    return shown if shown == "you" else look.name(shown)
 
 
 def _host(card: MemberCard) -> str:

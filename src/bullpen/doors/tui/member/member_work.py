@@ -96,7 +96,9 @@ class ChangesView(TextScreen):
         if changes.note:
             blocks.append((changes.note, "attention"))
         blocks.append(("", ""))
-        return [*blocks, *(diff_blocks(changes.files) or [("No changes.", "muted")])]
+        # Without a commit to compare with, the note says why nothing can be shown.
+        nothing = [] if changes.base is None and changes.note else [("No changes.", "muted")]
+        return [*blocks, *(diff_blocks(changes.files) or nothing)]
 
 
 class PlanView(Vertical):

@@ -28,6 +28,7 @@ class FeedPane(Pane, Generic[T]):
         self._count = 0
         self._searched: object = None
         self._story = Story()
+        self._look: TeamLook | None = None
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -44,7 +45,7 @@ class FeedPane(Pane, Generic[T]):
         if anew:
             self._searched = search
             self._filter.begin(wanted)
-        self._story = look.story
+        self._story, self._look = look.story, look
         self._count = self._filter.look(items)
         self._lines.put(self._count or 1, self._row, at=max(0, self._count - 1) if anew else None)
 
@@ -83,25 +84,28 @@ class MessagesPane(FeedPane[Said]):
 
     def details(self) -> tuple[str, Blocks] | None:
         said = self._under_cursor()
-        if said is None:
+        if said is None or self._look is None:
             return None
-        title = f"{clock(said.at_ms)} {self._story.shown_route(said)}"
-        return title, [(sentences.body(said.message), "")]
+        title = f"{clock(said.at_ms)} {self._look.route(said)}"
+        return title, [(self._look.text(said), "")]
 
     def _line(self, said: Said, width: int) -> Text:
         line = styled(f"{clock(said.at_ms)} ", "muted")
-        shown = self._story.shown_sender(said)
+        look = self._look
+        shown = said.sender if look is None else look.sender(said)
         line.append_text(self.terminal.column(shown, _WHO, self._colors.get(said.sender, "")))
         line.append_text(styled(f" {self.terminal.glyph('to')} ", "muted"))
         line.append_text(
             self._shown_name(said.to[0] if len(said.to) == 1 else f"{len(said.to)} members")
         )
-        text = self.terminal.fit(sentences.body(said.message), max(8, width - 2 * _WHO - 13))
+        text = self.terminal.fit(
+            "" if look is None else look.text(said), max(8, width - 2 * _WHO - 13)
+        )
         line.append_text(styled(f" {text}", "muted" if said.kind else ""))
         return line
 
     def _shown_name(self, name: str) -> Text:
-        shown = self._story.shown_name(name)
+        shown = name if self._look is None else self._look.name(name)
         return self.terminal.column(shown, _WHO, self._colors.get(name, ""))
 
 
@@ -135,10 +139,14 @@ class LogPane(FeedPane[NewsItem]):
 
     def details(self) -> tuple[str, Blocks] | None:
         item = self._under_cursor()
-        return None if item is None else (clock(item.at_ms), [(self._story.shown_news(item), "")])
+        return None if item is None else (clock(item.at_ms), [(self._words(item), "")])
 
     def _line(self, item: NewsItem, width: int) -> Text:
         line = styled(f"{clock(item.at_ms)} ", "muted")
-        text = self._story.shown_news(item)
+        text = self._words(item)
         line.append_text(styled(self.terminal.fit(text, max(8, width - 9))))
         return line
+
+    def _words(self, item: NewsItem) -> str:
+        text = self._story.shown_news(item)
+        return text if self._look is None else self._look.words(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -15,6 +15,7 @@ from bullpen.team.notes.rules import in_order
 
 _NAME = 24
 _WHO = 16
+_EMPTY = "No notes yet. Agents write notes here, or: bullpen notes write"
 
 
 class NotesPane(Pane):
@@ -24,11 +25,13 @@ class NotesPane(Pane):
         self._lines = Lines()
         super().__init__(terminal, dom_id="notes", main=self._lines)
         self._notes: Sequence[Note] = ()
+        self._called: Callable[[str], str] = lambda name: name
 
     def compose(self) -> ComposeResult:
         yield self._lines
 
     def show(self, look: TeamLook) -> None:
+        self._called = look.name
         every = in_order(look.story.notes)
         self._notes = [each for each in every if among(self.words, each.name, each.text)]
         self._lines.put(len(self._notes) or 1, self._row)
@@ -38,16 +41,18 @@ class NotesPane(Pane):
         if at is None or at >= len(self._notes):
             return None
         note = self._notes[at]
-        return f"{note.name}, version {note.version} by {note.author}", [(note.text, "")]
+        return f"{note.name}, version {note.version} by {self._called(note.author)}", [
+            (note.text, "")
+        ]
 
     def _row(self, number: int, width: int) -> Text:
         if not self._notes:
-            empty = "Nothing matches." if self.words else "The team has no notes yet."
-            return styled(empty, "muted")
+            empty = "Nothing matches." if self.words else _EMPTY
+            return styled(self.terminal.fit(empty, width), "muted")
         note = self._notes[number]
         line = self.terminal.column(note.name, _NAME, "")
         line.append_text(styled(f" {clock(note.time_ms)} ", "muted"))
-        line.append_text(self.terminal.column(note.author, _WHO, ""))
+        line.append_text(self.terminal.column(self._called(note.author), _WHO, ""))
         first = next((each.strip("# ") for each in note.text.split("\n") if each.strip("# ")), "")
         room = max(8, width - _NAME - _WHO - 12)
         line.append_text(styled(f" {self.terminal.fit(first, room)}", "muted"))

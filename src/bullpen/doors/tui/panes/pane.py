@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -12,11 +13,14 @@ from textual.widget import Widget
 from bullpen.doors.tui.line_view import Blocks
 from bullpen.doors.tui.terminal_text import TerminalText
 from bullpen.protocol.names import LEAD, SHORT_LEAD
+from bullpen.view import sentences
 from bullpen.view.cards import MemberCard
+from bullpen.view.news import YOU
 from bullpen.view.scene import Scene
-from bullpen.view.story import Story
+from bullpen.view.story import Said, Story
 
 T = TypeVar("T")
+_LEAD_WORD = re.compile(rf"(?<![\w./@-]){LEAD}(?![\w/@-]|\.\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,27 @@ class TeamLook:
         """The name of a member as this screen shows it: the lead is `lead`, or `you`."""
         shown = self.story.shown_name(name)
         return SHORT_LEAD if shown == LEAD else shown
+
+    def words(self, text: str) -> str:
+        """A text of the program, with the lead named as this screen names it."""
+        return _LEAD_WORD.sub(self.name(LEAD), text)
+
+    def route(self, said: Said) -> str:
+        """Who wrote a message to whom."""
+        return f"{self.sender(said)} to {', '.join(map(self.name, said.to))}"
+
+    def sender(self, said: Said) -> str:
+        """Who wrote a message: `you` if a person did, or gave the answer that it tells of."""
+        answer = self.story.answer_of(said)
+        return self._named(self.story.shown_sender(said) if answer is None else answer[0])
+
+    def text(self, said: Said) -> str:
+        """What a message says, in words."""
+        answer = self.story.answer_of(said)
+        return self.words(sentences.body(said.message)) if answer is None else answer[1]
+
+    def _named(self, shown: str) -> str:
+        return shown if shown == YOU else self.name(shown)
 
     def member(self, name: str | None) -> MemberCard | None:
         return next((card for card in self.scene.members if card.name == name), None)

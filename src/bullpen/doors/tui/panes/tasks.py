@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import ContentSwitcher
@@ -13,7 +15,6 @@ from bullpen.doors.tui.team.task_text import ids, task_text
 from bullpen.doors.tui.terminal_text import STATE_STYLES, TerminalText, styled
 from bullpen.view.cards import TaskCard
 from bullpen.view.sentences import age
-from bullpen.view.story import Story
 from bullpen.view.task_state import TASK_STATES, TaskState, state_word
 
 _OWNER = 12
@@ -28,7 +29,7 @@ class TasksPane(Pane):
         super().__init__(terminal, dom_id="tasks", main=self._board)
         self._rows: list[TaskCard | str] = []
         self._now_ms = 0
-        self._story = Story()
+        self._called: Callable[[str], str] = lambda name: name
         self._tasks: tuple[TaskCard, ...] | None = None
         self._drawn: tuple[tuple[TaskCard, ...], int] | None = None
 
@@ -50,7 +51,7 @@ class TasksPane(Pane):
     def show(self, look: TeamLook) -> None:
         """Show the tasks as they are now; the cursor stays on its task."""
         before = self.selected().task
-        self._now_ms, self._story = look.now_ms, look.story
+        self._now_ms, self._called = look.now_ms, look.name
         self._tasks = tuple(task for task in look.scene.tasks if self._is_wanted(task))
         groups: dict[TaskState, list[TaskCard]] = {state: [] for state in TASK_STATES}
         for task in self._tasks:
@@ -86,7 +87,7 @@ class TasksPane(Pane):
         card = self._card()
         if card is None:
             return None
-        return task_text(card, self._story.shown_name)
+        return task_text(card, self._called)
 
     def _card(self) -> TaskCard | None:
         at = self._board.cursor
@@ -100,7 +101,7 @@ class TasksPane(Pane):
         )  # fmt: skip
 
     def _owner(self, card: TaskCard) -> str:
-        return self._story.shown_name(card.owner or "")
+        return self._called(card.owner or "")
 
     def _draw_graph(self) -> None:
         tasks, width = self._tasks, self.size.width

@@ -61,6 +61,24 @@ class Answering:
             return f"answer {name(ask_now.sender)}: "
         return None
 
+    def beside(self, to: str) -> str:
+        """What somebody who types a text to a member should know: the keys do not answer now."""
+        ask, line = self._bar.ask, self._line
+        if ask is None or not line.text or line.text[0] in "/@" or line.is_held:
+            return ""
+        if self._reply is not None or ask.id == self._question:
+            return ""
+        yes = self._bar.keys().get("a")
+        then = f", then a {yes}s" if yes else ""
+        return f"This is text to {to}. Ctrl-C empties it{then}."
+
+    def waits(self) -> str:
+        """The keys that answer the request which a text did not answer; empty if there is none."""
+        ask, keys = self._bar.ask, self._bar.keys()
+        if ask is None or ask.kind == "question":
+            return ""
+        return " / ".join(key for key in ("a", "d") if key in keys)
+
     def follow(self) -> None:
         """Take note of what is on the bar and in the line: both may have changed."""
         ask, line = self._bar.ask, self._line
@@ -73,6 +91,7 @@ class Answering:
         elif ask.id != self._question:
             free = not line.text and ask.id not in self._aside
             self._question = ask.id if free else None
+        self._bar.take_words(self._question is not None)
         line.keys = frozenset() if self._reply is not None else frozenset(self._bar.keys())
 
     def leave(self) -> bool:

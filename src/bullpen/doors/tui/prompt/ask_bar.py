@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from time import monotonic
 
@@ -17,6 +18,8 @@ SETTLE_S = 0.7
 """For this long, keys do not answer a request that appeared by itself."""
 
 _LINES_LEAST, _LINES_MAX = 3, 12
+# How much of the screen the bar may take, as in its style, and its lines beside the request.
+_SHARE_MAX, _BESIDE = 60, 5
 _EDITS = ("Edit", "MultiEdit", "Write")
 _DIGITS = "123456789"
 
@@ -39,6 +42,9 @@ class AskBar(Static):
         self._viewed: tuple[str, str | None] | None = None
         # Whether one of the choices of "always" is being picked.
         self.choosing = False
+        self._chosen: str | None = None
+        # Whether what is typed answers the question.
+        self._takes_words = False
 
     @property
     def ask(self) -> AskCard | None:
@@ -62,14 +68,22 @@ class AskBar(Static):
         self.draw()
 
     def show(self, look: TeamLook, chosen: str | None) -> None:
-        """Show what waits for people, and what the chosen member waits for."""
+        """Show what the chosen member waits for, then what else waits for people.
+
+        The request on the bar stays there until another member is chosen: a key that was meant for
+        one request must not answer another one.
+        """
         self._now_ms, self._names = look.now_ms, look.name
-        before = self.ask
-        asks = [ask for ask in look.scene.asks if ask.for_people]
-        asks += [ask for ask in look.scene.asks if not ask.for_people and ask.sender == chosen]
+        before, goes_on = self.ask, chosen == self._chosen
+        self._chosen = chosen
+        asks = [ask for ask in look.scene.asks if ask.sender == chosen]
+        own = bool(asks)
+        asks += [ask for ask in look.scene.asks if ask.for_people and ask.sender != chosen]
         self._asks = asks
         ids = [ask.id for ask in asks]
-        if before is not None and before.id in ids:
+        if not goes_on and own:
+            self._at = 0
+        elif before is not None and before.id in ids:
             self._at = ids.index(before.id)
         else:
             self._at = min(self._at, max(0, len(ids) - 1))
@@ -82,6 +96,17 @@ class AskBar(Static):
             self._at = (self._at + 1) % len(self._asks)
             self.choosing = False
             self._came_s = 0.0
+            self.draw()
+
+    def age(self, now_ms: int) -> None:
+        """Show how long is left to answer by now."""
+        self._now_ms = now_ms
+        self.draw()
+
+    def take_words(self, takes: bool) -> None:
+        """Say that what is typed answers the question, or that it does not."""
+        if takes != self._takes_words:
+            self._takes_words = takes
             self.draw()
 
     def choose(self, choosing: bool) -> None:
@@ -125,7 +150,7 @@ class AskBar(Static):
         if ask is None:
             self._shown = ()
             return
-        where = (self._at, len(self._asks), self._viewed)
+        where = (self._at, len(self._asks), self._viewed, self._takes_words)
         shown = (ask, width, height, self.choosing, *where, self._left(ask))
         if shown != self._shown:
             self._shown = shown
@@ -158,10 +183,14 @@ class AskBar(Static):
             self.choosing = False
 
     def _left(self, ask: AskCard) -> str:
-        """How long there is to answer, once that is not long."""
-        if ask.deadline_ms is None or ask.deadline_ms - self._now_ms > 300_000:
+        """How long there is to answer: in whole minutes, at last in seconds."""
+        if ask.deadline_ms is None:
             return ""
-        return f"{duration(max(0, ask.deadline_ms - self._now_ms) / 1000)} left"
+        seconds = max(0, ask.deadline_ms - self._now_ms) / 1000
+        minutes = math.ceil(seconds / 60)
+        if minutes > 120:
+            return f"{minutes // 60}h left to answer"
+        return f"{f'{minutes}m' if minutes > 2 else duration(seconds)} left to answer"
 
     def _text(self, ask: AskCard, width: int, height: int) -> Text:
         lines = self._content(ask, width, height)
@@ -188,16 +217,19 @@ class AskBar(Static):
             self.is_cut = False
             head.append(" ").append_text(styled(exact[0].plain, "strong"))
             exact = []
-        lines = [head, *self._cut(exact, height)]
+        lines = [head, *self._cut(exact, height, len(ask.choices))]
         left = self._left(ask)
-        why = " ".join(part for part in (f"Why: {ask.why}" if ask.why else "", left) if part)
+        dot = f" {terminal.glyph('dot')} "
+        why = dot.join(part for part in (f"Why: {ask.why}" if ask.why else "", left) if part)
         if why:
             lines.append(styled(terminal.fit(f"  {why}", width), "muted"))
         return lines + self._always(ask, width)
 
-    def _cut(self, exact: Sequence[Text], height: int) -> list[Text]:
-        """As many of the lines as there is room for; the rest can be viewed."""
+    def _cut(self, exact: Sequence[Text], height: int, choices: int) -> list[Text]:
+        """All lines if the bar can grow so far; else some, and the rest can be viewed."""
         room = min(_LINES_MAX, max(_LINES_LEAST, height // 3 - 3))
+        if len(exact) <= height * _SHARE_MAX // 100 - _BESIDE - choices:
+            room = len(exact)
         self.is_cut = len(exact) > room
         lines = [styled("  ").append_text(line) for line in exact[:room]]
         if self.is_cut:
@@ -226,11 +258,11 @@ class AskBar(Static):
             reach = digits[0] if len(digits) == 1 else f"{digits[0]}-{digits[-1]}"
             line.append_text(styled(f"[{reach}] {word} ", "strong"))
         for key, word in self.keys().items():
-            if key in _DIGITS:
+            if key in _DIGITS or (word == "words" and self._takes_words):
                 continue
             shown = f"[{key}]{word[1:]}" if word[0] == key.lower() else f"[{key}] {word}"
             line.append_text(styled(f"{shown} ", "strong"))
-        if self.ask is not None and self.ask.kind == "question":
+        if self._takes_words:
             line.append_text(styled("or type the answer ", "muted"))
         line.right_crop(1)
         return line

@@ -42,10 +42,13 @@ COMMANDS = (
     Command("teams", "", "Switch to another team"),
     Command("theme", "", "Switch to the next theme"),
     Command("finish", "[SUMMARY]", "End the run; the agents stop"),
-    Command("quit", "", "Leave this screen"),
+    Command("quit", "", "Leave this screen; in a run: stop it, asks first"),
     Command("help", "", "Show all keys and commands"),
 )
 _BY_NAME = {command.name: command for command in COMMANDS}
+_ALIASES = {"exit": "quit"}
+# What people type who mean a page that a key opens.
+_PAGES = {"tasks": "To see the tasks, press ctrl+t. To add one: /task TEXT"}
 _TAKES_NAME = ("stop", "interrupt", "diff", "attach")
 
 
@@ -144,8 +147,10 @@ def _matching(begun: str, values: Sequence[str], lead: str, shape: str) -> list[
 
 
 def _command(name: str, rest: str) -> Typed:
+    name = _ALIASES.get(name, name)
     if name not in _BY_NAME:
         close = get_close_matches(name, list(_BY_NAME), 1)
         hint = f"Did you mean /{close[0]}?" if close else "Type / to see all commands."
+        hint = _PAGES.get(name, hint)
         raise Invalid(f"There is no command /{name}.", remedy=hint)
     return Typed(rest, command=name)

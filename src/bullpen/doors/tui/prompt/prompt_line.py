@@ -52,6 +52,8 @@ class PromptLine(TextArea):
         self.completing = False
         # What Tab makes of a text, and Enter (then True): at once, as more keys may wait.
         self.completed: Callable[[str, bool], str | None] = lambda _text, _entered: None
+        # Called at every key.
+        self.touched: Callable[[], None] = lambda: None
         self._held: str | None = None
         self._timer: Timer | None = None
         self._history: list[str] = []
@@ -74,7 +76,13 @@ class PromptLine(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it holds one key that answers unless another one follows."""
+        return self._held is not None
+
     async def _on_key(self, event: events.Key) -> None:
+        self.touched()
         held = self._let_go()
         if not self._handled(event, held):
             return

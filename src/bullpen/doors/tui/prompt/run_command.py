@@ -18,6 +18,9 @@ class Commanded(Protocol):
 
     @property
     def chosen(self) -> str | None: ...
+    @property
+    def app(self) -> Any: ...
+    def tell(self, message: str, more: str = "", *, bad: bool = False) -> None: ...
     def act(self, do: Callable[[KeyActions], None]) -> None: ...
     def send(self, to: str | None, text: str) -> None: ...
     def talk_to(self, name: str | None) -> None: ...
@@ -38,6 +41,8 @@ class CommandRunner:
     def __init__(self, screen: Commanded) -> None:
         self._screen = screen
         self._names: Sequence[str] = ()
+        # Whether the last command asked to leave, and was told that this stops the run.
+        self._warned = False
         show = screen.show_page
         self._commands: dict[str, Callable[[list[str]], object]] = {
             "spawn": self._spawn,
@@ -63,8 +68,12 @@ class CommandRunner:
     def run(self, text: str, names: Sequence[str]) -> None:
         """Do what was typed. Raises Invalid if it cannot be understood."""
         self._names = names
+        warned, self._warned = self._warned, False
         typed = read_typed(text, names)
-        if typed.command is not None:
+        if typed.command == "quit" and not warned and self._screen.app.quit_stops:
+            self._warned = True
+            self._screen.tell("This stops the run. /quit again, or /finish.")
+        elif typed.command is not None:
             words = words_of(typed.command, typed.text)
             self._commands[typed.command](words)
         elif typed.text:

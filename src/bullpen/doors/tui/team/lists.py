@@ -89,15 +89,19 @@ class TeamList(Lines):
         if card.driver is None and card.state == "unknown":
             return "", ""
         if card.state in _ENDED:
-            cause = f": {card.detail}" if card.detail else ""
+            cause = f": {self._said(card)}" if card.detail else ""
             return f"{card.state}{cause}", STATE_STYLES[card.state]
         tasks = [f"#{task} {self._subjects.get(task, '')}".rstrip() for task in card.tasks[:1]]
         if card.state == "working":
             dot = f" {self._terminal.glyph('dot')} "
-            return dot.join([*tasks, *([card.detail] if card.detail else [])]) or "working", ""
+            return dot.join([*tasks, *([self._said(card)] if card.detail else [])]) or "working", ""
         if card.state == "idle":
             return " ".join(["idle", *tasks]), "muted"
-        return card.detail or card.state, STATE_STYLES[card.state]
+        return self._said(card) or card.state, STATE_STYLES[card.state]
+
+    def _said(self, card: MemberCard) -> str:
+        detail = card.detail or ""
+        return detail if self._look is None else self._look.words(detail)
 
 
 class TaskList(Lines):
@@ -150,6 +154,13 @@ class TaskList(Lines):
             more = "+" if len(card.waits_for) > 1 else ""
             return f"after {card.waits_for[0]}{more}"
         return look.name(card.owner) if card.owner else ""
+
+
+def first_recipient(look: TeamLook) -> str | None:
+    """To whom a person writes at first: the lead, or the first agent."""
+    others = [card for card in look.scene.members if look.name(card.name) != "you"]
+    ranked = sorted(others, key=lambda card: (not card.lead, card.driver is None))
+    return ranked[0].name if ranked else None
 
 
 def _in_order(tasks: Sequence[TaskCard]) -> list[TaskCard]:
