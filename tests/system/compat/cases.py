@@ -144,6 +144,13 @@ server restore there
 auth list
 team resume desk
 demo --backend nothing
+acp --team-file missing.toml
+review nothing
+replay missing.tape
+eval run missing --arms solo
+eval report missing
+eval make --last 1 -o ../suite
+eval import harbor missing -o ../suite
 """
 """On a copy of the recorded home. None of them may change it."""
 
@@ -254,6 +261,12 @@ notes show plan -t shop
 notes history plan -t shop
 notes diff plan -t shop
 notes edit plan -t shop
+task add Season -t shop
+promises make 4 'Only I edit soup.txt' --path soup.txt -t shop
+promises rely 4.1 5 -t shop
+promises list -t shop
+promises drop 4.1 5 -t shop
+promises withdraw 4.1 -t shop
 """
 """On one copy of the recorded home, one after another."""
 
@@ -331,12 +344,17 @@ doctor --all
 
 NOT_RUN = {
     "agent run": "is an agent, which `up` and `spawn` start",
+    "acp": "speaks ACP",
     "attach": "takes a terminal",
     "auth push": "needs servers with accounts",
     "bridge": "is a teammate of another program",
     "config edit": "takes a terminal",
     "notes edit": "takes a terminal",
     "demo": "makes what `up` makes, in 20 s",
+    "eval import": "needs the tasks of another benchmark",
+    "eval make": "needs a repository with tests",
+    "eval report": "needs an eval that ran",
+    "eval run": "runs agents",
     "forge check": "needs a forge",
     "forge hook": "needs a forge",
     "forge login": "takes a token",
@@ -351,6 +369,8 @@ NOT_RUN = {
     "join": "needs another program",
     "mcp login": "needs a server with OAuth",
     "mcp uninstall": "there is nothing to remove after a dry run",
+    "replay": "runs agents",
+    "review": "runs an agent",
     "run": "makes what `up` makes",
     "server backup": "needs servers that `server start` started",
     "server check": "needs servers that `server start` started",

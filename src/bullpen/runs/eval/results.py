@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bullpen.errors import Conflict, Unreadable
+from bullpen.errors import Conflict, NotFound, Unreadable
 from bullpen.runs.eval.plan import Trial
 from bullpen.runs.eval.statistics import Judged, Measures, Verdict
 from bullpen.store.private_folder import make_private
@@ -150,6 +150,11 @@ def _put_once(path: Path, said: dict[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFound(
+            f"There is no {path.name} in {path.parent}.",
+            remedy="Name a folder with results of `bullpen eval run`.",
+        ) from None
     except (OSError, ValueError) as error:
         raise Unreadable(str(path), str(error), remedy="Name a folder with results.") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
