@@ -8,13 +8,12 @@ from typing import Literal
 
 from bullpen.errors import BullpenError, Unavailable
 from bullpen.protocol.presence import ENDED, AgentState, Presence
-from bullpen.protocol.record.note import Note
+from bullpen.protocol.record.note import Note, in_order
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.store.contract import Problem, Store, TeamState
 from bullpen.team.lookup import owner_of
-from bullpen.team.notes.rules import in_order
 from bullpen.team.requests.operations import open_requests
 
 MemberState = AgentState | Literal["unknown"]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from bullpen.by_name import load
 from bullpen.errors import BullpenError, NotFound, Refused
@@ -22,7 +22,6 @@ from bullpen.team.agents.operations import Agents
 from bullpen.team.mail.operations import Mailboxes
 from bullpen.team.moving.move import Moved, Progress, move
 from bullpen.team.moving.origin import Origins
-from bullpen.team.notes.operations import Notes
 from bullpen.team.operation import Operation, operation, operations_of
 from bullpen.team.operation.commit import NewId, new_id
 from bullpen.team.requests.modes import Modes
@@ -36,13 +35,19 @@ from bullpen.team.tasks.operations import Tasks
 if TYPE_CHECKING:
     from bullpen.team.forge.nights.operations import Nights
     from bullpen.team.forge.operations import Forge
+    from bullpen.team.notes.operations import Notes
     from bullpen.team.promises.operations import Promises
     from bullpen.team.tasks.reviews.operations import Reviews
 
-_FORGE = "bullpen.team.forge.operations:Forge"
-_NIGHTS = "bullpen.team.forge.nights.operations:Nights"
-_PROMISES = "bullpen.team.promises.operations:Promises"
-_REVIEWS = "bullpen.team.tasks.reviews.operations:Reviews"
+
+_LATER = {
+    "forge": "bullpen.team.forge.operations:Forge",
+    "nights": "bullpen.team.forge.nights.operations:Nights",
+    "notes": "bullpen.team.notes.operations:Notes",
+    "promises": "bullpen.team.promises.operations:Promises",
+    "reviews": "bullpen.team.tasks.reviews.operations:Reviews",
+}
+"""Parts that are loaded when they are used: most commands do not need them."""
 
 _LOOK_EVERY_S = 2.0
 """How soon an overdue heartbeat shows."""
@@ -67,37 +72,43 @@ class Team:
         self.origins = Origins(store, name, clock=clock, new_id=new_id)
         self.plans = Plans(store, name, clock=clock, new_id=new_id)
         self.modes = Modes(store, name, clock=clock, new_id=new_id)
-        self.notes = Notes(store, name, clock=clock, new_id=new_id)
         self._store = store
         self._clock = clock
         self._new_id = new_id
 
     @cached_property
     def forge(self) -> Forge:
-        """Its issues and pull requests. Loaded when used: most commands do not need it."""
-        _forge_operations()
-        kind: type[Forge] = load(_FORGE)
-        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+        """Its issues and pull requests."""
+        part: Forge = self._part("forge")
+        return part
 
     @cached_property
     def nights(self) -> Nights:
-        """The pull requests of its nights. Loaded when used, as the forge is."""
-        _forge_operations()
-        kind: type[Nights] = load(_NIGHTS)
-        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+        """The pull requests of its nights."""
+        part: Nights = self._part("nights")
+        return part
+
+    @cached_property
+    def notes(self) -> Notes:
+        """Its plan and other notes."""
+        part: Notes = self._part("notes")
+        return part
 
     @cached_property
     def promises(self) -> Promises:
-        """What its members promise each other. Loaded when used, as the forge is."""
-        _promise_operations()
-        kind: type[Promises] = load(_PROMISES)
-        return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
+        """What its members promise each other."""
+        part: Promises = self._part("promises")
+        return part
 
     @cached_property
     def reviews(self) -> Reviews:
-        """What reviewers say about its work. Loaded when used, as the forge is."""
-        _review_operations()
-        kind: type[Reviews] = load(_REVIEWS)
+        """What reviewers say about its work."""
+        part: Reviews = self._part("reviews")
+        return part
+
+    def _part(self, name: str) -> Any:
+        _later_operations(name)
+        kind = load(_LATER[name])
         return kind(self._store, self.name, clock=self._clock, new_id=self._new_id)
 
     async def snapshot(self) -> Snapshot:
@@ -338,7 +349,6 @@ _PARTS: Mapping[str, type] = {
     "origins": Origins,
     "plans": Plans,
     "modes": Modes,
-    "notes": Notes,
 }
 
 # An operation that is sent to a host has its name from here.
@@ -346,18 +356,8 @@ _OPERATIONS = [each for part, kind in _PARTS.items() for each in operations_of(p
 
 
 @cache
-def _forge_operations() -> list[Operation]:
-    return [*operations_of("forge", load(_FORGE)), *operations_of("nights", load(_NIGHTS))]
-
-
-@cache
-def _promise_operations() -> list[Operation]:
-    return list(operations_of("promises", load(_PROMISES)))
-
-
-@cache
-def _review_operations() -> list[Operation]:
-    return list(operations_of("reviews", load(_REVIEWS)))
+def _later_operations(part: str) -> list[Operation]:
+    return list(operations_of(part, load(_LATER[part])))
 
 
 @cache
@@ -366,5 +366,5 @@ def operations() -> Mapping[str, Operation]:
 
     A part is the attribute of `Team` of the same name.
     """
-    later = (*_forge_operations(), *_promise_operations(), *_review_operations())
+    later = [each for part in _LATER for each in _later_operations(part)]
     return {each.name: each for each in (*_OPERATIONS, *later)}

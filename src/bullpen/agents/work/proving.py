@@ -13,8 +13,6 @@ from bullpen.errors import BullpenError, Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import owner_of
-from bullpen.team.promises.at_merge import PromisesBroken
-from bullpen.team.promises.rules import refuse_void
 from bullpen.team.tasks.check_rules import missing, with_results
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -149,7 +147,7 @@ class Proving:
         if not (task.facts.has("promises") or task.facts.has("relies")):
             return
         promised = await self.team.promises.promised()
-        refuse_void(task, promised.tasks)
+        load("bullpen.team.promises.rules:refuse_void")(task, promised.tasks)
         broken_promises = load("bullpen.agents.work.promises:broken_promises")
         broken = await broken_promises(self.place, task, redact=self.redact, tell=self.tell)
         known = any(each.broken for each in task.facts.promises or ())
@@ -158,7 +156,7 @@ class Proving:
             with suppress(Refused):
                 await self.team.promises.judge(task.id, broken, by=self.by)
         if broken:
-            raise PromisesBroken(task.id, broken)
+            raise load("bullpen.team.promises.at_merge:PromisesBroken")(task.id, broken)
 
     async def _is_unclaimed(self, task_id: str, attempt: int) -> bool:
         """Whether the attempt would begin with its completion; then no results are kept."""

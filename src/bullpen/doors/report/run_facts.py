@@ -9,11 +9,10 @@ from itertools import groupby
 
 from bullpen.errors import Invalid
 from bullpen.protocol.changes import Event
-from bullpen.protocol.record.note import Note
+from bullpen.protocol.record.note import Note, in_order
 from bullpen.protocol.request import Request
 from bullpen.store.contract import TeamState
 from bullpen.team.budget.cost import Cost, cost_of
-from bullpen.team.notes.rules import in_order
 from bullpen.team.snapshot import assemble
 from bullpen.view.scene import Scene, scene_of
 from bullpen.view.story import Said, Story, story_of

@@ -18,7 +18,7 @@ from bullpen.doors.web.render_piece import PieceRenderer, Pieces
 from bullpen.doors.web.shown_request import shown_request
 from bullpen.errors import NotFound
 from bullpen.protocol.names import EVERYBODY, LEAD
-from bullpen.team.notes.rules import in_order
+from bullpen.protocol.record.note import in_order
 from bullpen.view import sentences
 from bullpen.view.cards import MemberCard, TaskCard
 from bullpen.view.diff import total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from bullpen.errors import Invalid
 from bullpen.protocol.record import Wire, field
@@ -62,3 +63,9 @@ def check_note_name(name: str) -> str:
 def order_of(name: str) -> tuple[bool, str]:
     """Return the sort key of a note: the plan first, then by name."""
     return (name != PLAN, name)
+
+
+def in_order(notes: Mapping[str, Note]) -> list[Note]:
+    """Return the notes that there are, the plan first."""
+    there = [note for note in notes.values() if not note.is_deleted]
+    return sorted(there, key=lambda note: order_of(note.name))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from bullpen.errors import Unreadable
 from bullpen.protocol.changes import Change, PutNote
-from bullpen.protocol.record.note import Note, check_note_name
+from bullpen.protocol.record.note import Note, check_note_name, in_order
 from bullpen.store.contract import Problem, View
 from bullpen.team.notes import rules
 from bullpen.team.operation import operation
@@ -62,7 +62,7 @@ class Notes(TeamPart):
         """Return all notes that were not deleted."""
         state = await self._store.read(self._team)
         problems = [each for each in state.problems if "notes" in each.where.split("/")[-2:-1]]
-        return NoteList(rules.in_order(state.notes), tuple(problems))
+        return NoteList(in_order(state.notes), tuple(problems))
 
     async def read(self, name: str) -> Note:
         """Return one note. Raises NotFound with the names there are; Unreadable for a bad file."""

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 
 from bullpen.errors import Conflict, Invalid, NotFound, Refused
-from bullpen.protocol.record.note import NOTES_MAX, Note, check_note_name, order_of
+from bullpen.protocol.record.note import NOTES_MAX, Note, check_note_name, in_order, order_of
 from bullpen.store.contract import View
 from bullpen.store.record_checks import check_note
 from bullpen.team.lookup import among
@@ -91,12 +91,6 @@ def no_note(name: str, notes: Mapping[str, Note]) -> NotFound:
         f"The team has no note {name!r}.",
         remedy=among(name, [note.name for note in in_order(notes)], what="notes"),
     )
-
-
-def in_order(notes: Mapping[str, Note]) -> list[Note]:
-    """Return the notes that there are, the plan first."""
-    there = [note for note in notes.values() if not note.is_deleted]
-    return sorted(there, key=lambda note: order_of(note.name))
 
 
 def changed(notes: Mapping[str, Note], seen: Mapping[str, int], reader: str) -> list[Note]:

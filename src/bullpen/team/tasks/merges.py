@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from bullpen.by_name import load
 from bullpen.protocol.agent import Workspace
 from bullpen.protocol.changes import Change, Deliver, PutTask
 from bullpen.protocol.names import LEAD
@@ -19,9 +21,11 @@ from bullpen.store.contract import View
 from bullpen.team.mail.operations import new_message
 from bullpen.team.operation import operation
 from bullpen.team.operation.commit import TeamPart
-from bullpen.team.promises.at_merge import Promised
 from bullpen.team.tasks import merge_rules
 from bullpen.team.tasks.guarded_rules import Guard, guard_of
+
+if TYPE_CHECKING:
+    from bullpen.team.promises.at_merge import Promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class Merges(TeamPart):
         }
         tasks = list(view.tasks.values())
         guard = guard_of(view.team, view.requests.values())
-        promised = Promised(view.team.name, dict(view.tasks))
+        kind: type[Promised] = load("bullpen.team.promises.at_merge:Promised")
+        promised = kind(view.team.name, dict(view.tasks))
         line, held = promised.in_order(merge_rules.queue_order(tasks))
         return Waiting(line, merge_rules.untold(tasks), trees, guard, promised, held)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from bullpen.by_name import load
 from bullpen.protocol.changes import Change, Deliver, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
@@ -16,7 +17,6 @@ from bullpen.team.lookup import leads, no_task, owner_of, task_of
 from bullpen.team.mail.operations import assignment, new_message
 from bullpen.team.operation import operation
 from bullpen.team.operation.commit import TeamPart
-from bullpen.team.promises.wake import end_with, words_of_deletion
 from bullpen.team.tasks import edges, lease_rules, rules, stall_changes
 from bullpen.team.tasks.drafts import Draft, drafted
 from bullpen.team.tasks.merge_rules import HandIn
@@ -311,7 +311,8 @@ class Tasks(TeamPart):
 
         def decide(view: View) -> tuple[Task, list[Change]]:
             task = stall_changes.give_up(view, task_id, by=by, reason=reason)
-            return task, end_with(view, task, reason, by=by, now_ms=now)
+            end_with = load("bullpen.team.promises.wake:end_with")
+            return task, [*end_with(view, task, reason, by=by, now_ms=now)]
 
         return await self._settle(decide, by=by, op="task.give_up")
 
@@ -380,6 +381,7 @@ class Tasks(TeamPart):
             task = task_of(view, task_id)
             edges.refuse_deleting(view, task, by=by, voice=voice)
             deleted, changes = edges.delete(view, task_id)
+            words_of_deletion = load("bullpen.team.promises.wake:words_of_deletion")
             return deleted, [*changes, *words_of_deletion(view, task, by=by, now_ms=now)]
 
         return await self._settle(decide, by=by, op="task.delete")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
+from bullpen.by_name import load
 from bullpen.doors.cli.output.page import Draw, Page, Row, as_json
 from bullpen.protocol.changes import Event
 from bullpen.protocol.clock import now_ms
@@ -14,7 +15,6 @@ from bullpen.protocol.message import DeliveryState
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Check, Task, TaskStatus
 from bullpen.store.contract import Entry, Finding, Mailbox, Problem
-from bullpen.team.promises.concerns import promise_words
 from bullpen.team.requests.handles import handles
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks import check_rules, graph, rules
@@ -139,8 +139,9 @@ class RecordViews:
             self._page.line(_check(check, facts.attempt))
             if check.passed is False and check.detail:
                 self._page.block(_last_lines(check.detail), indent=4)
-        for line in promise_words(task):
-            self._page.line(line)
+        if facts.has("promises") or facts.has("relies"):
+            for line in load("bullpen.team.promises.concerns:promise_words")(task):
+                self._page.line(line)
         for title, text in (("Description", task.description), ("Report", facts.report)):
             if text:
                 self._page.title(f"{title}:")

@@ -10,8 +10,7 @@ from textual.app import ComposeResult
 from bullpen.doors.tui.line_view import Blocks, Lines
 from bullpen.doors.tui.panes.pane import Pane, TeamLook, among
 from bullpen.doors.tui.terminal_text import TerminalText, clock, styled
-from bullpen.protocol.record.note import Note
-from bullpen.team.notes.rules import in_order
+from bullpen.protocol.record.note import Note, in_order
 
 _NAME = 24
 _WHO = 16
