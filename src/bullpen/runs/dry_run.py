@@ -20,10 +20,10 @@ from bullpen.app.app import App, open_app
 from bullpen.app.settings import Settings
 from bullpen.errors import BullpenError
 from bullpen.protocol.agent import AgentSpec, Usage
-from bullpen.runs.gate_trial import gate_warning
 from bullpen.runs.shaping import shaping_of
 from bullpen.runs.teamfile.backlog.backlog import Item, new_drafts, read_backlog
 from bullpen.runs.teamfile.dry_run.costs import Price
+from bullpen.runs.teamfile.dry_run.gate_trial import gate_warning
 from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
 from bullpen.runs.teamfile.tables import MemberTable
 from bullpen.runs.teamfile.team_records import merge_settings

@@ -20,7 +20,6 @@ from bullpen.store.contract import Store, TeamState
 from bullpen.team import lead_rules
 from bullpen.team.agents.operations import Agents
 from bullpen.team.mail.operations import Mailboxes
-from bullpen.team.moving.move import Moved, Progress, move
 from bullpen.team.moving.origin import Origins
 from bullpen.team.operation import Operation, operation, operations_of
 from bullpen.team.operation.commit import NewId, new_id
@@ -35,6 +34,7 @@ from bullpen.team.tasks.operations import Tasks
 if TYPE_CHECKING:
     from bullpen.team.forge.nights.operations import Nights
     from bullpen.team.forge.operations import Forge
+    from bullpen.team.moving.move import Moved, Progress
     from bullpen.team.notes.operations import Notes
     from bullpen.team.promises.operations import Promises
     from bullpen.team.tasks.reviews.operations import Reviews
@@ -289,7 +289,7 @@ class Teams:
     ) -> Moved:
         """Move a team to another store, as its lead; see `bullpen.team.moving.move.move`."""
         await self._refuse_others(name, by, "move it")
-        return await move(
+        moved: Moved = await load("bullpen.team.moving.move:move")(
             self._store,
             target,
             name,
@@ -300,6 +300,7 @@ class Teams:
             clock=self._clock,
             new_id=self._new_id,
         )
+        return moved
 
     async def _refuse_others(self, name: str, by: str, what: str) -> None:
         # The lead can delete a team that cannot be read.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from bullpen.by_name import load
@@ -311,8 +312,8 @@ class Tasks(TeamPart):
 
         def decide(view: View) -> tuple[Task, list[Change]]:
             task = stall_changes.give_up(view, task_id, by=by, reason=reason)
-            end_with = load("bullpen.team.promises.wake:end_with")
-            return task, [*end_with(view, task, reason, by=by, now_ms=now)]
+            end = load("bullpen.team.promises.wake:end_with")
+            return task, [*end(view, task, reason, by=by, now_ms=now)]
 
         return await self._settle(decide, by=by, op="task.give_up")
 
@@ -374,7 +375,6 @@ class Tasks(TeamPart):
 
         Raises Refused: not_owner, or checks_fixed for a started task whose checks bind an agent.
         """
-
         now = self._clock()
 
         def decide(view: View) -> tuple[Task, list[Change]]:
@@ -478,13 +478,8 @@ class Tasks(TeamPart):
             Refused: plan_mode, already_resolved, not_owner, or stale_attempt if a newer attempt
                 has started.
         """
-        return await self._put(
-            lambda view: rules.record_checks(
-                view, task_id, found, by=by, voice=voice, attempt=attempt
-            ),
-            by=by,
-            op="task.check",
-        )
+        kept = partial(rules.record_checks, by=by, voice=voice, attempt=attempt)
+        return await self._put(lambda view: kept(view, task_id, found), by=by, op="task.check")
 
     async def _put(self, rule: Callable[[View], Task], *, by: str, op: str) -> Task:
         def decide(view: View) -> tuple[Task, list[Change]]:

@@ -20,9 +20,9 @@ from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.runs.plan_view import show_plan
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.task import Effort
-from bullpen.runs.gate_trial import gate_warning
 from bullpen.runs.teamfile.backlog.backlog import read_backlog
 from bullpen.runs.teamfile.dry_run.costs import of_task, together
+from bullpen.runs.teamfile.dry_run.gate_trial import gate_warning
 from bullpen.runs.teamfile.dry_run.plan import TeamPlan, plan
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.runs.teamfile.tables import BudgetTable, MemberTable
