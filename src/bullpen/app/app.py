@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -35,7 +35,7 @@ from bullpen.app.settings import Settings, settings_for
 from bullpen.app.stores import open_store
 from bullpen.by_name import load
 from bullpen.errors import BullpenError, NotFound, Unreadable
-from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.agent import AgentFacts, AgentSpec, Workspace
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import IN_PROCESS, TeamConfig
 from bullpen.store.contract import Finding, Store
@@ -119,12 +119,13 @@ class App:
         by: str,
         force: bool = False,
         told: Callable[[TreeEnd], None] = lambda _: None,
+        planned: Mapping[str, Workspace] = MappingProxyType({}),
     ) -> bool:
         """Delete a team and all its records; False if there was none. Transcripts are kept.
 
         Dead agents do not prevent it, whatever their records say. The worktrees of its agents are
         removed after a snapshot; `told` gets the result for each, also for those that stay because
-        a process uses them.
+        a process uses them. `planned` are worktrees of agents that may not have started.
 
         Raises:
             Refused: an agent is alive (members_alive), unless `force`, which stops it first.
@@ -138,7 +139,7 @@ class App:
             else:
                 await supervisor.sweep()
             config = await self.teams.open(name).agents.config()
-            trees = load(f"{_TREES}:trees_of")(config)
+            trees = {**planned, **load(f"{_TREES}:trees_of")(config)}
             await load(f"{_TREES}:remember")(self.settings.home, trees.values())
         except NotFound:
             return False
@@ -148,7 +149,9 @@ class App:
                 raise
         deleted = await self.teams.delete(name, by=by, force=force)
         if deleted and config is not None:
-            for end in await load(f"{_TREES}:remove_trees")(self.settings.home, config):
+            for end in await load(f"{_TREES}:remove_trees")(
+                self.settings.home, config, planned=planned
+            ):
                 told(end)
             with suppress(BullpenError):
                 # The test worktree holds nobody's work, so errors do not matter.

@@ -153,7 +153,7 @@ class TeamFacts(Wire):
     # The forge whose issues it takes, and where its work goes.
     forge: OrAbsent[ForgeSettings | None] = None
     # The nights whose work goes there in one pull request each.
-    nights: OrAbsent[list[ForgeNight]] = field(default_factory=list)
+    nights: OrAbsent[list[ForgeNight] | None] = None
     # The file it was created from, and what Bullpen does unattended.
     origin: Origin | None = None
     unattended: OrDefault[Unattended] = default(lambda: Unattended.parse({}))

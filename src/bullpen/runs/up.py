@@ -333,7 +333,10 @@ class TeamStart:
                 # The lead is started last: after that, the team is complete.
                 if not failed and await self._is_complete():
                     raise
-                await self.app.delete_team(name, by=LEAD, force=True)
+                # Who did not start is not in the roster any more; its worktree may be there.
+                planned = {agent: spec.own_tree for agent, spec in self._specs.items()}
+                trees = {agent: tree for agent, tree in planned.items() if tree is not None}
+                await self.app.delete_team(name, by=LEAD, force=True, planned=trees)
             if isinstance(error, BullpenError):
                 error.message += f" Team {name!r} was not started; no agent is running."
             raise

@@ -10,6 +10,7 @@ from bullpen.doors.cli.commands import AGENTS_MAY_TYPE, COMMANDS
 _VALUES = {
     "--resolver": "nats",
     "--to": "nats://127.0.0.1:1",
+    "form": "harbor",
     "program": "claude",
     "role": "host",
     "task_id": "1",

@@ -14,6 +14,8 @@ PEOPLE_ONLY = frozenset(
             "up",
             "init",
             "demo",
+            "review",
+            "replay",
             "acp",
             "tui",
             "web",

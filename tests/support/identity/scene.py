@@ -21,7 +21,7 @@ from support.open_acts import open_to_agents
 from .cast import CHILD, GUEST, OTHER_TEAM, OWNER, PARENT, RECEIVER, STRANGER, TEAM, TEAMMATE
 from .cast import nonce_of as nonce_of
 
-SPEC = AgentSpec.new(driver="scripted", backend="subprocess", cwd="/")
+SPEC = AgentSpec.new(driver="scripted", backend="subprocess", cwd="/nowhere")
 PLACE = ProcessRecord.new(backend="subprocess", host="here", pid=4711, start="47")
 CHECK = Check.new(name="tests", kind="command", run="true")
 STARTED_MS = 1_700_000_000_000
@@ -88,7 +88,7 @@ class Scene:
 async def build(store: Store, clock: Clock, name: str = TEAM, *, lead_runs: bool = True) -> Scene:
     """Make the team. Nobody in it has sent a heartbeat."""
     scene = Scene(store, clock, name)
-    await scene.teams.create(name, facts=FACTS)
+    await scene.teams.create(name, facts=FACTS, cwd="/nowhere")
     team = scene.team
     if lead_runs:
         await _spawn(team, LEAD, LEAD)

@@ -18,6 +18,7 @@ EXCEPTIONS = {
     ("actions/task_by_hand.py", "self.by"): "TaskCommands are made with the name of an identity",
     ("cli/tasks/task_proof.py", "door.by"): "TaskCommands are made with the name of an identity",
     ("acp/team_run.py", "LEAD"): "it drops only a lease that its own process holds",
+    ("cli/options/checks.py", "driver"): "the driver of a reviewer, not who acts",
     ("mcp/member.py", "self.member"): "a member of the MCP door proved itself by its token",
     ("mcp/member.py", "LEAD"): "a program that founds a team is its lead",
     ("mcp/colleagues.py", "self._agent"): "a member of the MCP door proved itself by its token",

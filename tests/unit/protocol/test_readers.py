@@ -121,7 +121,7 @@ def test_an_approval_and_a_proof_are_true_or_false_only(value: Any) -> None:
         (
             Check,
             {"name": "a", "kind": "x"},
-            "kind: Input should be 'command', 'file', 'report' or 'commit'",
+            "kind: Input should be 'command', 'file', 'report', 'commit' or 'review'",
         ),
         (
             Facts,

@@ -23,6 +23,7 @@ from bullpen.protocol.team import (
 from bullpen.store.memory import MemoryStore
 from bullpen.team.agents.rules import may_spawn
 from bullpen.team.lead_rules import is_open
+from bullpen.team.promises.rules import PromiseDraft
 from bullpen.team.team import Team, Teams, operations
 from support.identity.expected import OPERATIONS as EXPECTED
 from support.open_acts import open_to_agents
@@ -31,6 +32,8 @@ SPEC = AgentSpec.new(driver="told", backend="in-process", cwd="/")
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
 STOP = Control.new(action="stop", sender="zoe").text()
 FORGE = ForgeSettings.new(repository="https://forge.test/o/r", kind="gitea")
+MINE = PromiseDraft("Mine", "path", "a.py")
+LATER = PromiseDraft("Later", "path", "c.py")
 GATE = MergeSettings.new(repository="/project", target="main")
 
 Act: TypeAlias = Callable[[Team, str], Awaitable[Any]]
@@ -54,7 +57,8 @@ async def team(store: MemoryStore) -> Team:
 async def made(store: MemoryStore, *agents_may: str) -> Team:
     """A team of the lead, its agents bob and zoe, zoe's agent kid, and pat, who is no agent.
 
-    Bob works on task 1 and has task 2 assigned. Task 3 is free, and task 4 was given up.
+    Bob works on task 1 and has task 2 assigned. Task 3 is free, and task 4 was given up. Task 1
+    relies on a promise of task 3, and both promise to edit a file alone.
     """
     teams = Teams(store)
     await teams.create("crew", facts=TeamFacts.new(agents_may=["member.spawn"]))
@@ -69,6 +73,9 @@ async def made(store: MemoryStore, *agents_may: str) -> Team:
     await team.tasks.claim("1", by="bob")
     await team.tasks.assign("2", "bob", by=LEAD)
     await team.tasks.give_up("4", by=LEAD, reason="too hard")
+    await team.promises.make("1", MINE, by="bob")
+    await team.promises.make("3", PromiseDraft("Mine", "path", "b.py"), by=LEAD)
+    await team.promises.rely("3.1", "1", by="bob")
     return team
 
 
@@ -126,6 +133,12 @@ OWNS: dict[str, Act] = {
     "tasks.done": lambda team, by: team.tasks.done("1", by=by),
     "tasks.assign": lambda team, by: team.tasks.assign("2", by, by=by),
     "tasks.renew": lambda team, by: team.tasks.renew("1", by=by, attempt=1, lease_s=9),
+    "promises.make": lambda team, by: team.promises.make("1", LATER, by=by),
+    "promises.change": lambda team, by: team.promises.change("1.1", LATER, by=by),
+    "promises.withdraw": lambda team, by: team.promises.withdraw("1.1", by=by, reason=""),
+    "promises.rely": lambda team, by: team.promises.rely("3.1", "1", by=by),
+    "promises.drop": lambda team, by: team.promises.drop("3.1", "1", by=by),
+    "promises.judge": lambda team, by: team.promises.judge("1", {"1.1": "gone"}, by=by),
 }
 """What is done to a task: its owner and the lead may."""
 
@@ -145,6 +158,7 @@ def test_every_right_of_the_lead_that_names_who_acts_is_tried_here() -> None:
     elsewhere |= {
         "forge.resume",
         "nights.resume",
+        "reviews.record",
         "tasks.record_checks",
         "approvals.answer",
         "approvals.reschedule",

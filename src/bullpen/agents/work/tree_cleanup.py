@@ -73,21 +73,17 @@ async def remember(home: Path, trees: Iterable[Workspace]) -> None:
         await to_thread.run_sync(_note, SharedFile(home / _LEFT), rows)
 
 
-async def remove_trees(home: Path, config: TeamConfig) -> list[TreeEnd]:
+async def remove_trees(
+    home: Path, config: TeamConfig, *, planned: Mapping[str, Workspace]
+) -> list[TreeEnd]:
     """Remove the worktrees of a deleted team. Those that cannot be removed stay, with a reason.
 
-    Also those of agents that were not started after all and are not in the roster.
+    `planned` are those of agents that may have left the roster because they did not start.
     """
     owner = tree_owner(home, config)
-    found = await to_thread.run_sync(_all_trees, home, [config])
-    others = {
-        tree.who.agent: tree.workspace
-        for tree in found
-        if tree.who.owner == owner and tree.repository
-    }
     ends = [
         await to_thread.run_sync(_end, config.name, agent, tree, owner)
-        for agent, tree in (others | trees_of(config)).items()
+        for agent, tree in {**planned, **trees_of(config)}.items()
     ]
     gone = [end.path for end in ends if end.removed is not None]
     with suppress(BullpenError):

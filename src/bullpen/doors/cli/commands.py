@@ -266,7 +266,9 @@ COMMANDS: dict[str, CommandEntry | GroupEntry] = {
     ),
     "forge sync": CommandEntry("tasks.forge:sync", "Read the forge and write to it once"),
     "forge hook": CommandEntry("tasks.forge:hook", "Show what to enter for a webhook on the forge"),
-    "forge resume": CommandEntry("tasks.forge:resume", "Let a task go on that waits for you"),
+    "forge resume": CommandEntry(
+        "tasks.forge:resume", "Let a task or a night go on that waits for you"
+    ),
     "forge set": CommandEntry("tasks.forge:set_", "Show or set which forge the team uses"),
     "forge unset": CommandEntry("tasks.forge:unset", "Let the team use no forge any more"),
     "policy": GroupEntry("Show and change what an agent may do"),

@@ -40,14 +40,18 @@ async def changed(team: Team) -> str | None:
     config = await team.agents.config()
     merge, lead = config.facts.merge, config.member(LEAD)
     folder = merge.repository if merge is not None else None if lead is None else lead.cwd
-    if not folder or config.created_at is None:
+    worked = any(member.agent is not None for member in config.roster)
+    if not folder or config.created_at is None or not worked:
+        return None
+    if not await to_thread.run_sync(os.path.isdir, folder):
+        # It is on another machine.
         return None
     branch = None if merge is None else merge.target
     look = partial(changed_since, Path(folder), int(config.created_at), branch)
     try:
         await to_thread.run_sync(repository_at, Path(folder))
     except BullpenError:
-        # It is on another machine, or in no repository.
+        # It is in no repository.
         return None
     try:
         found = await to_thread.run_sync(look)

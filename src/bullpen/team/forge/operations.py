@@ -17,6 +17,7 @@ from bullpen.protocol.team import TeamFacts
 from bullpen.store.contract import View
 from bullpen.team.forge import choosing, outbox_rules, work_rules
 from bullpen.team.forge.choosing import IssueDraft
+from bullpen.team.forge.nights.rules import nights_of
 from bullpen.team.forge.outbox_rules import Wish, work_of
 from bullpen.team.forge.work_rules import Heard
 from bullpen.team.lookup import owner_of, task_of
@@ -71,7 +72,7 @@ class Forge(TeamPart):
         view = await self._store.read(self._team)
         tasks = [task for task in view.tasks.values() if task.facts.forge is not None]
         facts = view.team.facts
-        return OnForge(_settings(facts), tasks, dict(view.tasks), facts.nights)
+        return OnForge(_settings(facts), tasks, dict(view.tasks), nights_of(facts))
 
     @operation
     async def take(self, drafts: Sequence[IssueDraft]) -> list[Task]:

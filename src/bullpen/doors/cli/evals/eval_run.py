@@ -43,7 +43,7 @@ Backend = Annotated[
 @examples(
     "bullpen eval run evals --arms oracle,empty",
     "bullpen eval run evals --arms solo,team --repeat 3 --budget-usd 20",
-    "bullpen eval run evals --arms solo,team --team TEAM.toml --budget-usd 20 --jobs 4",
+    "bullpen eval run evals --arms solo,team --budget-usd 20 --jobs 4",
 )
 def run(
     session: Session,

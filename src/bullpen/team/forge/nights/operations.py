@@ -30,7 +30,7 @@ class Nights(TeamPart):
 
     async def all(self) -> list[ForgeNight]:
         """Return the nights that are remembered, oldest first."""
-        return [*(await self._store.config(self._team)).facts.nights]
+        return rules.nights_of((await self._store.config(self._team)).facts)
 
     @operation
     async def gather(self, there: Sequence[str] = ()) -> ForgeNight | None:
@@ -42,10 +42,12 @@ class Nights(TeamPart):
 
         def decide(view: View) -> tuple[ForgeNight | None, list[Change]]:
             facts = view.team.facts
-            before = rules.open_night(facts.nights)
+            before = rules.open_night(rules.nights_of(facts))
             if facts.forge is None or facts.forge.pull_request != "night":
                 return before, []
-            found = rules.gathered(view.tasks(), facts.nights, facts.forge, there=there, now_ms=now)
+            found = rules.gathered(
+                view.tasks(), rules.nights_of(facts), facts.forge, there=there, now_ms=now
+            )
             if found is None:
                 return before, []
             changes: list[Change] = [PutTask(task) for task in found.tasks]
@@ -78,7 +80,7 @@ class Nights(TeamPart):
         now = self._clock()
 
         def decide(view: View) -> tuple[ForgeNight, list[Change]]:
-            nights = view.team.facts.nights
+            nights = rules.nights_of(view.team.facts)
             before = rules.numbered(nights, n)
             after = rules.finished(before, write, there=there, digest=digest, now_ms=now)
             changes: list[Change] = [PutTask(task) for task in rules.shown_in(after, view.tasks())]
@@ -126,7 +128,7 @@ class Nights(TeamPart):
 
         def decide(view: View) -> tuple[list[Task], list[Change]]:
             facts = view.team.facts
-            night = rules.numbered(facts.nights, n)
+            night = rules.numbered(rules.nights_of(facts), n)
             if night.work.outcome is not None or head != night.work.head:
                 return [], []
             wanted = [fix for fix in fixes if rules.unheard(night, fix.asked)]
@@ -134,7 +136,7 @@ class Nights(TeamPart):
                 return [], []
             if not rules.rounds_left(night, facts.forge) or not rules.has_room(night, wanted):
                 held = rules.held(night, _TOO_OFTEN)
-                return [], [self._put(view, rules.replaced(facts.nights, held))]
+                return [], [self._put(view, rules.replaced(rules.nights_of(facts), held))]
             drafts = [_draft(view, fix) for fix in wanted]
             created, _ = drafted(view, drafts)
             changes: list[Change] = [PutTask(task) for task in created]
@@ -150,7 +152,7 @@ class Nights(TeamPart):
                 for asked in rules.unheard(night, fix.asked)
             ]
             after = rules.asked_for(night, rows)
-            changes.append(self._put(view, rules.replaced(facts.nights, after)))
+            changes.append(self._put(view, rules.replaced(rules.nights_of(facts), after)))
             return created, changes
 
         return await self._settle(decide, by=LEAD, op="task.add")
@@ -190,7 +192,7 @@ class Nights(TeamPart):
         now = self._clock()
 
         def decide(view: View) -> tuple[ForgeNight, list[Change]]:
-            nights, tasks = view.team.facts.nights, view.tasks()
+            nights, tasks = rules.nights_of(view.team.facts), view.tasks()
             before = rules.numbered(nights, n)
             found = rules.settled(before, tasks, outcome, commit=commit, now_ms=now)
             if found is None:
@@ -205,7 +207,7 @@ class Nights(TeamPart):
         self, n: int, rule: Callable[[ForgeNight], ForgeNight], *, op: str, by: str = LEAD
     ) -> ForgeNight:
         def decide(view: View) -> tuple[ForgeNight, list[Change]]:
-            nights = view.team.facts.nights
+            nights = rules.nights_of(view.team.facts)
             before = rules.numbered(nights, n)
             after = rule(before)
             changed = after != before

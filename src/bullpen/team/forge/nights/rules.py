@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bullpen.errors import Refused
+from bullpen.errors import Refused, Unreadable
 from bullpen.protocol.forge import (
     HEARD_MAX,
     ForgeAsked,
@@ -22,6 +22,7 @@ from bullpen.protocol.forge import (
     ForgeWork,
 )
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import TeamFacts
 from bullpen.team.forge import outbox_rules, work_rules
 from bullpen.team.forge.answers import answers_in
 from bullpen.team.forge.bodies import night_branch
@@ -60,6 +61,13 @@ class Gathered:
 
     nights: list[ForgeNight]
     tasks: list[Task]
+
+
+def nights_of(facts: TeamFacts) -> list[ForgeNight]:
+    """Return the nights that are remembered, oldest first. Raises Unreadable."""
+    if facts.nights is None and facts.has("nights"):
+        raise Unreadable("the nights of the team", "they are not valid")
+    return list(facts.nights or ())
 
 
 def night_id(night: ForgeNight) -> str:
