@@ -40,6 +40,10 @@ _WHOLE_TURNS = 30
 """After how many intervals what was said is read again although nothing seems to be new."""
 
 
+_PATIENT_TURNS = 10
+"""For how many intervals what was said waits for more that is being said."""
+
+
 @dataclass(slots=True)
 class _Shown:
     """What was read about one pull request, and for which head each part was read."""
@@ -52,6 +56,8 @@ class _Shown:
     heads: dict[LookKind, str | None] = field(default_factory=dict)
     # For each part: what the forge said of the last change when it was read, and when that was.
     stamps: dict[LookKind, tuple[str, float]] = field(default_factory=dict)
+    # Since when its words wait to be heard together.
+    unheard_s: float | None = None
     is_gone: bool = False
 
 
@@ -298,7 +304,22 @@ class Looks:
         parts = {} if shown is None else shown.heads
         if isinstance(found, MergeNow) and any(parts.get(kind) != work.head for kind in OF_ONE):
             return None
+        if isinstance(found, GiveBack) and shown is not None and not self._is_heard_out(shown):
+            return None
         return found
+
+    def _is_heard_out(self, shown: _Shown) -> bool:
+        """Return whether all that was said up to now was read: it goes back as one round of work.
+
+        A budget can put one part of it off. Who never stops talking is not waited for forever.
+        """
+        updated, now = "" if shown.pull is None else shown.pull.updated, self._clock()
+        if all(shown.stamps.get(kind, ("", now))[0] == updated for kind in _SAID):
+            shown.unheard_s = None
+            return True
+        if shown.unheard_s is None:
+            shown.unheard_s = now
+        return now - shown.unheard_s >= _PATIENT_TURNS * self.wheel.interval_s
 
     async def _sure(self, task: Task, found: MergeNow) -> way_back.Next | None:
         """Read everything once more before a merge, unless it is on its way already."""
