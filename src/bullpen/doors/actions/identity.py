@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 
 from anyio import to_thread
 
@@ -16,6 +17,7 @@ from bullpen.app.settings import Settings
 from bullpen.app.stores import open_teams_near
 from bullpen.errors import BullpenError, NotFound, Refused, Unreadable
 from bullpen.protocol.agent import AgentFacts
+from bullpen.protocol.names import LEAD
 from bullpen.protocol.request import Voice
 from bullpen.protocol.team import TeamConfig
 from bullpen.team.team import Team
@@ -138,9 +140,9 @@ class KnownPerson(ActingIdentity):
     @classmethod
     async def here(cls, settings: Settings, what: str) -> KnownPerson:
         """The person of this process. Raises Refused: an agent cannot do that (not_a_person)."""
-        known = cls(settings)
-        await known.refuse_agents(what)
-        return known
+        await cls(settings).refuse_agents(what)
+        # A member that is a team has a name of its own in the environment. Here it is the person.
+        return cls(replace(settings, agent=LEAD))
 
     async def _agent(self, team: Team) -> str | None:
         return None

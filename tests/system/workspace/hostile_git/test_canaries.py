@@ -203,6 +203,9 @@ ELSEWHERE = {
     "workspace/handover/hand_in.py": [
         "['git', '-C', where, 'diff', f'{base}..{head}', '--', *paths]"
     ],
+    "runs/review/of_task.py": [
+        "['git', '-C', str(span.repository), 'diff', span.base, span.commit]"
+    ],
     # Makes a new repository in an empty folder.
     "testing/gates/tool_trial.py": ["['git', 'init', '-q', str(self.project)]"],
     # The stand-in for a forge: its own bare repository, and a clone of a person in a test.
@@ -210,6 +213,9 @@ ELSEWHERE = {
     "testing/forge/github/bare_repository.py": ["['git', 'http-backend']", "['git', *words]"],
     # Words, no commands: a program that reads, and kinds of guarded paths.
     "agents/drivers/unsupported.py": ["('git',)"],
+    "workspace/handover/reviewed_work.py": [
+        "('git', 'settings', 'program', 'editor', 'hooks', 'startup')"
+    ],
     "protocol/guarded_paths.py": [
         "('git', 'settings', 'program', 'editor', 'hooks', 'ci', 'team', 'startup', 'added')",
         "['git', 'settings', 'program', 'team']",

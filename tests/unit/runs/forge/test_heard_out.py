@@ -35,11 +35,15 @@ async def shown_at(updated: str) -> _Shown:
 
 async def test_words_wait_until_every_part_was_read_after_the_last_of_them() -> None:
     looks, shown = Clocked(), await shown_at("10:00")
-    shown.stamps = {"reviews": ("10:00", 0.0), "comments": ("10:00", 0.0)}
+    shown.updated_s = 0.0
+    shown.stamps = {"reviews": ("10:00", 5.0), "comments": ("10:00", 5.0)}
     assert not looks.heard_out(shown)
-    shown.stamps["threads"] = "09:59", 0.0
+    shown.stamps["threads"] = "09:59", 5.0
     assert not looks.heard_out(shown)
+    # Something else may still be said in that second.
     shown.stamps["threads"] = "10:00", 1.0
+    assert not looks.heard_out(shown)
+    shown.stamps["threads"] = "10:00", 3.0
     assert looks.heard_out(shown)
 
 

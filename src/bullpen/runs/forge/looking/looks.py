@@ -40,6 +40,9 @@ _WHOLE_TURNS = 30
 """After how many intervals what was said is read again although nothing seems to be new."""
 
 
+_SAME_SECOND_S = 2.0
+"""For how long something may be said without another time of the last change."""
+
 _PATIENT_TURNS = 10
 """For how many intervals what was said waits for more that is being said."""
 
@@ -56,9 +59,17 @@ class _Shown:
     heads: dict[LookKind, str | None] = field(default_factory=dict)
     # For each part: what the forge said of the last change when it was read, and when that was.
     stamps: dict[LookKind, tuple[str, float]] = field(default_factory=dict)
+    # When the time of the last change was first seen.
+    updated_s: float = math.inf
     # Since when its words wait to be heard together.
     unheard_s: float | None = None
     is_gone: bool = False
+
+    def is_read(self, kind: LookKind) -> bool:
+        """Return whether a part was read after the last change. Forges tell it to the second."""
+        updated = "" if self.pull is None else self.pull.updated
+        stamp, read_s = self.stamps.get(kind, ("", -math.inf))
+        return stamp == updated and (updated == "" or read_s - self.updated_s >= _SAME_SECOND_S)
 
 
 class Looks:
@@ -175,9 +186,9 @@ class Looks:
         if look.kind not in _SAID or shown is None or shown.pull is None:
             return False
         now = self._clock()
-        stamp, read_s = shown.stamps.get(look.kind, ("", -math.inf))
+        _, read_s = shown.stamps.get(look.kind, ("", -math.inf))
         is_old = now - read_s >= _WHOLE_TURNS * self.wheel.interval_s
-        is_same = stamp != "" and stamp == shown.pull.updated
+        is_same = shown.pull.updated != "" and shown.is_read(look.kind)
         return is_same and not is_old and not self.wheel.is_hot(look.number, now)
 
     def _left(self) -> int | None:
@@ -211,6 +222,7 @@ class Looks:
         for number in _open_pulls(tasks):
             shown = self._shown.setdefault(number, _Shown())
             before = shown.pull
+            seen_s = self._clock()
             pull = found.get(number)
             if pull is None or (pull.mergeable is None and not _same(before, pull)):
                 self._client.budget.lift()
@@ -220,6 +232,8 @@ class Looks:
                 if mergeable is None and before is not None:
                     mergeable = before.mergeable
                 shown.pull = replace(pull, mergeable=mergeable)
+            if shown.pull is not None and (before is None or before.updated != shown.pull.updated):
+                shown.updated_s = seen_s
             is_new = before is not None and pull is not None and before.updated != pull.updated
             if is_new or (before is not None and not _same(before, shown.pull)):
                 self.wheel.stir(number, self._clock())
@@ -235,7 +249,7 @@ class Looks:
         head = next((work.head for work in found), None)
         shown = self._shown.setdefault(number, _Shown())
         # As it was before the read: what is said during it is read again.
-        stamp = "" if shown.pull is None else shown.pull.updated
+        stamp, begun_s = "" if shown.pull is None else shown.pull.updated, self._clock()
         before = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         try:
             if kind == "verdicts":
@@ -252,7 +266,7 @@ class Looks:
         after = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
         is_first = kind not in shown.heads
         shown.heads[kind] = head
-        shown.stamps[kind] = stamp, self._clock()
+        shown.stamps[kind] = stamp, begun_s
         if after != before and not is_first:
             self.wheel.stir(number, self._clock())
 
@@ -313,8 +327,8 @@ class Looks:
 
         A budget can put one part of it off. Who never stops talking is not waited for forever.
         """
-        updated, now = "" if shown.pull is None else shown.pull.updated, self._clock()
-        if all(shown.stamps.get(kind, ("", now))[0] == updated for kind in _SAID):
+        now = self._clock()
+        if all(map(shown.is_read, _SAID)):
             shown.unheard_s = None
             return True
         if shown.unheard_s is None:
