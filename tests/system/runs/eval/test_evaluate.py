@@ -110,18 +110,18 @@ async def test_a_team_merges_what_its_members_do(tmp_path: Path) -> None:
         "tool": "TaskCreate",
         "input": {"subject": "Add", "description": "Correct add()."},
     }
-    wait: dict[str, object] = {"wait_mail": {"seconds": 60.0}}
     made = tmp_path / "team.toml"
     made.write_text(
         script(
             tmp_path, {"team-lead": [give], "ann": [bash(FIX), USED, DONE], "ben": []}
         ).read_text()
         + '\n[[agents.team-lead.turns]]\nwhen = "any"\nrepeat = true\nsteps = ['
+        # By then the work is merged: before that, the lead cannot finish.
+        + '{tool = "Bash", input = {command = "sleep 8"}, may_fail = true}, '
         + '{tool = "Finish", input = {summary = "Done."}, may_fail = true}]\n'
     )
     agents = ArmAgents(driver="scripted", script=made)
     done, report, records = await run(tmp_path, ("team",), agents, budget_usd=1.0)
-    assert wait
     assert done.judged == 1, records
     assert [record.verdict for record in records] == ["passed"], records
     assert report.arms[0].usd == pytest.approx(0.01)
