@@ -116,8 +116,8 @@ async def test_a_team_merges_what_its_members_do(tmp_path: Path) -> None:
             tmp_path, {"team-lead": [give], "ann": [bash(FIX), USED, DONE], "ben": []}
         ).read_text()
         + '\n[[agents.team-lead.turns]]\nwhen = "any"\nrepeat = true\nsteps = ['
-        # By then the work is merged: before that, the lead cannot finish.
-        + '{tool = "Bash", input = {command = "sleep 8"}, may_fail = true}, '
+        # As long as the work is not merged, the lead cannot finish.
+        + '{tool = "Finish", input = {summary = "Done."}, may_fail = true}, {sleep = 2}, ' * 5
         + '{tool = "Finish", input = {summary = "Done."}, may_fail = true}]\n'
     )
     agents = ArmAgents(driver="scripted", script=made)
