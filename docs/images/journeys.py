@@ -267,7 +267,8 @@ def debate() -> Person:
         otherwise="I am following the debate.",
     )
     ann = Reader(
-        Reply("", [_say("bob", "SQLite leaves no half-written file.")]),
+        # By then bob has started.
+        Reply("", [_say("bob", "SQLite leaves no half-written file.")], delay_s=3.0),
         {
             "rename": Reply("", [_say("bob", "And two writers at once? SQLite locks.")]),
             "costs later": Reply("", [_say("bob", "One ALTER TABLE for each new field.")]),

@@ -52,6 +52,11 @@ def taping(tmp_path: Path, journeys: ModuleType) -> Taping:
     return taping
 
 
+def too_early(text: str) -> bool:
+    """Whether a tape has a message to an agent that was still to be started."""
+    return "not_ready" in text or "has no member" in text
+
+
 @pytest.mark.skipif(not WRITES, reason="records the tapes only with BULLPEN_TAPES=write")
 @pytest.mark.parametrize("journey", NAMES)
 def test_a_journey_is_recorded_on_tapes(
@@ -64,7 +69,7 @@ def test_a_journey_is_recorded_on_tapes(
         monkeypatch.setattr(journeys, "TAPES", made)
         journeys.JOURNEYS[journey]()
         found = sorted(made.glob("*.tape"))
-        if not any("not_ready" in path.read_text(encoding="utf-8") for path in found):
+        if not any(too_early(path.read_text(encoding="utf-8")) for path in found):
             break
         # A message to an agent that was still starting: a replay does not start it so late.
     assert len(found) == len(NAMES[journey])
@@ -113,6 +118,6 @@ def test_the_tapes_are_small_and_have_no_place_of_their_machine() -> None:
     for path in found:
         text = path.read_text(encoding="utf-8")
         assert "bullpen-pictures-" not in text, path
-        assert "not_ready" not in text, f"{path}: record it again"
+        assert not too_early(text), f"{path}: record it again"
         assert "sk-right" not in text, path
         assert "sk-wrong" not in text, path
