@@ -135,7 +135,8 @@ class LeadRows:
         for call in self._open:
             yield CallTold(call.id, False, "failed", text="The turn ended before its result.")
         self._open, self._words = [], []
-        if isinstance(failure, str) and failure:
+        # A client takes any words for an answer. If there was none, the prompt's error says why.
+        if isinstance(failure, str) and failure and known:
             yield Said(f"The turn of the lead failed: {failure}", "team")
 
 

@@ -81,5 +81,10 @@ def test_a_request_finds_its_open_call_once() -> None:
 
 
 def test_a_failed_turn_is_told_as_a_thought() -> None:
-    said = told({"kind": "end", "text": "", "failure": "overloaded"})
-    assert said == [Said("The turn of the lead failed: overloaded", "team")]
+    failed = {"kind": "end", "text": "", "failure": "overloaded"}
+    said = told({"kind": "text", "text": "First"}, failed)
+    assert said == [Said("First"), Said("The turn of the lead failed: overloaded", "team")]
+
+
+def test_a_turn_that_fails_before_an_answer_says_nothing_that_looks_like_one() -> None:
+    assert told({"kind": "end", "text": "", "failure": "overloaded"}) == []
