@@ -42,6 +42,7 @@ ALLOWED = {
     "runs/forge/clients/github_connection.py::_seconds_until": _TRANSLATED,
     "runs/forge/looking/looks.py::Looks._left": _GIVEN,
     "runs/forge/looking/issue_looks.py::IssueLooks._open_others": _GIVEN,
+    "runs/forge/looking/looks.py::Looks._is_heard_out": _GIVEN,
     "runs/forge/looking/looks.py::Looks._is_unchanged": _GIVEN,
     "runs/forge/worker.py::ForgeWorker._until_hinted": _GIVEN,
     "runs/forge/worker.py::ForgeWorker._waits": _GIVEN,
