@@ -206,9 +206,16 @@ class RunnerDesk:
             self.attempts.pop(task.id, None)
             self.record("trouble", text=f"The worktree is not ready for task #{task.id}: {error}")
             raise
-        tasks = (await self.team.promises.promised()).tasks
-        promised = promise_note(tasks, task, self.team.name)
+        promised = await self._promised_for(task)
         return "\n".join(each for each in (ready, promised) if each) or None
+
+    async def _promised_for(self, task: Task) -> str | None:
+        # The task is begun: a store that fails now does not give it back.
+        try:
+            tasks = (await self.team.promises.promised()).tasks
+        except Unavailable as error:
+            return f"Promises of other members cannot be read: {error} List them with Promise."
+        return promise_note(tasks, task, self.team.name)
 
     async def complete(self, task_id: str, *, report: str | None) -> Done:
         done = await complete(self, self.hooks, self._work, task_id, report=report)
