@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import anyio
 import typer
@@ -16,9 +15,18 @@ from bullpen.agents.backends.available import BACKENDS
 from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Usd
-from bullpen.doors.cli.options.option import PLACE, argument, option
-from bullpen.doors.cli.options.part_names import part_named, part_names
-from bullpen.doors.cli.options.spawn import Command, Driver, Effort, Model, Script, words_of
+from bullpen.doors.cli.options.option import argument, option
+from bullpen.doors.cli.options.part_names import part_named
+from bullpen.doors.cli.options.spawn import (
+    Command,
+    Driver,
+    Effort,
+    Model,
+    Script,
+    TeamBackend,
+    words_of,
+)
+from bullpen.doors.cli.output.page_file import Form, form_of, write_page
 from bullpen.doors.cli.session import Session
 from bullpen.doors.report.evals.eval_page import eval_html, eval_markdown
 from bullpen.doors.report.evals.eval_tables import arms as arms_table
@@ -29,15 +37,6 @@ from bullpen.runs.eval.plan import read_arms
 from bullpen.runs.eval.results import TrialRecord
 
 Suite = Annotated[str, argument("The folder of the suite", "SUITE")]
-Backend = Annotated[
-    str,
-    option(
-        "Where the agents run: in-process, subprocess, tmux or a package's backend",
-        "BACKEND",
-        panel=PLACE,
-        complete=part_names("backend", BACKENDS),
-    ),
-]
 
 
 @examples(
@@ -66,7 +65,7 @@ def run(
     ] = None,
     jobs: Annotated[int, option("Trials at the same time", "N", min=1, max=64)] = 1,
     driver: Driver = "native",
-    backend: Backend = "in-process",
+    backend: TeamBackend = "in-process",
     model: Model = None,
     effort: Effort = None,
     script: Script = None,
@@ -146,7 +145,7 @@ def report(
         str | None, option("File to write, as HTML or Markdown", "FILE", "-o", "--output")
     ] = None,
     form: Annotated[
-        Literal["html", "md"] | None,
+        Form | None,
         option("Output format [default: by the name of FILE, or html]", None, "--format"),
     ] = None,
 ) -> None:
@@ -158,27 +157,9 @@ def report(
     if output is None and form is None:
         _show(session, found)
         return
-    chosen = form or ("md" if output is not None and output.endswith(".md") else "html")
+    chosen = form_of(form, output)
     page = eval_html(found) if chosen == "html" else eval_markdown(found)
     if output is None:
         typer.echo(page, nl=False)
         return
-    path = Path(output)
-    _put(path, page)
-    session.page.result(
-        "report-written/1",
-        {"path": str(path.absolute()), "format": chosen, "bytes": len(page.encode())},
-        f"Wrote {output}.",
-    )
-
-
-def _put(path: Path, page: str) -> None:
-    """Write a file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from None
+    write_page(session, output, page, chosen)

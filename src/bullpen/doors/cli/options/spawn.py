@@ -35,6 +35,15 @@ Driver = Annotated[
         complete=part_names("driver", DRIVERS),
     ),
 ]
+TeamBackend = Annotated[
+    str,
+    option(
+        "Where the agents run: in-process, subprocess, tmux or a package's backend",
+        "BACKEND",
+        panel=PLACE,
+        complete=part_names("backend", BACKENDS),
+    ),
+]
 Model = Annotated[str | None, option("Model to use", "NAME", panel=PROGRAM)]
 ModelOption = Annotated[
     list[str] | None,

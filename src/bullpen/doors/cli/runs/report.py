@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.option import option
 from bullpen.doors.cli.output.page import is_terminal
+from bullpen.doors.cli.output.page_file import Form, form_of, write_page
 from bullpen.doors.cli.session import Session
 from bullpen.doors.report.markdown import markdown_page
 from bullpen.doors.report.page import html_page
@@ -43,7 +42,7 @@ def report(
         ),
     ] = None,
     form: Annotated[
-        Literal["html", "md"] | None,
+        Form | None,
         option("Output format [default: by the name of FILE, or html]", None, "--format"),
     ] = None,
     events: Annotated[
@@ -62,7 +61,7 @@ def report(
     if output is None and form != "md" and not session.json and is_terminal(sys.stdout):
         # A page of HTML says nothing to a person at a terminal.
         output = HTML_FILE
-    chosen = form or ("md" if output is not None and output.endswith(".md") else "html")
+    chosen = form_of(form, output)
     page = _page(told, chosen)
     if output is None:
         if session.json:
@@ -71,13 +70,7 @@ def report(
         # As it is, and whole: the page of a terminal would wrap it.
         typer.echo(page, nl=False)
         return
-    path = Path(output)
-    _put(path, page)
-    session.page.result(
-        "report-written/1",
-        {"path": str(path.absolute()), "format": chosen, "bytes": len(page.encode())},
-        f"Wrote {output}.",
-    )
+    write_page(session, output, page, chosen)
 
 
 async def _events(team: Team) -> list[Event]:
@@ -90,21 +83,6 @@ def _saved(name: str) -> list[Event]:
     return saved_events(Path(name))
 
 
-def _page(told: list[Event], chosen: Literal["html", "md"]) -> str:
+def _page(told: list[Event], chosen: Form) -> str:
     run = run_of(told, now_ms=now_ms())
     return html_page(run) if chosen == "html" else markdown_page(run)
-
-
-def _put(path: Path, page: str) -> None:
-    """Write a file whole or not at all."""
-    if "\0" in str(path):
-        raise typer.BadParameter("that is not a valid file name.")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        # Name the file that was asked for, not the temporary one.
-        raise OSError(error.errno, error.strerror, str(path)) from None

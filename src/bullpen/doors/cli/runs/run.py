@@ -15,7 +15,7 @@ from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.doors.cli.command import examples
 from bullpen.doors.cli.options.limits import Seconds, Tokens, Turns, Until, Usd
 from bullpen.doors.cli.options.option import PLACE, argument, flag, option
-from bullpen.doors.cli.options.part_names import part_named, part_names
+from bullpen.doors.cli.options.part_names import part_named
 from bullpen.doors.cli.options.policy import PolicyOptions, policy_of
 from bullpen.doors.cli.options.record import Record, tape_request
 from bullpen.doors.cli.options.spawn import (
@@ -28,6 +28,7 @@ from bullpen.doors.cli.options.spawn import (
     Script,
     SmallModel,
     StrictModel,
+    TeamBackend,
     words_of,
 )
 from bullpen.doors.cli.runs.run_to_end import RunCommands
@@ -36,23 +37,13 @@ from bullpen.doors.cli.session import Session, directory, text_or_input
 from bullpen.runs.goal import Goal
 from bullpen.sandbox.command import weakness
 
-Backend = Annotated[
-    str,
-    option(
-        "Where the agents run: in-process, subprocess, tmux or a package's backend",
-        "BACKEND",
-        panel=PLACE,
-        complete=part_names("backend", BACKENDS),
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamAgents:
     """Which agents are in a team, and where they run."""
 
     driver: Driver = "native"
-    backend: Backend = "in-process"
+    backend: TeamBackend = "in-process"
     model: Model = None
     model_option: ModelOption = None
     small_model: SmallModel = None
