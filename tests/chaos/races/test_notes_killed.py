@@ -54,15 +54,27 @@ def _store(where: str) -> Store:
 
 
 def _write_lines(where: str, number: int, launch: int, folder: str) -> None:
-    diary = Diary(Path(folder, f"{number}-{launch}.diary"))
-    anyio.run(_add_all, where, number, launch, diary)
+    anyio.run(_add_all, where, number, launch, Path(folder))
 
 
-async def _add_all(where: str, number: int, launch: int, diary: Diary) -> None:
+async def _add_all(where: str, number: int, launch: int, folder: Path) -> None:
+    diary = Diary(folder / f"{number}-{launch}.diary")
     async with Teams(_store(where)) as teams:
         team, chance = teams.open(TEAM), random.Random(f"{number} {launch}")
+        await _read(team)
+        if launch == 0:
+            await anyio.to_thread.run_sync(_begin_together, folder, number)
         for index in range(WRITES):
             await _add(team, f"member-{number}", f"{number}-{index}", diary, chance)
+
+
+def _begin_together(folder: Path, number: int) -> None:
+    """Wait until every writer is connected, or on a fast machine they would never meet."""
+    (folder / f"{number}.ready").touch()
+    deadline = time.monotonic() + DEADLINE_S
+    while len(list(folder.glob("*.ready"))) < WRITERS:
+        assert time.monotonic() < deadline, "the writers did not begin"
+        time.sleep(0.01)
 
 
 async def _add(team: Team, me: str, line: str, diary: Diary, chance: random.Random) -> None:
@@ -108,10 +120,13 @@ def _play(where: str, folder: Path) -> int:
         launch(number)
     while running:
         assert time.monotonic() < deadline, "the writers did not come to an end"
-        time.sleep(chance.uniform(0.05, 0.25))
-        victim = running.get(chance.randrange(WRITERS)) if kills < KILLS else None
-        # Not before it wrote something, and not while all it does is to start.
-        if victim is not None and victim.is_alive() and victim.pid and Diary.read_all(folder):
+        time.sleep(chance.uniform(0.01, 0.05))
+        # The kills are spread over the writes, however fast these are: the first is not before
+        # something was written, and the last has writers to meet.
+        written = sum("wrote" in row for row in Diary.read_all(folder))
+        is_due = kills < KILLS and written > kills * WRITERS * WRITES // (KILLS + 1)
+        victim = chance.choice(list(running.values())) if is_due else None
+        if victim is not None and victim.is_alive() and victim.pid:
             # One that came to its end in this moment cannot be killed any more.
             with suppress(ProcessLookupError):
                 os.kill(victim.pid, signal.SIGKILL)
