@@ -98,7 +98,7 @@ async def pursue(app: App, goal: Goal, watch: Watch = unwatched) -> Outcome:
     )
     seen = await team.last_seq()
     until = goal.until or DONE
-    lead = spec.evolve(options={**spec.options, UNTIL_DONE: True, **recording.options})
+    lead = recording.given(spec.evolve(options={**spec.options, UNTIL_DONE: True}), LEAD)
     async with (
         completed(recording, team),
         open_services(app, name, led=True, unattended=goal.until is not None) as services,

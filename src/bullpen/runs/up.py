@@ -446,7 +446,7 @@ class TeamStart:
             spec = self._specs[member.name]
             return await self.supervisor.spawn(
                 member.name,
-                spec.evolve(options={**spec.options, **self.recording.options}),
+                self.recording.given(spec, member.name),
                 by=LEAD,
                 key=f"file:{member.name}",
                 room=room,

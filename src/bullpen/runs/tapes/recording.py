@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -18,9 +17,11 @@ from bullpen.agents.tapes.files import TapeFile, create
 from bullpen.agents.tapes.format import Header, act_line, end_line, ready_line
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.errors import BullpenError, Invalid
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.runs.tapes.acts import acts_in, ready_in
+from bullpen.runs.tapes.trusting import refuse_own_rights
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.team.team import Team
 from bullpen.workspace.git.run_git import Git
@@ -36,6 +37,8 @@ class TapeRequest:
     path: Path
     environ: Mapping[str, str] = field(repr=False)
     replay: Path | None = None
+    # Whether the calls of that tape may use all that the user's own files allow.
+    trusted: bool = True
 
 
 class Recording:
@@ -48,10 +51,14 @@ class Recording:
         self.status: str | None = None
         self.begun = False
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """What every agent of the run gets."""
-        return {} if self._setting is None else self._setting.as_option()
+    def given(self, spec: AgentSpec, agent: str) -> AgentSpec:
+        """The spec of an agent with its tape. Raises Refused (not_trusted)."""
+        if self._setting is None:
+            return spec
+        request = self._request
+        if request is not None and request.replay is not None and not request.trusted:
+            refuse_own_rights(spec, agent=agent, tape=request.replay.name)
+        return spec.evolve(options={**spec.options, **self._setting.as_option()})
 
     @property
     def is_on(self) -> bool:

@@ -21,7 +21,7 @@ from bullpen.agents.tapes.places import Places
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.app.app import App
 from bullpen.app.settings import Settings
-from bullpen.errors import BullpenError, Invalid, NotFound
+from bullpen.errors import BullpenError, Invalid, NotFound, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
 from bullpen.runs.goal import Goal, pursue
@@ -131,7 +131,7 @@ class _Replay:
                 self._left = Departure("the run", "main", 0, "time", lines)
         made = await self._tape_written()
         self._left = self._left or await self._last_look()
-        if self._left is None and made is None and self._failed is not None:
+        if self._left is None and self._failed is not None:
             raise self._failed
         if self._left is None and made is not None:
             self._left = calls_left(tape, made) or self._other_end()
@@ -153,7 +153,12 @@ class _Replay:
 
     async def _start(self, app: App, watch: Watch) -> Outcome:
         header = self._tape.header
-        request = TapeRequest(self._written, self._environ, self._request.tape.absolute())
+        request = TapeRequest(
+            self._written,
+            self._environ,
+            self._request.tape.absolute(),
+            trusted=self._request.trust,
+        )
         file = await anyio.to_thread.run_sync(self._file)
         if file is not None:
             start = StartRequest(
@@ -253,9 +258,14 @@ class _Replay:
         with anyio.move_on_after(_STARTS_S):
             while not await path.exists():  # noqa: ASYNC110 - a file
                 await anyio.sleep(_LOOK_EVERY_S)
-            found = await path.stat()
-            setting = TapeSetting(str(self._written), found.st_dev, found.st_ino, 0, "", "")
-            return TapeFile(setting)
+            try:
+                found = await path.stat()
+                setting = TapeSetting(str(path), found.st_dev, found.st_ino, 0, "", "")
+                return TapeFile(setting)
+            except (FileNotFoundError, Unavailable):
+                # A run that never began has removed it, and says why.
+                if await path.exists():
+                    raise
         return None
 
     async def _last_look(self) -> Departure | None:

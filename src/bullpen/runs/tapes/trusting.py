@@ -1,4 +1,8 @@
-"""What a tape would allow the agents of its replay: only a person may let it. Pure."""
+"""What the calls of a tape may do in a replay: only a person may let them do more. Pure.
+
+A tape may come from anybody. So it must not allow anything, and its calls must not use what the
+replayer allows the models that answer otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 
 from bullpen.agents.tapes.format import Tape
 from bullpen.errors import Refused
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Policy
 from bullpen.runs.tapes.acts import ANSWER
 
@@ -42,11 +47,34 @@ def _allowed(tape: Tape, own_file: bool) -> Iterator[str]:
 def refuse_unless_trusted(tape: Tape, *, name: str, own_file: bool, trust: bool) -> None:
     """Refuse to replay a tape that allows something. Raises Refused (not_trusted)."""
     found = allowed_by(tape, own_file=own_file)
-    if not found or trust:
-        return
+    if found and not trust:
+        raise _not_trusted(f"{name} would allow its agents", found)
+
+
+def allowed_by_own(spec: AgentSpec) -> list[str]:
+    """Return what the replayer's own team file and settings let an agent do unasked."""
+    found, policy = [], spec.policy
+    if spec.mode not in _NARROW:
+        found.append(f"the mode {spec.mode}")
+    found += [f"the rule {rule[:80]}" for rule in policy.allow]
+    found += [f"the directory {folder[:80]}" for folder in policy.directories]
+    if policy.approver == "lead":
+        found.append("what the lead allows it, who is on the tape")
+    if policy.answers is not None:
+        found.append("what a policy file allows it")
+    return found
+
+
+def refuse_own_rights(spec: AgentSpec, *, agent: str, tape: str) -> None:
+    """Refuse to let the calls of a tape use what the replayer allows. Raises Refused."""
+    if found := allowed_by_own(spec):
+        raise _not_trusted(f"Your files would allow the calls of {agent} in {tape}", found)
+
+
+def _not_trusted(what: str, found: list[str]) -> Refused:
     more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
-    raise Refused(
-        f"{name} would allow its agents: {'; '.join(found[:_SHOWN_MAX])}{more}.",
+    return Refused(
+        f"{what}: {'; '.join(found[:_SHOWN_MAX])}{more}.",
         reason="not_trusted",
         remedy="Read the tape. If you trust whoever recorded it, add --trust.",
     )

@@ -156,6 +156,47 @@ async def test_a_team_file_of_a_tape_is_not_obeyed_unless_it_is_the_projects(
         await taping.replay(trust=False)
 
 
+@pytest.mark.parametrize(
+    ("own", "what"),
+    [
+        ('mode = "bypassPermissions"', "the mode bypassPermissions"),
+        ('rules = {allow = ["Bash(make *)"]}', r"the rule Bash\(make \*\)"),
+        ('rules = {directories = ["/srv"]}', "the directory /srv"),
+        ('approver = "lead"', "what the lead allows it"),
+    ],
+)
+async def test_the_calls_of_a_tape_do_not_use_what_ones_own_team_file_allows(
+    taping: Taping, own: str, what: str
+) -> None:
+    file = taping.project / "TEAM.toml"
+    # The tape has the text of the project's own file, which anybody can read.
+    file.write_text(f"{TEAM}{own}\n", encoding="utf-8")
+    taping.commit()
+    mark = taping.folder / "ran"
+    evil = Call("Bash", {"command": f"touch {mark}"})
+    finish = Call("Finish", {"summary": "Written."})
+    part = (Reply("", (finish,)), "Done.")
+    await taping.record_file(
+        Playbook({"team-lead": part, "ann": (Reply("", (evil,)), *("It is done.",) * 3)}), file
+    )
+    mark.unlink(missing_ok=True)
+    with pytest.raises(Refused, match=rf"calls of ann in run\.tape: {what}") as refused:
+        await taping.replay(trust=False)
+    assert refused.value.reason == "not_trusted"
+    assert not mark.exists()
+    with pytest.raises(Refused, match=what):
+        await taping.replay(team_file=file, trust=False)
+
+
+async def test_the_calls_of_a_tape_do_not_use_what_the_users_settings_allow(taping: Taping) -> None:
+    settings = taping.folder / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"allow": ["Bash(touch *)"]}}', encoding="utf-8")
+    await taping.record(solo())
+    with pytest.raises(Refused, match=r"calls of team-lead in run\.tape: the rule Bash\(touch"):
+        await taping.replay(trust=False)
+
+
 async def test_a_member_whose_program_asks_its_model_itself_cannot_be_recorded(
     taping: Taping,
 ) -> None:
