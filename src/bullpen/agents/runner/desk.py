@@ -115,7 +115,8 @@ class RunnerDesk:
         # The task that it completed last in this turn.
         self.completed: str | None = None
         self.leaving: str | None = None
-        # A person interrupted it: it claims nothing until a person or the lead speaks to it.
+        # A person interrupted it: it claims nothing, and is reminded of no task, until a person or
+        # the lead speaks to it.
         self.waits_for_words = False
         # Tasks that it completed in this turn without a report.
         self.unreported: list[str] = []

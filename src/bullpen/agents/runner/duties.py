@@ -116,7 +116,7 @@ class Duties:
                 # The claim was stored although the store could not say so.
                 return await self._take_up(task)
         if working:
-            return await self._remind(working)
+            return [] if desk.waits_for_words else await self._remind(working)
         # Its tasks are done or have other owners by now, so there is no reminder.
         self._remind_at = None
         if desk.spec.claims:
@@ -464,7 +464,7 @@ class Duties:
 
     def next_look_s(self) -> float | None:
         """Seconds until a reminder may be due."""
-        waits = self._desk.planning.waits_for is not None
+        waits = self._desk.planning.waits_for is not None or self._desk.waits_for_words
         times = [self._look_at, self._remind_at if self._desk.attempts and not waits else None]
         times.append(self._requests_at if self._asked else None)
         if self._desk.spec.claims and not self._desk.attempts and not waits:

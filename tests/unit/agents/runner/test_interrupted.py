@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -10,7 +12,7 @@ from bullpen.agents.contracts.driver import TurnInput
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from support.agents.asking_turns import runs, the_request
-from support.crews import Crew, Hired, eventually
+from support.crews import QUICK, Crew, Hired, eventually
 
 
 async def works(given: TurnInput, desk: Desk) -> str:
@@ -44,6 +46,23 @@ async def test_an_interrupted_agent_claims_nothing_until_it_is_spoken_to(
     await eventually(lambda: len(bob.turns) == 2)
     assert "Go on" in bob.turns[1]
     assert not bob.desk.waits_for_words
+
+
+async def test_an_interrupted_agent_keeps_its_task_and_is_not_reminded_until_it_is_spoken_to(
+    crew: Crew,
+) -> None:
+    await crew.team.tasks.add("Write the parser", by=LEAD)
+    bob = await crew.hire("bob", works, claims=True, pace=replace(QUICK, reply_s=0.1))
+    await eventually(lambda: len(bob.turns) == 1)
+    await interrupt(crew, bob)
+    # A person thinks about what to say: its reminders would begin another turn.
+    await anyio.sleep(1.0)
+    assert len(bob.turns) == 1
+    assert bob.desk.activity.detail == "interrupted; still has task #1"
+    assert (await crew.team.tasks.get("1")).owner == "bob"
+    await crew.team.mailbox.send("bob", "Only the lexer.", sender=LEAD, voice="human")
+    await eventually(lambda: len(bob.turns) == 2)
+    assert "Only the lexer." in bob.turns[1]
 
 
 async def test_a_teammates_word_wakes_an_interrupted_agent_but_lets_it_claim_nothing(
