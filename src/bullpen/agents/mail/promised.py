@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.task import Task
 from bullpen.team.promises.concerns import concerning
+from bullpen.team.promises.rules import in_force
 
 _SHOWN_MAX = 6
 _LINE_MAX = 300
@@ -14,7 +15,8 @@ _LINE_MAX = 300
 
 def promise_lines(tasks: Mapping[str, Task], own: Iterable[Task], team: str) -> dict[str, str]:
     """Return a line for each promise that concerns one of these tasks, by id and version."""
-    found = [each for task in own for each in concerning(task, tasks, team)]
+    standing = in_force(tasks, team)
+    found = [each for task in own for each in concerning(task, standing, team)] if standing else []
     return {
         f"{each.promise.id} v{each.promise.version}": f"- {one_line(each.named, _LINE_MAX)}"
         for each in found

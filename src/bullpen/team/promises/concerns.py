@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from bullpen.protocol.record.promise import Promise
 from bullpen.protocol.task import Task
 from bullpen.team.lookup import owner_of
 from bullpen.team.promises.path_patterns import overlap
-from bullpen.team.promises.rules import Standing, in_force
+from bullpen.team.promises.rules import Standing
 
 
-def concerning(task: Task, tasks: Mapping[str, Task], team: str) -> list[Standing]:
-    """Return the promises of others that concern the files of a task, or that it relies on.
+def concerning(task: Task, standing: Sequence[Standing], team: str) -> list[Standing]:
+    """Return those of the promises that are of others and concern a task's files, or that it
+    relies on.
 
     Its files are those of its own promises, and those that its text names.
     """
@@ -22,7 +23,7 @@ def concerning(task: Task, tasks: Mapping[str, Task], team: str) -> list[Standin
     files = [*own, *_paths_in(f"{task.subject} {task.description}")]
     return [
         each
-        for each in in_force(tasks, team)
+        for each in standing
         if each.task.id != task.id
         and (owner is None or each.owner != owner)
         and (each.promise.id in relied or _is_about(each.promise, files))

@@ -101,11 +101,18 @@ def is_over(task: Task) -> bool:
 
 def reliers(tasks: Iterable[Task], promise_id: str) -> tuple[Task, ...]:
     """Return the unfinished tasks that rely on a promise."""
-    return tuple(
-        task
-        for task in tasks
-        if any(each.promise == promise_id for each in _relied(task)) and not is_over(task)
-    )
+    return tuple(_relied_by(tasks).get(promise_id, ()))
+
+
+def _relied_by(tasks: Iterable[Task]) -> dict[str, list[Task]]:
+    """Return the unfinished tasks that rely on each promise: one look at each task for all."""
+    found: dict[str, list[Task]] = {}
+    for task in tasks:
+        relied = dict.fromkeys(each.promise for each in _relied(task))
+        if relied and not is_over(task):
+            for promise_id in relied:
+                found.setdefault(promise_id, []).append(task)
+    return found
 
 
 def in_force(tasks: Mapping[str, Task], team: str) -> list[Standing]:
@@ -118,9 +125,10 @@ def standing_for(tasks: Mapping[str, Task], team: str, *, since_ms: int | None) 
     work that was merged since. Whoever began before the merge could not see it.
     """
     found = []
+    relied_by = _relied_by(tasks.values())
     for task in tasks.values():
         for promise in _promised(task):
-            standing = _standing(task, promise, tasks, team)
+            standing = _standing(task, promise, relied_by.get(promise.id, ()), team)
             late = promise.withdrawn is None and _merged_since(task, since_ms)
             if late or _holds(standing):
                 found.append(standing)
@@ -133,9 +141,9 @@ def _merged_since(task: Task, since_ms: int | None) -> bool:
     return since_ms is not None and max(merged, default=0) > since_ms
 
 
-def _standing(task: Task, promise: Promise, tasks: Mapping[str, Task], team: str) -> Standing:
+def _standing(task: Task, promise: Promise, relied_by: Iterable[Task], team: str) -> Standing:
     owner = owner_of(task, team) or (promise.by if is_over(task) else None)
-    return Standing(promise, task, owner, reliers(tasks.values(), promise.id))
+    return Standing(promise, task, owner, tuple(relied_by))
 
 
 def _holds(standing: Standing) -> bool:
@@ -157,7 +165,7 @@ def find_promise(view: View, promise_id: str) -> Standing:
     task = tasks.get(wanted.partition(".")[0])
     for promise in () if task is None else promises_of(task):
         if task is not None and promise.id == wanted:
-            return _standing(task, promise, tasks, view.team.name)
+            return _standing(task, promise, reliers(tasks.values(), promise.id), view.team.name)
     known = [each.promise.id for each in in_force(tasks, view.team.name)]
     raise NotFound(
         f"Team {view.team.name!r} has no promise {promise_id!r}.",

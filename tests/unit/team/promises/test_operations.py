@@ -5,15 +5,18 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from bullpen.agents.mail.promised import promise_lines
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.record.promise import Promise
+from bullpen.protocol.record.promise import Promise, Reliance
+from bullpen.protocol.task import Task
 from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
 from bullpen.store.memory import MemoryStore
+from bullpen.team.promises import rules
 from bullpen.team.promises.at_merge import Promised
 from bullpen.team.promises.concerns import concerning
-from bullpen.team.promises.rules import PromiseDraft
+from bullpen.team.promises.rules import PromiseDraft, in_force
 from bullpen.team.team import Team, Teams
 
 NAMES = ("alice", "bob", "carol")
@@ -208,8 +211,32 @@ async def test_a_member_is_shown_only_what_concerns_its_files(crew: Team) -> Non
     await crew.promises.make("2", paths("docs/"), by="bob")
     await crew.tasks.edit("3", by=LEAD, description="Fix the bug in src/app.py, please.")
     state = (await crew.promises.promised()).tasks
-    assert [each.promise.id for each in concerning(state["3"], state, "crew")] == ["1.1"]
-    assert concerning(state["1"], state, "crew") == []
+    standing = in_force(state, "crew")
+    assert [each.promise.id for each in concerning(state["3"], standing, "crew")] == ["1.1"]
+    assert concerning(state["1"], standing, "crew") == []
+
+
+def test_many_tasks_are_looked_at_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every agent asks for what concerns its tasks, before each of its turns."""
+    tasks: dict[str, Task] = {}
+    for number in range(1, 301):
+        task = Task.new(id=str(number), subject="Part", description="", owner="ann")
+        promise = Promise.new(
+            id=f"{number}.1", by="bob", text="Mine", kind="path", at_ms=1, path=f"part{number}.py"
+        )
+        relies = Reliance.new(promise="1.1", version=1, by="ann", at_ms=1)
+        tasks[task.id] = task.with_facts(promises=[promise.raw], relies=[relies.raw])
+    looks, is_there = 0, rules._states
+
+    def counting(task: Task, key: str) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_there(task, key)
+
+    monkeypatch.setattr(rules, "_states", counting)
+    assert promise_lines(tasks, tasks.values(), "crew") == {}, "all are of ann herself"
+    assert len(in_force(tasks, "crew")[0].relied_by) == 300
+    assert looks == 2 * 2 * len(tasks), "once for promises and once for reliances, each time"
 
 
 async def test_a_promise_that_nothing_proves_is_refused(crew: Team) -> None:
