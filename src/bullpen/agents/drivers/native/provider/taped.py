@@ -216,7 +216,11 @@ def _as_json(said: ModelResponse) -> Mapping[str, Any]:
 
 
 def _stated(value: Any) -> Any:
-    """JSON without the fields that say nothing."""
+    """JSON without the fields that say nothing. What a tool is called with stays as it is."""
     if isinstance(value, Mapping):
-        return {name: _stated(each) for name, each in value.items() if each not in (None, {}, [])}
+        return {
+            name: each if name == "args" else _stated(each)
+            for name, each in value.items()
+            if name == "args" or each not in (None, {}, [])
+        }
     return [_stated(each) for each in value] if isinstance(value, list) else value
