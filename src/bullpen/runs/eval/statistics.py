@@ -95,8 +95,11 @@ class Comparison:
         return self.first if self.first_only > self.second_only else self.second
 
 
-def wilson(passed: int, trials: int, z: float = Z95) -> Interval:
-    """Return the share that passed, with Wilson's score interval. It needs one trial at least."""
+def wilson(passed: float, trials: int, z: float = Z95) -> Interval:
+    """Return the share that passed, with Wilson's score interval. It needs one trial at least.
+
+    `passed` is a fraction where one task was tried several times and counts once.
+    """
     share = passed / trials
     below = 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / below
