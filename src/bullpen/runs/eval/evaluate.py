@@ -69,7 +69,9 @@ async def evaluate(
         raise Invalid(
             "The suite is in the folder of the results.", remedy="Name another --results."
         )
-    tasks = [suite.task(name).name for name in request.tasks] or [each.name for each in suite.tasks]
+    tasks = [suite.task(name).name for name in dict.fromkeys(request.tasks)] or [
+        each.name for each in suite.tasks
+    ]
     paid = [arm for arm in request.arms if arm in PAID_ARMS]
     if paid and request.budget_usd is None and request.agents.driver != "scripted":
         raise Invalid(

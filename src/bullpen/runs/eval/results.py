@@ -134,10 +134,11 @@ class Results:
     def record(self, record: TrialRecord, *, patch: str = "", output: str = "") -> None:
         """Keep what came of a trial, durably. The record is written last, and only once."""
         trial_id = record.trial_id
-        if patch:
-            self._path(trial_id, ".patch").write_text(patch, "utf-8", "surrogateescape")
-        if output:
-            self._path(trial_id, ".txt").write_text(output, "utf-8", "surrogateescape")
+        for text, suffix in ((patch, ".patch"), (output, ".txt")):
+            # A killed attempt may have left another one.
+            self._path(trial_id, suffix).unlink(missing_ok=True)
+            if text:
+                self._path(trial_id, suffix).write_text(text, "utf-8", "surrogateescape")
         errors = self._path(trial_id, _ERROR)
         said = {"format": FORMAT, **asdict(record)}
         if record.verdict == "error":

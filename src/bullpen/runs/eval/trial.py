@@ -17,7 +17,7 @@ from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.policy import Sandbox
 from bullpen.runs.eval import arms
 from bullpen.runs.eval.arms import ArmAgents
-from bullpen.runs.eval.clones import copy_files, make_clone, remove_tree
+from bullpen.runs.eval.clones import NotCopied, make_clone, remove_file, remove_tree, replace_files
 from bullpen.runs.eval.plan import FREE_ARMS, Trial
 from bullpen.runs.eval.results import TRIALS, TrialRecord
 from bullpen.runs.eval.sealed_team import Worked, end_leftovers, run_sealed
@@ -196,7 +196,13 @@ class _Work:
             return status
         copy = self._folder / "review" / "project"
         await to_thread.run_sync(make_clone, task, copy)
-        await to_thread.run_sync(copy_files, self._clone, copy)
+        try:
+            await to_thread.run_sync(replace_files, self._clone, copy)
+        except NotCopied:
+            # The verdict will say so.
+            return status
+        # What the first agent wrote there is no review.
+        await to_thread.run_sync(remove_file, copy / arms.REVIEW_FILE)
         await self._run(arms.reviewer(task, agents, self._left()), copy)
         review = _read(copy / arms.REVIEW_FILE)
         if not review or review == arms.APPROVED or self._is_spent():

@@ -83,7 +83,7 @@ def eval_markdown(report: EvalReport) -> str:
 
 def _markdown_table(table: ReportTable) -> Sequence[str]:
     table = table.compact
-    head = [f"| {' | '.join(table.columns)} |", f"|{' --- |' * len(table.columns)}"]
+    head = [f"| {' | '.join(map(_cell, table.columns))} |", f"|{' --- |' * len(table.columns)}"]
     return [*head, *(f"| {' | '.join(_cell(each) for each in row)} |" for row in table.rows)]
 
 
