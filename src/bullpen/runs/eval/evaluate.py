@@ -182,7 +182,7 @@ class _EvalRun:
     async def _run(self, trial: Trial) -> None:
         attempts, folder = self._results.attempts, self._results.work / trial.folder
         attempt = None
-        if trial.usd:
+        if trial.arm in PAID_ARMS:
             await self._settle(trial, folder)
             attempt = await to_thread.run_sync(
                 lambda: attempts.begin(trial, self._money, host=host_name(), began=iso(now_ms()))

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from bullpen.errors import Conflict, NotFound, Unreadable
 from bullpen.runs.eval.plan import Trial
 from bullpen.runs.eval.records.attempts import Attempts
-from bullpen.runs.eval.records.files import FORMAT, checked, put_once, read_json
+from bullpen.runs.eval.records.files import FORMAT, checked, listed, put_once, read_json
 from bullpen.runs.eval.statistics import Judged, Measures, Verdict
 from bullpen.store.private_folder import make_private
 
@@ -150,23 +150,17 @@ class Results:
 
     def records(self) -> list[TrialRecord]:
         """Return the record of each trial that has one. Raises Unreadable."""
-        folder = self.folder / TRIALS
-        try:
-            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
-        except OSError as error:
-            raise Unreadable(
-                str(folder), error.strerror or str(error), remedy="Name a folder with results."
-            ) from None
         found: list[TrialRecord] = []
-        for name in names:
+        for path in listed(self.folder / TRIALS):
+            is_error = path.name.endswith(_ERROR)
             # An error is replaced by a verdict: there are both for a moment, or after a kill.
-            if name.endswith(_ERROR) and (folder / f"{name.removesuffix(_ERROR)}.json").exists():
+            if is_error and path.with_name(f"{path.name.removesuffix(_ERROR)}.json").exists():
                 continue
             try:
-                found.append(_record(folder / name))
+                found.append(_record(path))
             except NotFound:
                 # Another process has just tried it again.
-                if not name.endswith(_ERROR):
+                if not is_error:
                     raise
         return found
 

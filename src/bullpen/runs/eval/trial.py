@@ -80,7 +80,7 @@ async def run_trial(trial: Trial, setup: TrialSetup, folder: Path) -> Done:
     finally:
         # What cannot be removed now is in the way of the next attempt, which then says so.
         with suppress(OSError):
-            await to_thread.run_sync(remove_tree, folder)
+            await to_thread.run_sync(remove_folder, folder)
     return Done(
         replace(
             record,
@@ -101,11 +101,26 @@ async def clear(folder: Path, environ: Mapping[str, str]) -> float | None:
 
     Raises BullpenError, OSError.
     """
-    homes = await to_thread.run_sync(lambda: sorted(folder.glob("home-*")))
+    is_there, homes = await to_thread.run_sync(
+        lambda: (folder.exists(), sorted(folder.glob("home-*")))
+    )
     found = [await end_leftovers(home, environ_of_trial(environ)) for home in homes]
-    await to_thread.run_sync(remove_tree, folder)
+    await to_thread.run_sync(remove_folder, folder)
     known = [usd for usd in found if usd is not None]
-    return sum(known) if len(known) == len(found) else None
+    return sum(known) if is_there and len(known) == len(found) else None
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder of a trial. Raises OSError.
+
+    It gets another name first: what is left of it if that is cut off must not look like all that
+    its agents had used.
+    """
+    removed = folder.with_name(f"{folder.name}.removed")
+    remove_tree(removed)
+    with suppress(FileNotFoundError):
+        folder.rename(removed)
+    remove_tree(removed)
 
 
 def environ_of_trial(environ: Mapping[str, str]) -> dict[str, str]:

@@ -71,7 +71,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(trial_module, "remove_tree", lambda *_: None)
+    monkeypatch.setattr(trial_module, "remove_folder", lambda *_: None)
     return Scene(tmp_path)
 
 

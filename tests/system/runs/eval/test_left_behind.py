@@ -14,6 +14,7 @@ from bullpen.runs.eval import clones, verdict
 from bullpen.runs.eval.arms import ArmAgents, team
 from bullpen.runs.eval.clones import make_clone, remove_tree
 from bullpen.runs.eval.suite import EvalTask, read_suite
+from bullpen.runs.eval.trial import clear, remove_folder
 from bullpen.runs.eval.verdict import Judgement, judge, readable_inside
 from support.evals.suites import RIGHT, make_suite, put
 
@@ -104,3 +105,25 @@ def test_the_team_of_a_file_works_as_a_team_whatever_its_shape_says(tmp_path: Pa
     )
     agents = ArmAgents(driver="scripted", team_file=tmp_path / "TEAM.toml")
     assert team(task_of(tmp_path), agents, 1.0).shape is None
+
+
+@pytest.mark.anyio
+async def test_what_is_left_of_a_removal_is_not_taken_for_all_that_was_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ended while it removed the folder: nobody knows any more what agents used."""
+    folder = tmp_path / "0123"
+    folder.mkdir()
+    assert await clear(folder, os.environ) == 0.0
+    put(folder, {"home-eval-solo/x": "", "agents/project/a.py": ""})
+
+    def killed(path: Path) -> None:
+        if path.exists():
+            raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bullpen.runs.eval.trial.remove_tree", killed)
+        with pytest.raises(OSError, match="killed"):
+            remove_folder(folder)
+    assert await clear(folder, os.environ) is None
+    assert os.listdir(tmp_path) == []

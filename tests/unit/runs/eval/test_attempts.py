@@ -56,6 +56,11 @@ def test_a_damaged_attempt_is_not_left_out(tmp_path: Path) -> None:
         begin(tmp_path, 2)
 
 
+def test_attempts_that_are_not_there_are_not_no_attempts(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable):
+        Attempts(tmp_path / "not-copied").all()
+
+
 def test_a_lock_that_is_never_released_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

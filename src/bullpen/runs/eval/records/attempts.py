@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bullpen.errors import Unavailable
 from bullpen.runs.eval.plan import Attempt, Trial, affordable
-from bullpen.runs.eval.records.files import FORMAT, checked, put_once, put_over, read_json
+from bullpen.runs.eval.records.files import FORMAT, checked, listed, put_once, put_over, read_json
 
 _LOCK = ".lock"
 _LOCK_S = 60.0
@@ -31,8 +31,7 @@ class Attempts:
 
     def all(self) -> list[Attempt]:
         """Return all attempts. Raises Unreadable."""
-        paths = sorted(self.folder.glob("*.json"))
-        return [checked(path, Attempt, read_json(path)) for path in paths]
+        return [checked(path, Attempt, read_json(path)) for path in listed(self.folder)]
 
     def begin(self, trial: Trial, money: float | None, *, host: str, began: str) -> Attempt | None:
         """Note an attempt at a trial; None if the money does not cover it.

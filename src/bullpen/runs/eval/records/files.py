@@ -62,6 +62,17 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
+def listed(folder: Path) -> list[Path]:
+    """Return the JSON files in a folder, by name. Raises Unreadable, also if it is not there."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    except OSError as error:
+        raise Unreadable(
+            str(folder), error.strerror or str(error), remedy="Name a folder with whole results."
+        ) from None
+    return [folder / name for name in names]
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file. Raises NotFound, Unreadable."""
     try:
