@@ -138,8 +138,8 @@ def test_two_machines_as_the_page_says_it(tmp_path: Path) -> None:
     for each in (here, there):
         make_suite(each / "evals", tasks=2)
         script(each, {"team-lead": [bash(FIX), USED, FINISH]})
-    words = ("run", "evals", "--arms", "solo,empty", "--driver", "scripted", "--script", "s.toml")
-    words = (*words, "--budget-usd", "20")
+    agents = ("--driver", "scripted", "--script", "s.toml")
+    words = ("run", "evals", "--arms", "solo,empty", *agents, "--budget-usd", "20")
     bullpen(*words, "--part", "1/2", "--results", "part-1", cwd=here)
     bullpen(*words, "--part", "2/2", "--results", "part-2", cwd=there)
     shutil.copytree(there / "part-2", here / "part-2")

@@ -122,7 +122,7 @@ def test_a_file_in_place_of_a_folder_is_a_mistake_with_a_remedy(tmp_path: Path) 
     (tmp_path / "source").write_text("")
     for form in ("harbor", "cooperbench"):
         with pytest.raises(Invalid, match="is no folder"):
-            imported(form, tmp_path)  # type: ignore[arg-type]
+            imported(form, tmp_path)
     put(tmp_path / "other" / "source", HARBOR)
     (tmp_path / "other" / "out").write_text("")
     with pytest.raises(Conflict, match="is not empty"):
@@ -136,8 +136,8 @@ def repository(folder: Path, files: dict[str, str], subject: str = "First") -> s
         subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
     for words in (("add", "-A"), (*who, "commit", "-q", "-m", subject)):
         subprocess.run(["git", "-C", str(folder), *words], check=True)
-    words = ["git", "-C", str(folder), "rev-parse", "HEAD"]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
 PATCH = """\
