@@ -6,7 +6,6 @@ import pytest
 
 from bullpen.runs.eval.past_shapes import measured_shapes
 from bullpen.runs.eval.statistics import Judged, Measures, Verdict
-from bullpen.team.budget.shape import Measured
 
 
 def trials(
