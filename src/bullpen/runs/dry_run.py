@@ -47,7 +47,7 @@ async def dry_run(settings: Settings, request: StartRequest) -> TeamPlan:
         await checks.run()
         items = [*request.file.items(), *checks.items]
         shaping = shaping_of(request.file, app.teams.open(request.file.team.name), request.cwd)
-        if shaping is not None:
+        if shaping is not None and not checks.is_blind:
             items = await shaping.shaped(items)
     made = await plan(
         request.file,
@@ -71,6 +71,8 @@ class _Checks:
         self._start = TeamStart(app, request)
         self.specs: dict[str, AgentSpec] = {}
         self.items: list[Item] = []
+        # Whether the evals that choose the shape of the work cannot be read.
+        self.is_blind = False
         # The problems, and the members that each is about.
         self._problems: dict[str, list[str]] = {}
 
@@ -87,6 +89,10 @@ class _Checks:
         file = self._request.file
         with self._noted():
             await self._start.find()
+        self.is_blind = True
+        with self._noted():
+            await self._start.look_at_evals()
+            self.is_blind = False
         for member in file.members:
             with self._noted(member):
                 self.specs[member.name] = await self._spec(member)

@@ -6,38 +6,59 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bullpen.errors import NotFound
+from anyio import to_thread
+
+from bullpen.by_name import load
+from bullpen.errors import BullpenError, Invalid, NotFound
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
-from bullpen.protocol.task import Check, Shaped
+from bullpen.protocol.task import Check, Shape, Shaped
 from bullpen.protocol.team import TeamConfig
 from bullpen.runs.teamfile.backlog.backlog import Item
 from bullpen.runs.teamfile.read import TeamFile
 from bullpen.runs.teamfile.tables import MemberTable, ShapeTable
 from bullpen.team.budget.cost import cost_of
-from bullpen.team.budget.shape import Choice, NewTask, Past, choose, files_named
+from bullpen.team.budget.shape import Choice, Measured, NewTask, Past, choose, files_named
 from bullpen.team.tasks.reviews.rules import same_as_author
 from bullpen.team.team import Team
 
 
 def shaping_of(file: TeamFile, team: Team, cwd: str) -> Shaping | None:
     """Return what chooses for a file's tasks; None if it does not ask for that."""
-    return None if file.shape is None else Shaping(file.shape, file.teammates, team, Path(cwd))
+    return None if file.shape is None else Shaping(file, file.shape, team, Path(cwd))
 
 
 class Shaping:
     """The choices for one team file's tasks."""
 
-    def __init__(
-        self, table: ShapeTable, members: Sequence[MemberTable], team: Team, folder: Path
-    ) -> None:
+    def __init__(self, file: TeamFile, table: ShapeTable, team: Team, folder: Path) -> None:
         """`folder` is the project: tasks name files in it."""
+        self._file = file
         self._table = table
-        self._members = members
+        self._members = file.teammates
         self._team = team
         self._folder = folder
         # The team of the same file that ran before; by default, the one that goes on.
         self.former: TeamConfig | None = None
+        # What evals said, once they were read.
+        self._evals: Mapping[Shape, Measured] | None = None
+
+    async def look(self) -> None:
+        """Read the evals that the choice uses. Raises Invalid."""
+        if self._evals is not None:
+            return
+        folders = [self._file.folder / each for each in self._table.eval_folders]
+        if not folders:
+            self._evals = {}
+            return
+        measured = load("bullpen.runs.eval.eval_report:shapes_measured_in")
+        try:
+            self._evals = await to_thread.run_sync(measured, *folders)
+        except BullpenError as error:
+            raise Invalid(
+                f"{self._file.path}: `evals` in `[shape]` cannot be used: {error}",
+                remedy="Name a folder with results of `bullpen eval run`, or remove `evals`.",
+            ) from None
 
     async def shaped(self, items: Sequence[Item]) -> list[Item]:
         """Return new tasks with how they are worked on; those done alone have an owner."""
@@ -59,12 +80,14 @@ class Shaping:
         return [self._item(item, choices) for item in items]
 
     async def _past(self) -> Past:
-        """Return what coordination cost the team so far."""
+        """Return what coordination cost the team so far, and what evals say."""
+        await self.look()
         try:
             config = self.former or await self._team.agents.config()
         except NotFound:
-            return Past()
-        return Past(cost_of(config, (), now_ms=now_ms()).coordination_share)
+            return Past(evals=self._evals)
+        share = cost_of(config, (), now_ms=now_ms()).coordination_share
+        return Past(share, evals=self._evals)
 
     def _new_task(self, item: Item) -> NewTask:
         return NewTask(

@@ -250,12 +250,18 @@ class TeamStart:
             Refused, Invalid, Unavailable: the file asks for something that is not possible.
         """
         await self.find()
+        await self.look_at_evals()
         if self.found is None or not self.found.complete:
             for member in self.file.members:
                 self._specs[member.name] = await self.spec(member)
             # An unreadable backlog is an error now; later it is only reported.
             await self.backlogs.read_all()
         await check_targets(targets_of(self.file.notify))
+
+    async def look_at_evals(self) -> None:
+        """Read the evals that decide who works on the tasks. Raises Invalid."""
+        if self._shaping is not None:
+            await self._shaping.look()
 
     async def record(self) -> None:
         """Create the tape, if one is asked for. Raises Invalid, Conflict or Unavailable."""

@@ -127,6 +127,8 @@ def team(task: EvalTask, agents: ArmAgents, usd: float | None) -> TeamFile:
         budget=BudgetTable(usd=usd or None),
         workspace=file.workspace.model_copy(update={"root": None, "remote": None}),
         merge=merge,
+        # This arm is the team, whatever evals say.
+        shape=None,
         # A trial has no forge, tells nobody, and keeps nothing.
         forge=None,
         notify=(),

@@ -6,12 +6,14 @@ them, nor its refs or its address.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from bullpen.errors import Invalid, Unavailable
 from bullpen.runs.eval.suite import BASE, SOLUTION, SOLUTION_PATCH, EvalTask
@@ -28,6 +30,17 @@ _WHO = {
 }
 _NOT_LEFT = ("FETCH_HEAD", "ORIG_HEAD", "shallow", "packed-refs", "logs", "description", "hooks")
 _FILES_MAX = 200_000
+BYTES_MAX = 8_000_000_000
+"""How large all files of a project may be: one with holes is small until it is copied."""
+
+_OURS = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+)
+"""What is wrong with this machine, whatever the files are."""
+
+
+class NotCopied(Invalid):
+    """The files of a project cannot be copied, because of what they are."""
 
 
 def make_clone(task: EvalTask, folder: Path) -> None:
@@ -46,7 +59,7 @@ def make_clone(task: EvalTask, folder: Path) -> None:
     git("update-ref", f"refs/heads/{BRANCH}", commit)
     git("reset", "--quiet", "--hard", commit, seconds=TREE_S)
     for name in _NOT_LEFT:
-        _remove(folder / ".git" / name)
+        remove_file(folder / ".git" / name)
     # The commit that was fetched is needed no more; its message may tell what comes next.
     git("repack", "-a", "-d", "-q", seconds=TREE_S)
     git("prune", "--expire=now", seconds=TREE_S)
@@ -78,25 +91,52 @@ def copy_files(source: Path, target: Path) -> int:
     """Copy all files of a folder over those of another, without `.git`; how many there were.
 
     Links are copied as links and never followed: the source may be an agent's.
+
+    Raises:
+        NotCopied: the files are too many or too large, or their names too long.
     """
-    count = 0
+    try:
+        return _copy_files(source, target)
+    except OSError as error:
+        if error.errno in _OURS:
+            raise
+        raise _not_copied(source, error.strerror or type(error).__name__) from None
+
+
+def replace_files(source: Path, target: Path) -> int:
+    """Make the files of a folder those of another one, without `.git`. Raises NotCopied."""
+    for entry in target.iterdir():
+        if entry.name != ".git":
+            remove_file(entry)
+    return copy_files(source, target)
+
+
+def _not_copied(source: Path, why: str) -> NotCopied:
+    return NotCopied(
+        f"The files in {source} cannot be copied: {why}.",
+        remedy="Remove what is generated, and what cannot be read.",
+    )
+
+
+def _copy_files(source: Path, target: Path) -> int:
+    count, room = 0, BYTES_MAX
     for relative, kind in _tree(source):
         where, copy = source / relative, target / relative
         if kind == "dir":
             if copy.is_symlink() or (copy.exists() and not copy.is_dir()):
-                _remove(copy)
+                remove_file(copy)
             copy.mkdir(parents=True, exist_ok=True)
             continue
-        _remove(copy)
+        remove_file(copy)
         if kind == "link":
             os.symlink(os.readlink(where), copy)
         else:
-            _copy_file(where, copy)
+            room -= _copy_file(where, copy, room)
         count += 1
         if count > _FILES_MAX:
-            raise Invalid(
-                f"{source} has more than {_FILES_MAX} files.", remedy="Remove what is generated."
-            )
+            raise _not_copied(source, f"there are more than {_FILES_MAX}")
+        if room < 0:
+            raise _not_copied(source, f"they have more than {BYTES_MAX} bytes")
     return count
 
 
@@ -120,26 +160,31 @@ def _tree(source: Path) -> Iterator[tuple[Path, str]]:
                 yield path, "file"
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path, room: int) -> int:
+    """Copy a file if there is room for it; its size."""
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
+        about = os.fstat(descriptor)
+        mode = about.st_mode
         if not stat.S_ISREG(mode):
-            return
+            return 0
+        if about.st_size > room:
+            return about.st_size
         with target.open("wb") as copy:
             shutil.copyfileobj(file, copy)
     target.chmod(0o755 if mode & 0o111 else 0o644)
+    return about.st_size
 
 
 def take_change(worked: Path, judged: Path) -> tuple[str, list[str]]:
     """Put the files of a clone into a fresh one; the change as a patch, and what it touches.
 
     What the change itself ignores is left out: caches, environments, built files.
+
+    Raises:
+        NotCopied, GitFailed: its files are not what can be judged.
     """
-    for entry in judged.iterdir():
-        if entry.name != ".git":
-            _remove(entry)
-    copy_files(worked, judged)
+    replace_files(worked, judged)
     git = Git(judged, env=_WHO)
     git("add", "--all", ".", seconds=TREE_S)
     patch = git("diff", "--cached", "--binary", "--no-renames", "HEAD", seconds=TREE_S)
@@ -154,10 +199,21 @@ def put_back(judged: Path, touched: Sequence[str], patterns: Sequence[str]) -> l
     git = Git(judged, env=_WHO)
     known = set(git.lines("ls-tree", "-r", "-z", "--name-only", "HEAD")) if found else set()
     for path in found:
-        _remove(judged / path)
+        _make_way(judged, path)
         if path in known:
             git("checkout", "--quiet", "HEAD", "--", f":(literal){path}")
     return found
+
+
+def _make_way(judged: Path, path: str) -> None:
+    """Remove a file. An agent may have put a link or a file in place of a folder above it."""
+    at = judged
+    for part in PurePosixPath(path).parts[:-1]:
+        at /= part
+        if at.is_symlink() or not at.is_dir():
+            at.unlink(missing_ok=True)
+            return
+    remove_file(judged / path)
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
@@ -197,8 +253,33 @@ def touched_by_solution(task: EvalTask) -> set[str]:
     return found
 
 
-def _remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
+    """Remove a file, link or folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, if it is there. Agents made it: it may be very deep. Raises OSError."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except (OSError, RecursionError):
+        _remove_deep(path)
+
+
+def _remove_deep(path: Path) -> None:
+    """Remove a folder whose depth is more than Python's own function can do."""
+    words = ["rm", "-rf", "--", str(path)]
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, our own words
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=TREE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"{path} could not be removed within {TREE_S:g} s.") from None
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise OSError(f"{path} could not be removed: {said[-300:]}")

@@ -7,22 +7,40 @@ system releases when the process ends, also by a kill.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from bullpen.errors import Conflict, NotFound, Unreadable
 from bullpen.runs.eval.plan import Trial
+from bullpen.runs.eval.records.attempts import Attempts
+from bullpen.runs.eval.records.files import FORMAT, checked, listed, put_once, read_json
 from bullpen.runs.eval.statistics import Judged, Measures, Verdict
 from bullpen.store.private_folder import make_private
 
-FORMAT = 1
 TRIALS = "trials"
 _EVAL_FILE = "eval.json"
+_ERROR = ".error.json"
+
+
+class About(BaseModel):
+    """What an eval measures, as far as its report needs it."""
+
+    suite: str
+    suite_digest: str
+    tasks: list[str]
+    arms: list[str] = Field(min_length=1)
+    repeat: int = Field(ge=1)
+    budget_usd: float | None
+    driver: str
+    model: str | None
+    # The part whose trials are in this folder; None for the whole.
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +64,11 @@ class TrialRecord:
     began: str = ""
 
     @property
+    def trial_id(self) -> str:
+        """Return the name of its trial."""
+        return Trial(self.task, self.arm, self.number, self.limit_usd).id
+
+    @property
     def judged(self) -> Judged:
         """Return what the numbers of a report need."""
         return Judged(self.task, self.arm, self.verdict, self.measures)
@@ -56,6 +79,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
+        self.attempts = Attempts(self.folder / "attempts")
 
     @property
     def work(self) -> Path:
@@ -64,23 +88,29 @@ class Results:
 
     def begin(self, about: dict[str, Any]) -> None:
         """Note what is measured. Raises Conflict if the folder has results of something else."""
-        for each in (self.folder, self.folder / TRIALS, self.folder / "claims", self.work):
+        folders = (self.folder / TRIALS, self.folder / "claims", self.attempts.folder, self.work)
+        for each in (self.folder, *folders):
             make_private(each)
         path = self.folder / _EVAL_FILE
         said = {"format": FORMAT, **about}
         if not path.exists():
-            _put_once(path, said)
-        known = _read(path)
+            put_once(path, said)
+        known = read_json(path)
         differ = [key for key in said if known.get(key) != said[key]]
         if differ:
-            raise Conflict(
-                f"{self.folder} has the results of another eval: {', '.join(differ)} differ.",
-                remedy="Name another folder with --results, or repeat the command as it was.",
+            raise another_eval(
+                self.folder,
+                differ,
+                "Name another folder with --results, or repeat the command as it was.",
             )
 
-    def about(self) -> dict[str, Any]:
-        """Return what is measured. Raises Unreadable."""
-        return _read(self.folder / _EVAL_FILE)
+    def about(self) -> About:
+        """Return what is measured. Raises NotFound, Unreadable."""
+        return checked(self.folder / _EVAL_FILE, About, self.said())
+
+    def said(self) -> dict[str, Any]:
+        """Return all that was noted of what is measured. Raises NotFound, Unreadable."""
+        return read_json(self.folder / _EVAL_FILE)
 
     @contextmanager
     def claimed(self, trial: Trial) -> Iterator[bool]:
@@ -103,74 +133,52 @@ class Results:
 
     def record(self, record: TrialRecord, *, patch: str = "", output: str = "") -> None:
         """Keep what came of a trial, durably. The record is written last, and only once."""
-        trial = Trial(record.task, record.arm, record.number, record.limit_usd)
-        if patch:
-            self._path(trial.id, ".patch").write_text(patch, "utf-8", "surrogateescape")
-        if output:
-            self._path(trial.id, ".txt").write_text(output, "utf-8", "surrogateescape")
-        errors = self._path(trial.id, ".error.json")
+        trial_id = record.trial_id
+        for text, suffix in ((patch, ".patch"), (output, ".txt")):
+            # A killed attempt may have left another one.
+            self._path(trial_id, suffix).unlink(missing_ok=True)
+            if text:
+                self._path(trial_id, suffix).write_text(text, "utf-8", "surrogateescape")
+        errors = self._path(trial_id, _ERROR)
         said = {"format": FORMAT, **asdict(record)}
         if record.verdict == "error":
             errors.unlink(missing_ok=True)
-            _put_once(errors, said)
+            put_once(errors, said)
             return
-        _put_once(self._path(trial.id), said)
+        put_once(self._path(trial_id), said)
         errors.unlink(missing_ok=True)
 
     def records(self) -> list[TrialRecord]:
-        """Return all records, by trial. Raises Unreadable."""
-        return [_record(path) for path in sorted((self.folder / TRIALS).glob("*.json"))]
+        """Return the record of each trial that has one. Raises Unreadable."""
+        found: list[TrialRecord] = []
+        for path in listed(self.folder / TRIALS):
+            is_error = path.name.endswith(_ERROR)
+            # An error is replaced by a verdict: there are both for a moment, or after a kill.
+            if is_error and path.with_name(f"{path.name.removesuffix(_ERROR)}.json").exists():
+                continue
+            try:
+                found.append(_record(path))
+            except NotFound:
+                # Another process has just tried it again.
+                if not is_error:
+                    raise
+        return found
 
     def _path(self, trial_id: str, suffix: str = ".json") -> Path:
         return self.folder / TRIALS / f"{trial_id}{suffix}"
 
 
-def _put_once(path: Path, said: dict[str, Any]) -> None:
-    """Write a file whole, unless it is there already."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(said, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(beside, path)
-    finally:
-        with suppress(OSError):
-            os.unlink(beside)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise NotFound(
-            f"There is no {path.name} in {path.parent}.",
-            remedy="Name a folder with results of `bullpen eval run`.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise Unreadable(str(path), str(error), remedy="Name a folder with results.") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise Unreadable(
-            str(path), "it has another format", remedy="Use the Bullpen that wrote it."
-        )
-    return found
+def another_eval(folder: Path, differ: Sequence[str], remedy: str) -> Conflict:
+    """Return the error for results that are not of the same eval."""
+    return Conflict(
+        f"{folder} has the results of another eval: {', '.join(differ)} differ.", remedy=remedy
+    )
 
 
 def _record(path: Path) -> TrialRecord:
-    said = _read(path)
-    del said["format"]
-    try:
-        measures = Measures(**said.pop("measures"))
-        return TrialRecord(**{**said, "put_back": tuple(said["put_back"])}, measures=measures)
-    except (KeyError, TypeError) as error:
+    record = checked(path, TrialRecord, read_json(path))
+    if path.name not in {f"{record.trial_id}.json", f"{record.trial_id}{_ERROR}"}:
         raise Unreadable(
-            str(path), str(error), remedy="Delete it: the trial is then run again."
-        ) from None
+            str(path), f"it is about {record.trial_id}", remedy="Copy the folder again."
+        )
+    return record

@@ -12,7 +12,7 @@ import anyio
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.app.app import App
 from bullpen.app.settings import Settings
-from bullpen.errors import NotFound, one_error
+from bullpen.errors import BullpenError, NotFound, one_error
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
@@ -72,11 +72,25 @@ async def run_sealed(
     return Worked(outcome, replace(measures, seconds=anyio.current_time() - began))
 
 
-async def end_leftovers(home: Path, environ: Mapping[str, str]) -> None:
-    """Stop the agents that a killed trial left behind. Raises BullpenError."""
+async def end_leftovers(home: Path, environ: Mapping[str, str]) -> float | None:
+    """Stop the agents that a trial left behind; what its teams have cost, None if unknown.
+
+    Raises BullpenError.
+    """
+    usd: float | None = 0.0
     async with App(Settings(home=home, team=None, agent=LEAD), environ) as app:
         for name in await app.teams.names():
+            with suppress(NotFound):
+                await app.supervisor(name).stop_all(
+                    by=LEAD, grace_s=2.0, reason="the trial is over"
+                )
+            try:
+                cost = (await measured(app.teams.open(name))).usd
+                usd = None if usd is None else usd + cost
+            except BullpenError:
+                usd = None
             await app.delete_team(name, by=LEAD, force=True)
+    return usd
 
 
 async def measured(team: Team) -> Measures:

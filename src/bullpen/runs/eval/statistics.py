@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, sqrt
 from typing import Literal
+
+from bullpen.runs.eval.plan import PAID_ARMS
 
 Verdict = Literal["passed", "failed", "error"]
 """`error`: the trial could not be run or judged. It says nothing about the arm."""
@@ -85,6 +87,7 @@ class Comparison:
     first_only: int
     second_only: int
     even: int
+    # Corrected for the number of pairs of arms with agents.
     p_value: float
 
     @property
@@ -95,8 +98,11 @@ class Comparison:
         return self.first if self.first_only > self.second_only else self.second
 
 
-def wilson(passed: int, trials: int, z: float = Z95) -> Interval:
-    """Return the share that passed, with Wilson's score interval. It needs one trial at least."""
+def wilson(passed: float, trials: int, z: float = Z95) -> Interval:
+    """Return the share that passed, with Wilson's score interval. It needs one trial at least.
+
+    `passed` is a fraction where one task was tried several times and counts once.
+    """
     share = passed / trials
     below = 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / below
@@ -154,9 +160,26 @@ def _coordination(used: Sequence[Measures]) -> float | None:
 
 
 def compared(found: Sequence[ArmFigures]) -> list[Comparison]:
-    """Return each pair of arms, compared task by task with a sign test."""
+    """Return each pair of arms, compared task by task with a sign test.
+
+    Of many pairs, one differs by chance: the odds are corrected for the number of pairs by Holm's
+    method. Arms without agents check the suite, so that pairs with them are not among these.
+    """
     pairs = [(one, two) for n, one in enumerate(found) for two in found[n + 1 :]]
-    return [_compared(one, two) for one, two in pairs]
+    made = [_compared(one, two) for one, two in pairs]
+    asked = [each for each in made if {each.first, each.second} <= set(PAID_ARMS)]
+    corrected = iter(holm([each.p_value for each in asked]))
+    return [replace(each, p_value=next(corrected)) if each in asked else each for each in made]
+
+
+def holm(odds: Sequence[float]) -> list[float]:
+    """Return the odds of several tests, corrected for how many there are, in the same order."""
+    order = sorted(range(len(odds)), key=lambda at: odds[at])
+    found, least = [0.0] * len(odds), 0.0
+    for rank, at in enumerate(order):
+        least = max(least, min(1.0, odds[at] * (len(odds) - rank)))
+        found[at] = least
+    return found
 
 
 def _compared(one: ArmFigures, two: ArmFigures) -> Comparison:

@@ -26,7 +26,9 @@ BASE = "repo"
 TASK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PROTECTED = (
     *("conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "noxfile.py"),
-    *("sitecustomize.py", "usercustomize.py", "*.pth", ".coveragerc", "jest.config.*"),
+    *(".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "jest.config.*", "*.pth"),
+    *("sitecustomize.py", "sitecustomize/*", "*/sitecustomize/*"),
+    *("usercustomize.py", "usercustomize/*", "*/usercustomize/*"),
 )
 """Files that decide how tests run: a change to them is not judged, unless the solution has one."""
 
@@ -56,8 +58,8 @@ class _TaskTable(_Table):
     # Tests that have to pass; by default, all that are run.
     must_pass: list[str] = Field(default_factory=list)
     protect: list[str] | None = None
-    timeout_s: float | None = Field(default=None, gt=0)
-    test_timeout_s: float | None = Field(default=None, gt=0)
+    timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    test_timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     # What the sandbox shows besides the system, and hosts that agents reach.
     read: list[str] | None = None
     hosts: list[str] | None = None
@@ -235,7 +237,14 @@ def _digest(folder: Path) -> str:
     found = hashlib.sha256()
     for path in _files(folder):
         found.update(str(path.relative_to(folder)).encode("utf-8", "surrogateescape") + b"\0")
-        found.update(hashlib.sha256(path.read_bytes()).digest())
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise Invalid(
+                f"{path} cannot be read: {why}.", remedy="Make it readable, or remove it."
+            ) from None
+        found.update(hashlib.sha256(data).digest())
     return found.hexdigest()[:16]
 
 

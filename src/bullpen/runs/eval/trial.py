@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.policy import Sandbox
 from bullpen.runs.eval import arms
 from bullpen.runs.eval.arms import ArmAgents
-from bullpen.runs.eval.clones import copy_files, make_clone
+from bullpen.runs.eval.clones import NotCopied, make_clone, remove_file, remove_tree, replace_files
 from bullpen.runs.eval.plan import FREE_ARMS, Trial
 from bullpen.runs.eval.results import TRIALS, TrialRecord
 from bullpen.runs.eval.sealed_team import Worked, end_leftovers, run_sealed
@@ -33,9 +33,13 @@ _KEPT = ("BULLPEN_CONFIG", "BULLPEN_MODEL")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The record of a trial, and what it left: the change and the output of the tests."""
+    """The record of a trial, and what it left: the change and the output of the tests.
+
+    `usd` is what was paid, also if nothing was judged; None if that could not be found out.
+    """
 
     record: TrialRecord
+    usd: float | None
     patch: str = ""
     output: str = ""
 
@@ -66,15 +70,17 @@ async def run_trial(trial: Trial, setup: TrialSetup, folder: Path) -> Done:
     )
     work = _Work(trial, task, setup, folder)
     try:
-        await work.clear()
+        await clear(folder, setup.environ)
         await work.prepare()
         record = replace(record, status=await work.work())
         judgement = await work.judge()
     except (BullpenError, OSError) as error:
-        said = str(error) if isinstance(error, BullpenError) else f"{error}"
-        return Done(replace(record, why=said, measures=work.measures))
+        record = replace(record, why=str(error), measures=work.measures)
+        return Done(record, await _paid(work, folder, setup.environ))
     finally:
-        await to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+        # What cannot be removed now is in the way of the next attempt, which then says so.
+        with suppress(OSError):
+            await to_thread.run_sync(remove_folder, folder)
     return Done(
         replace(
             record,
@@ -84,9 +90,56 @@ async def run_trial(trial: Trial, setup: TrialSetup, folder: Path) -> Done:
             changed_files=len(judgement.touched),
             put_back=judgement.put_back,
         ),
+        work.measures.usd,
         judgement.patch,
         judgement.output,
     )
+
+
+async def clear(folder: Path, environ: Mapping[str, str]) -> float | None:
+    """Remove what a trial left, first its agents; what they have cost, None if unknown.
+
+    Raises BullpenError, OSError.
+    """
+    is_there, homes = await to_thread.run_sync(
+        lambda: (folder.exists(), sorted(folder.glob("home-*")))
+    )
+    found = [await end_leftovers(home, environ_of_trial(environ)) for home in homes]
+    await to_thread.run_sync(remove_folder, folder)
+    known = [usd for usd in found if usd is not None]
+    return sum(known) if is_there and len(known) == len(found) else None
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder of a trial. Raises OSError.
+
+    It gets another name first: what is left of it if that is cut off must not look like all that
+    its agents had used.
+    """
+    removed = folder.with_name(f"{folder.name}.removed")
+    remove_tree(removed)
+    with suppress(FileNotFoundError):
+        folder.rename(removed)
+    remove_tree(removed)
+
+
+def environ_of_trial(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a trial, without those of the caller's own team."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(_OURS) or name in _KEPT
+    }
+
+
+async def _paid(work: _Work, folder: Path, environ: Mapping[str, str]) -> float | None:
+    """Return what a trial that ended with an error has cost; None if that cannot be read."""
+    if work.is_counted:
+        return work.measures.usd
+    try:
+        return await clear(folder, environ)
+    except (BullpenError, OSError):
+        return None
 
 
 class _Work:
@@ -94,25 +147,15 @@ class _Work:
 
     def __init__(self, trial: Trial, task: EvalTask, setup: TrialSetup, folder: Path) -> None:
         self.measures = Measures()
+        # Whether `measures` has all that was used: not while agents work.
+        self.is_counted = True
         self._trial = trial
         self._task = task
         self._setup = setup
         self._folder = folder
         self._clone = folder / "agents" / "project"
         self._sandbox = Sandbox.new(read=list(task.read), hosts=list(task.hosts))
-        kept = {
-            name: value
-            for name, value in setup.environ.items()
-            if not name.startswith(_OURS) or name in _KEPT
-        }
-        self._environ = kept
-
-    async def clear(self) -> None:
-        """Remove what a killed process left of this trial: first its agents."""
-        for home in sorted(self._folder.glob("home*")):
-            await end_leftovers(home, self._environ)
-        if self._folder.exists():
-            await to_thread.run_sync(shutil.rmtree, self._folder)
+        self._environ = environ_of_trial(setup.environ)
 
     async def prepare(self) -> None:
         """Make the clone, and check that its agents cannot see what is hidden. Raises Refused."""
@@ -168,7 +211,13 @@ class _Work:
             return status
         copy = self._folder / "review" / "project"
         await to_thread.run_sync(make_clone, task, copy)
-        await to_thread.run_sync(copy_files, self._clone, copy)
+        try:
+            await to_thread.run_sync(replace_files, self._clone, copy)
+        except NotCopied:
+            # The verdict will say so.
+            return status
+        # What the first agent wrote there is no review.
+        await to_thread.run_sync(remove_file, copy / arms.REVIEW_FILE)
         await self._run(arms.reviewer(task, agents, self._left()), copy)
         review = _read(copy / arms.REVIEW_FILE)
         if not review or review == arms.APPROVED or self._is_spent():
@@ -184,6 +233,7 @@ class _Work:
         return left is not None and left <= 0
 
     async def _run(self, file: TeamFile, cwd: Path) -> Worked:
+        self.is_counted = False
         worked = await run_sealed(
             file,
             cwd=cwd,
@@ -193,6 +243,7 @@ class _Work:
             timeout_s=self._task.timeout_s,
         )
         self.measures = _sum(self.measures, worked.measures)
+        self.is_counted = True
         return worked
 
     async def judge(self) -> Judgement:

@@ -15,6 +15,7 @@ from pathlib import Path
 from bullpen.errors import Invalid
 from bullpen.protocol.policy import Sandbox
 from bullpen.runs.eval.clones import (
+    NotCopied,
     apply_solution,
     copy_files,
     make_clone,
@@ -26,9 +27,11 @@ from bullpen.runs.eval.judging import judged, outcomes_in
 from bullpen.runs.eval.suite import SOLUTION_SCRIPT, EvalTask
 from bullpen.sandbox.command import sandboxed_command
 from bullpen.sandbox.inner_environment import inner_environment
+from bullpen.workspace.git.run_git import GitFailed
 
 _OUTPUT_BYTES_MAX = 200_000
 _RESULT_BYTES_MAX = 20_000_000
+_LOOK_S = 60.0
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
@@ -52,7 +55,13 @@ def judge(task: EvalTask, worked: Path, folder: Path, environ: Mapping[str, str]
     clone, out = folder / "clone", folder / "out"
     make_clone(task, clone)
     out.mkdir()
-    patch, touched = take_change(worked, clone)
+    try:
+        patch, touched = take_change(worked, clone)
+    except (NotCopied, GitFailed) as error:
+        # That is up to the agents: an error would count for no arm, and be run again.
+        if "No space left" in str(error):
+            raise
+        return Judgement(False, f"its files cannot be judged: {error}", "", (), (), "")
     of_solution = touched_by_solution(task)
     restored = put_back(clone, [each for each in touched if each not in of_solution], task.protect)
     copy_files(task.hidden, clone)
@@ -194,16 +203,19 @@ def readable_inside(
         env=env,
         hide=[str(home)],
     )
-    done = subprocess.run(  # noqa: S603 - no shell, our own words
-        words,
-        cwd=worked,
-        env=inner_environment(env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        start_new_session=True,
-    )
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, our own words
+            words,
+            cwd=worked,
+            env=inner_environment(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LOOK_S,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return [str(path) for path in paths]
     said = done.stdout.decode("utf-8", "surrogateescape").splitlines()
     # Not to have looked is not the same as to have found nothing.
     return said[:-1] if said[-1:] == ["looked"] else [str(path) for path in paths]

@@ -352,11 +352,20 @@ class ShapeTable(FileTable):
     try_other: float = Field(default=0.0, ge=0, le=0.5)
     # The driver that reviews tasks of one agent and a reviewer; without it, there are none.
     reviewer: str | None = None
+    # Folders with results of `bullpen eval run`, relative to the team file: they decide for `auto`.
+    evals: str | list[str] | None = None
 
     @field_validator("reviewer")
     @classmethod
     def _is_a_driver(cls, reviewer: str | None) -> str | None:
         return reviewer if reviewer is None else _part("driver", reviewer, DRIVERS)
+
+    @property
+    def eval_folders(self) -> list[str]:
+        """Return the folders with results of evals that the choice uses."""
+        if self.choose != "auto" or self.evals is None:
+            return []
+        return [self.evals] if isinstance(self.evals, str) else self.evals
 
     @property
     def review(self) -> CheckTable | None:

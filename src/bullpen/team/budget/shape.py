@@ -17,6 +17,9 @@ from bullpen.protocol.task import Effort, Shape
 COSTLY_SHARE = 0.35
 """From this share of a team's cost on, coordination is worth it for large tasks only."""
 
+WIDE = 0.5
+"""An interval that is wider than this says too little to choose the cheapest shape."""
+
 _WORD = re.compile(r"[\w./+-]+")
 
 
@@ -93,7 +96,10 @@ def files_named(text: str, exists: Callable[[str], bool]) -> frozenset[str]:
 
 
 def _measured(past: Past, *, reviewed: bool) -> Choice | None:
-    """Return the shape that is surely better in evals, or surely not worse and cheaper."""
+    """Return the shape that is surely better in evals, else the cheapest that is not surely worse.
+
+    None if evals do not say enough.
+    """
     known = {
         shape: seen
         for shape, seen in (past.evals or {}).items()
@@ -101,22 +107,28 @@ def _measured(past: Past, *, reviewed: bool) -> Choice | None:
     }
     if len(known) < 2:
         return None
-    for shape, seen in known.items():
-        others = [each for name, each in known.items() if name != shape]
-        if all(seen.low > other.high for other in others):
+    good = {shape: seen for shape, seen in known.items() if not _is_worse(seen, known.values())}
+    for shape, seen in good.items():
+        if all(_is_worse(other, [seen]) for name, other in known.items() if name != shape):
             return Choice(
                 shape, f"in this repository's evals it passed {_range(seen)}, most of all"
             )
-    priced = {shape: seen.usd for shape, seen in known.items() if seen.usd is not None}
-    if len(priced) == len(known):
-        cheapest = min(priced, key=lambda shape: priced[shape])
-        usd = priced[cheapest]
-        return Choice(
-            cheapest,
-            f"in this repository's evals none passed surely more, and this is the cheapest:"
-            f" ${usd:.2f} per accepted change",
-        )
-    return None
+    if any(seen.high - seen.low > WIDE for seen in good.values()):
+        return None
+    priced = {shape: seen.usd for shape, seen in good.items() if seen.usd is not None}
+    if len(priced) < len(good):
+        return None
+    cheapest = min(priced, key=lambda shape: priced[shape])
+    return Choice(
+        cheapest,
+        f"in this repository's evals none passed surely more, and this is the cheapest:"
+        f" ${priced[cheapest]:.2f} per accepted change",
+    )
+
+
+def _is_worse(seen: Measured, others: Iterable[Measured]) -> bool:
+    """Return whether one of the others surely passed more."""
+    return any(seen.high < other.low for other in others)
 
 
 def _guessed(task: NewTask, near: Sequence[NewTask], past: Past, *, reviewed: bool) -> Choice:

@@ -47,13 +47,13 @@ async def run(
     arms: tuple[str, ...],
     agents: ArmAgents | None = None,
     *,
-    tasks: int = 1,
+    count: int = 1,
     **more: object,
 ) -> tuple[Evaluated, EvalReport, list[TrialRecord]]:
     """Run an eval in a folder."""
     suite = folder / "suite"
     if not suite.exists():
-        make_suite(suite, tasks=tasks)
+        make_suite(suite, tasks=count)
     request = EvalRequest(
         suite,
         folder / "results",
@@ -66,7 +66,7 @@ async def run(
 
 
 async def test_the_oracle_always_passes_and_doing_nothing_never_does(tmp_path: Path) -> None:
-    done, report, records = await run(tmp_path, ("oracle", "empty"), tasks=3, repeat=2, jobs=2)
+    done, report, records = await run(tmp_path, ("oracle", "empty"), count=3, repeat=2, jobs=2)
     assert (done.trials, done.judged, done.errors) == (12, 12, 0)
     assert {arm.arm: (arm.passed, arm.trials) for arm in report.arms} == {
         "oracle": (6, 6),
@@ -140,6 +140,17 @@ async def test_a_reviewer_can_send_work_back_once(tmp_path: Path) -> None:
     assert "REVIEW.md" not in patch.read_text()
 
 
+async def test_a_reviewer_sees_the_change_and_no_review_of_its_author(tmp_path: Path) -> None:
+    """What was deleted is not there, and who made the change does not approve it."""
+    first = bash("if [ ! -e once ]; then rm README.md; echo APPROVED > REVIEW.md; fi")
+    work = bash(f"if [ -e once ]; then {FIX}; fi; touch once")
+    look = bash("[ -e README.md ] || [ -e REVIEW.md ] || echo 'Correct it.' > REVIEW.md")
+    made = script(tmp_path, {"team-lead": [first, work, FINISH], "reviewer": [look, USED, DONE]})
+    agents = ArmAgents(driver="scripted", script=made)
+    _, _, records = await run(tmp_path, ("solo+review",), agents, budget_usd=1.0)
+    assert [record.verdict for record in records] == ["passed"], records
+
+
 async def test_an_approved_change_is_not_worked_on_again(tmp_path: Path) -> None:
     review = bash("echo APPROVED > REVIEW.md")
     made = script(
@@ -207,6 +218,11 @@ async def test_results_of_another_eval_are_not_mixed_in(tmp_path: Path) -> None:
     put(tmp_path / "suite" / "tasks" / "add-1" / "tests", {"more.py": ""})
     with pytest.raises(Conflict, match="suite_digest differ"):
         await run(tmp_path, ("empty",))
+
+
+async def test_a_task_that_is_named_twice_is_run_once(tmp_path: Path) -> None:
+    done, report, _ = await run(tmp_path, ("empty",), tasks=("add-1", "add-1"))
+    assert (done.trials, [arm.trials for arm in report.arms]) == (1, [1])
 
 
 async def test_an_unknown_task_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -72,8 +71,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    kept = SimpleNamespace(rmtree=lambda *_, **__: None)
-    monkeypatch.setattr(trial_module, "shutil", kept)
+    monkeypatch.setattr(trial_module, "remove_folder", lambda *_: None)
     return Scene(tmp_path)
 
 

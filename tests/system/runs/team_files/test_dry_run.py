@@ -348,3 +348,15 @@ def test_a_command_shows_who_would_work_on_each_task_and_why(
     }  # fmt: skip
     assert rows["Do c"]["because"] == "nothing can be done beside it"
     assert rows["Do c"]["member"] == "ann-1"
+
+
+def test_evals_that_cannot_be_read_are_a_problem_of_the_dry_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f"{TEAM}[shape]\nevals = 'nowhere'\n[[member]]\nname = 'ann'\ndriver = 'codex'\n"
+    (tmp_path / "TEAM.toml").write_text(text + tasks("a"))
+    done = CliRunner().invoke(app, ["up", "--dry-run", "--json"])
+    assert done.exit_code == 2
+    problems = json.loads(done.stdout)["problems"]
+    assert any("`evals` in `[shape]` cannot be used" in each for each in problems), problems

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.errors import Conflict, Refused
+from bullpen.errors import Conflict, Invalid, Refused
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.runs.up import bring_up, start
@@ -18,6 +18,7 @@ from bullpen.runs.watch.outcome import Outcome
 from bullpen.runs.watch.until import Until
 from bullpen.testing.models import Fault, MockModels
 from support.crews import eventually
+from support.evals.records import make_results
 from support.offices import Place
 from support.runs.unattended_team import TEAM, WORKS, Night, git_environment, tasks
 
@@ -347,6 +348,29 @@ async def test_with_shape_auto_a_chain_is_one_agents_and_the_rest_the_teams(nigh
     account = outcome.account
     assert account is not None and account.saved is not None
     assert "too few tasks were done by one agent alone to compare" in account.saved.words
+
+
+async def test_with_evals_of_this_repository_they_decide_and_the_task_says_why(
+    night: Night,
+) -> None:
+    make_results(night.folder / "evals-results", {"solo": 19, "team": 3})
+    night.write(tasks("alpha", "beta") + '[shape]\nevals = "evals-results"\n')
+    outcome = await night.up()
+    assert outcome.status == "done", night.news
+    async with night.opened() as (_, team):
+        shapes = [task.facts.shape for task in (await team.tasks.list()).tasks]
+    assert [(each.shape, each.why) for each in shapes if each is not None] == [
+        ("solo", "in this repository's evals it passed 76% to 99%, most of all")
+    ] * 2
+
+
+async def test_a_team_whose_evals_cannot_be_read_is_not_started(night: Night) -> None:
+    night.write(tasks("alpha") + '[shape]\nevals = "nowhere"\n')
+    with pytest.raises(Invalid, match=r"There is no eval\.json in") as said:
+        await night.up()
+    assert "remove `evals`" in (said.value.remedy or "")
+    async with night.opened() as (app, _):
+        assert await app.teams.names() == []
 
 
 async def test_with_shape_solo_one_member_does_everything(night: Night) -> None:

@@ -13,6 +13,7 @@ from bullpen.runs.eval.statistics import (
     Verdict,
     compared,
     figures,
+    holm,
     sign_test,
     wilson,
 )
@@ -104,3 +105,32 @@ def test_few_tasks_make_no_difference_sure() -> None:
 @pytest.mark.parametrize(("one", "two", "p"), [(0, 0, 1.0), (5, 5, 1.0), (0, 6, 2 / 64)])
 def test_the_sign_test_is_two_sided(one: int, two: int, p: float) -> None:
     assert isclose(sign_test(one, two), p)
+
+
+def test_the_odds_of_several_tests_are_corrected_as_published() -> None:
+    # Wright, Biometrics 48 (1992), and p.adjust of R with method "holm".
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([0.04]) == [0.04]
+    assert holm([]) == []
+
+
+def test_three_arms_that_are_equally_good_rarely_differ() -> None:
+    """In at most 5 of 100 evals any of the three pairs does."""
+    dice = random.Random(7)
+    wrong = 0
+    for _ in range(400):
+        made = [
+            trial(f"t{task}", arm, "passed" if dice.random() < 0.5 else "failed")
+            for arm in ("solo", "solo+review", "team")
+            for task in range(60)
+        ]
+        wrong += any(each.better for each in compared(figures(made, ())))
+    assert wrong / 400 <= 0.05
+
+
+def test_a_check_of_the_suite_is_not_corrected() -> None:
+    made = [trial(f"t{n}", arm, "passed") for arm in ("solo", "oracle", "team") for n in range(8)]
+    made += [trial(f"t{n}", "empty", "failed") for n in range(8)]
+    found = {(each.first, each.second): each for each in compared(figures(made, ()))}
+    assert found["solo", "empty"].p_value == pytest.approx(2 / 2**8)

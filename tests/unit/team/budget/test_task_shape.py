@@ -72,6 +72,29 @@ def test_among_shapes_that_passed_alike_the_cheapest_is_chosen() -> None:
     assert "$1.00 per accepted change" in found["a"].why
 
 
+def test_the_cheapest_is_not_chosen_if_another_surely_passed_more() -> None:
+    """None of the two good ones is surely better than the other."""
+    seen = {
+        "solo": Measured(0.0, 0.2, 0.1),
+        "solo+review": Measured(0.4, 0.7, 2.0),
+        "team": Measured(0.5, 0.8, 1.0),
+    }
+    found = choose([NewTask("a")], Past(evals=seen), members=2, reviewed=True)  # type: ignore[arg-type]
+    assert found["a"].shape == "team"
+    assert "$1.00 per accepted change" in found["a"].why
+
+
+def test_intervals_that_are_too_wide_have_no_opinion() -> None:
+    """One trial of each arm, and both passed: from 21 % to 100 %."""
+    past = Past(evals={"solo": Measured(0.21, 1.0, 1.0), "team": Measured(0.21, 1.0, 2.0)})
+    assert shapes(NewTask("a"), NewTask("b"), past=past) == ["team", "team"]
+
+
+def test_without_a_price_of_each_the_cheapest_is_not_known() -> None:
+    past = Past(evals={"solo": Measured(0.3, 0.7, 2.0), "team": Measured(0.4, 0.8, None)})
+    assert shapes(NewTask("a"), NewTask("b", ("a",)), past=past) == ["solo", "solo"]
+
+
 def test_evals_of_one_shape_alone_say_nothing() -> None:
     past = Past(evals={"solo": Measured(0.9, 1.0, 1.0)})
     assert shapes(NewTask("a"), NewTask("b"), past=past) == ["team", "team"]

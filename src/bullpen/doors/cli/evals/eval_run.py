@@ -33,8 +33,9 @@ from bullpen.doors.report.evals.eval_tables import arms as arms_table
 from bullpen.runs.eval.arms import ArmAgents
 from bullpen.runs.eval.eval_report import EvalReport, report_of
 from bullpen.runs.eval.evaluate import EvalRequest, evaluate
-from bullpen.runs.eval.plan import read_arms
+from bullpen.runs.eval.plan import WHOLE, read_arms, read_part
 from bullpen.runs.eval.results import TrialRecord
+from bullpen.view.text import visible
 
 Suite = Annotated[str, argument("The folder of the suite", "SUITE")]
 
@@ -43,6 +44,7 @@ Suite = Annotated[str, argument("The folder of the suite", "SUITE")]
     "bullpen eval run evals --arms oracle,empty",
     "bullpen eval run evals --arms solo,team --repeat 3 --budget-usd 20",
     "bullpen eval run evals --arms solo,team --budget-usd 20 --jobs 4",
+    "bullpen eval run evals --arms solo,team --budget-usd 20 --part 2/3 --results part-2",
 )
 def run(
     session: Session,
@@ -64,6 +66,10 @@ def run(
         str | None, option("Where results are kept [default: SUITE-results]", "DIR", "--results")
     ] = None,
     jobs: Annotated[int, option("Trials at the same time", "N", min=1, max=64)] = 1,
+    part: Annotated[
+        str | None,
+        option("Only part I of N, with its share of the budget, such as 1/3", "I/N", "--part"),
+    ] = None,
     driver: Driver = "native",
     backend: TeamBackend = "in-process",
     model: Model = None,
@@ -76,7 +82,8 @@ def run(
 
     Every arm with agents gets the same money: the budget divided by the number of their trials.
     Each trial works in a fresh clone, in a sandbox. Run the same command again to continue: trials
-    with a verdict are not run again. Several processes can work on the same results.
+    with a verdict are not run again. Several processes can work on the same results. Hosts without
+    a common folder each run a --part: report on all their folders together.
 
     Exit codes: 0 if every trial has a verdict, 1 if some could not be run or paid.
     """
@@ -100,6 +107,7 @@ def run(
         budget_usd=budget_usd,
         tasks=tuple(task or ()),
         jobs=jobs,
+        part=WHOLE if part is None else read_part(part),
     )
     done = anyio.run(partial(evaluate, request, os.environ, partial(_tell, session)))
     _show(session, report_of(kept))
@@ -120,7 +128,7 @@ def _tell(session: Session, record: TrialRecord, done: int, trials: int) -> None
     why = f": {record.why}" if record.why else ""
     text = f"{done}/{trials} {record.task} {record.arm} {record.number}: {record.verdict}{why}"
     if not session.json:
-        print(" ".join(text.split()), file=sys.stderr, flush=True)
+        print(" ".join(visible(text).split()), file=sys.stderr, flush=True)
 
 
 def _show(session: Session, found: EvalReport) -> None:
@@ -136,10 +144,11 @@ def _show(session: Session, found: EvalReport) -> None:
     "bullpen eval report evals-results",
     "bullpen eval report evals-results -o eval.html",
     "bullpen eval report evals-results -o eval.md",
+    "bullpen eval report part-1 part-2 part-3 -o eval.html",
 )
 def report(
     session: Session,
-    results: Annotated[str, argument("The folder of the results", "RESULTS")],
+    results: Annotated[list[str], argument("The folders of the results", "RESULTS")],
     *,
     output: Annotated[
         str | None, option("File to write, as HTML or Markdown", "FILE", "-o", "--output")
@@ -151,9 +160,11 @@ def report(
 ) -> None:
     """Show what the trials say about each arm.
 
+    Folders with parts of one eval count together.
+
     The HTML page stands alone: no scripts, nothing to download. You can write it during an eval.
     """
-    found = report_of(Path(results))
+    found = report_of(*map(Path, results))
     if output is None and form is None:
         _show(session, found)
         return

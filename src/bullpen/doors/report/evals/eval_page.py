@@ -21,7 +21,8 @@ _TRIALS = (
 _NUMBERS = (
     "Intervals are Wilson's, for 95 %. Trials of one task are not independent of each other, so"
     " that the real uncertainty about other tasks is larger. Arms are compared task by task, with a"
-    " sign test. Trials that could not be run count for no arm."
+    " sign test; p is corrected for the number of pairs of arms with agents, by Holm's method."
+    " Trials that could not be run count for no arm."
 )
 METHOD = (_TRIALS, _NUMBERS)
 
@@ -83,7 +84,7 @@ def eval_markdown(report: EvalReport) -> str:
 
 def _markdown_table(table: ReportTable) -> Sequence[str]:
     table = table.compact
-    head = [f"| {' | '.join(table.columns)} |", f"|{' --- |' * len(table.columns)}"]
+    head = [f"| {' | '.join(map(_cell, table.columns))} |", f"|{' --- |' * len(table.columns)}"]
     return [*head, *(f"| {' | '.join(_cell(each) for each in row)} |" for row in table.rows)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bullpen.doors.report.tables import ReportTable
 from bullpen.runs.eval.eval_report import EvalReport
+from bullpen.runs.eval.results import TrialRecord
 from bullpen.runs.eval.statistics import ArmFigures, Comparison
 from bullpen.view.agent_words import count, duration
 
@@ -20,6 +21,15 @@ def facts(report: EvalReport) -> Iterator[tuple[str, str]]:
     if report.budget_usd is not None:
         each = f", at most {money(report.trial_usd)} per trial" if report.trial_usd else ""
         yield "Budget", f"{money(report.budget_usd)}{each}, the same for every arm with agents"
+    if report.spent_usd:
+        yield "Paid", f"{money(report.spent_usd)}, also for trials without a verdict"
+    if report.parts:
+        yield "Parts", ", ".join(report.parts)
+    if report.hosts:
+        yield (
+            "Hosts",
+            ", ".join(f"{host or NONE} ({trials(n)})" for host, n in report.hosts.items()),
+        )
     if report.missing:
         yield "Missing", f"{report.missing} trials have no verdict yet: these numbers may change"
 
@@ -95,9 +105,9 @@ def _of_task(arm: ArmFigures, task: str) -> str:
 
 def not_passed(report: EvalReport) -> ReportTable:
     """The trials that did not pass, and why."""
-    columns = ("task", "arm", "no.", "verdict", "why")
+    columns = ("task", "arm", "no.", "host", "verdict", "why")
     rows = [
-        (each.task, each.arm, str(each.number), each.verdict, each.why)
+        (each.task, each.arm, str(each.number), _host(each, report), each.verdict, each.why)
         for each in report.records
         if each.verdict != "passed"
     ]
@@ -106,13 +116,18 @@ def not_passed(report: EvalReport) -> ReportTable:
 
 def put_back(report: EvalReport) -> ReportTable:
     """The trials that changed files which decide how tests run."""
-    columns = ("task", "arm", "no.", "files")
+    columns = ("task", "arm", "no.", "host", "files")
     rows = [
-        (each.task, each.arm, str(each.number), ", ".join(each.put_back))
+        (each.task, each.arm, str(each.number), _host(each, report), ", ".join(each.put_back))
         for each in report.records
         if each.put_back
     ]
     return ReportTable("Changes to how tests run, put back before the verdict", columns, rows)
+
+
+def _host(record: TrialRecord, report: EvalReport) -> str:
+    """The host of a trial; nothing if all ran on the same one, so that there is no such column."""
+    return record.host if len(report.hosts) > 1 else ""
 
 
 def all_tables(report: EvalReport) -> list[ReportTable]:
@@ -131,3 +146,8 @@ def money(usd: float | None, *, unpriced: int = 0) -> str:
 def tasks(number: int) -> str:
     """A number of tasks."""
     return "1 task" if number == 1 else f"{number} tasks"
+
+
+def trials(number: int) -> str:
+    """A number of trials."""
+    return "1 trial" if number == 1 else f"{number} trials"

@@ -7,11 +7,18 @@ image is not used: the tests run on this machine, in the sandbox.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
 from bullpen.errors import Invalid, Unavailable
-from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
+from bullpen.runs.eval.importers.new_suite import (
+    NewTask,
+    NoTask,
+    Skipped,
+    inside,
+    task_name,
+)
 from bullpen.runs.eval.importers.patched_files import files_after
 from bullpen.runs.eval.importers.swe_bench import clone_of
 from bullpen.workspace.git.run_git import Git
@@ -30,7 +37,7 @@ def import_pairs(
     for each in sorted(path for path in folder.rglob("task*") if (path / "Dockerfile").is_file()):
         label = f"{each.parent.name}/{each.name}"
         try:
-            repo, base = _origin(each / "Dockerfile")
+            repo, base = _origin(inside(each / "Dockerfile", folder))
             clone = clone_of(repo, clones)
         except NoTask as error:
             skipped.append(Skipped(label, str(error).rstrip(".")))
@@ -38,7 +45,7 @@ def import_pairs(
         features = sorted(each.glob("feature*/"), key=lambda path: (len(path.name), path.name))
         for one, two in combinations(features, 2):
             try:
-                tasks.append(_task(label, one, two, clone, base, test))
+                tasks.append(_task(_Pair(folder, label, one, two), clone, base, test))
             except (NoTask, Unavailable) as error:
                 name = f"{label} {one.name}+{two.name}"
                 skipped.append(Skipped(name, str(error).rstrip(".")))
@@ -60,9 +67,38 @@ def _origin(dockerfile: Path) -> tuple[str, str]:
     return cloned[1], commit[0]
 
 
-def _task(label: str, one: Path, two: Path, clone: Path, base: str, test: str | None) -> NewTask:
-    texts = [_read(each / "feature.md") for each in (one, two)]
-    patches = [_read(each / "tests.patch") for each in (one, two)]
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two features of one task. Everything is read from inside the dataset."""
+
+    dataset: Path
+    label: str
+    one: Path
+    two: Path
+
+    @property
+    def numbers(self) -> str:
+        """Return the numbers of the features."""
+        return "-".join(each.name.removeprefix("feature") for each in (self.one, self.two))
+
+    def read(self, name: str) -> list[str]:
+        """Return the text of a file of both features. Raises NoTask."""
+        return [_text(inside(each / name, self.dataset)) for each in (self.one, self.two)]
+
+    def solution(self) -> bytes | None:
+        """Return both together, if one file has both. Raises NoTask."""
+        places = [
+            first / "resolution_patches" / f"vs_{second.name}.patch"
+            for first, second in ((self.one, self.two), (self.two, self.one))
+        ]
+        for path in (*places, self.one.parent / "combined.patch"):
+            if path.is_file():
+                return inside(path, self.dataset).read_bytes()
+        return None
+
+
+def _task(pair: _Pair, clone: Path, base: str, test: str | None) -> NewTask:
+    texts, patches = pair.read("feature.md"), pair.read("tests.patch")
     git = Git(clone)
     hidden: dict[str, bytes] = {}
     for patch in patches:
@@ -72,35 +108,23 @@ def _task(label: str, one: Path, two: Path, clone: Path, base: str, test: str | 
                 hidden |= files_after(git, base, *patches)
                 break
             hidden[path] = data
-    numbers = "-".join(each.name.removeprefix("feature") for each in (one, two))
+    label, names = pair.label, (pair.one.name, pair.two.name)
     return NewTask(
-        task_name(f"{label.replace('/', '-')}-f{numbers}".replace("_task", "")),
+        task_name(f"{label.replace('/', '-')}-f{pair.numbers}".replace("_task", "")),
         "Add two features to this project.\n\n" + "\n\n".join(texts),
         {
-            "title": f"{label}: features {numbers}",
+            "title": f"{label}: features {pair.numbers}",
             "repository": str(clone),
             "base": base,
             "test": test or _PYTEST,
             "part": [
-                {"subject": _subject(text, each.name), "description": text}
-                for text, each in zip(texts, (one, two), strict=True)
+                {"subject": _subject(text, name), "description": text}
+                for text, name in zip(texts, names, strict=True)
             ],
         },
         hidden,
-        solution=_solution(git, base, one, two),
+        solution=pair.solution(),
     )
-
-
-def _solution(git: Git, base: str, one: Path, two: Path) -> bytes | None:
-    """Return the two features together, if one file has both or they fit together as they are."""
-    for first, second in ((one, two), (two, one)):
-        resolved = first / "resolution_patches" / f"vs_{second.name}.patch"
-        if resolved.is_file():
-            return resolved.read_bytes()
-    both = one.parent / "combined.patch"
-    if both.is_file():
-        return both.read_bytes()
-    return None
 
 
 def _subject(text: str, otherwise: str) -> str:
@@ -109,7 +133,7 @@ def _subject(text: str, otherwise: str) -> str:
     return found.replace("*", "").removeprefix("Title:").strip()[:120] or otherwise
 
 
-def _read(path: Path) -> str:
+def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

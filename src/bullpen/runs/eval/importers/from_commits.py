@@ -15,6 +15,7 @@ from bullpen.errors import Invalid, NotFound
 from bullpen.runs.eval.importers.new_suite import (
     MadeSuite,
     NewTask,
+    NoTask,
     Skipped,
     task_name,
     write_suite,
@@ -110,13 +111,16 @@ def _task(git: Git, commit: str, request: MakeRequest) -> NewTask | Skipped:
         return Skipped(label, hidden)
     solution = _diff(git, parent, commit, rest)
     name = f"{task_name(subject)[:_SUBJECT_MAX].rstrip('-._')}-{commit[:8]}"
-    return NewTask(
-        name,
-        instructions(message, _merged(git, parent, commit)),
-        {"title": subject, "base": parent},
-        hidden,
-        solution=solution,
-    )
+    try:
+        return NewTask(
+            name,
+            instructions(message, _merged(git, parent, commit)),
+            {"title": subject, "base": parent},
+            hidden,
+            solution=solution,
+        )
+    except NoTask as error:
+        return Skipped(label, str(error))
 
 
 def instructions(message: str, merged: Sequence[str] = ()) -> str:

@@ -10,13 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
 from bullpen.errors import Invalid
-from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
+from bullpen.runs.eval.importers.new_suite import (
+    NewTask,
+    NoTask,
+    Skipped,
+    inside,
+    task_name,
+)
 from bullpen.runs.eval.suite import SOLUTION_SCRIPT
 
 _BENIGN = ("FROM", "WORKDIR", "COPY", "ADD", "ENV", "ARG", "LABEL", "USER", "CMD", "ENTRYPOINT")
@@ -40,7 +46,7 @@ def import_folders(folder: Path, test: str | None) -> tuple[list[NewTask], list[
     for each in _folders(folder):
         try:
             tasks.append(_task(each, test))
-        except (NoTask, OSError, yaml.YAMLError) as error:
+        except (NoTask, OSError, UnicodeError, RecursionError, yaml.YAMLError) as error:
             skipped.append(Skipped(each.name, str(error).rstrip(".")))
     if not tasks and not skipped:
         raise Invalid(
@@ -57,16 +63,20 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _task(folder: Path, test: str | None) -> NewTask:
+    if folder.is_symlink():
+        raise NoTask("it is a link")
     is_old = not (folder / "instruction.md").is_file()
-    text = _old_instruction(folder) if is_old else (folder / "instruction.md").read_text("utf-8")
-    environment = folder if is_old else folder / "environment"
-    image = _image(environment / "Dockerfile")
-    runs = folder / ("run-tests.sh" if is_old else "tests/test.sh")
+    named = folder / ("task.yaml" if is_old else "instruction.md")
+    said = inside(named, folder).read_text("utf-8")
+    text = _old_instruction(said) if is_old else said
+    environment = folder if is_old else inside(folder / "environment", folder)
+    image = _image(inside(environment / "Dockerfile", folder))
+    runs = inside(folder / ("run-tests.sh" if is_old else "tests/test.sh"), folder)
     if not runs.is_file():
         raise NoTask(f"it has no {runs.relative_to(folder)}")
     hidden = {
         f"{_HIDDEN}/{path.relative_to(folder / 'tests')}": _relative(path.read_bytes(), image)
-        for path in _files(folder / "tests")
+        for path in _files(inside(folder / "tests", folder))
     }
     hidden[f"{_HIDDEN}/{runs.name}"] = _relative(runs.read_bytes(), image)
     files = {f"repo/{to}": data for to, data in _copied(environment, image)}
@@ -83,8 +93,8 @@ def _task(folder: Path, test: str | None) -> NewTask:
     )
 
 
-def _old_instruction(folder: Path) -> str:
-    table: Any = yaml.safe_load((folder / "task.yaml").read_text("utf-8"))
+def _old_instruction(text: str) -> str:
+    table: Any = yaml.safe_load(text)
     found = table.get("instruction") if isinstance(table, dict) else None
     if not isinstance(found, str):
         raise NoTask("its task.yaml has no instruction")
@@ -111,26 +121,27 @@ def _image(path: Path) -> _Image:
 
 def _copied(environment: Path, image: _Image) -> Iterator[tuple[str, bytes]]:
     for source, target in image.copies:
-        inside = target.removeprefix(image.workdir).removeprefix("./").strip("/")
-        if target.startswith("/") and not target.startswith(image.workdir):
+        below = PurePosixPath(image.workdir, target)
+        if not below.is_relative_to(image.workdir) or ".." in below.parts:
             raise NoTask(f"its image puts files into {target}, outside of {image.workdir}")
+        place_in = below.relative_to(image.workdir)
         place = (environment / source).resolve()
         if not place.is_relative_to(environment.resolve()):
             raise NoTask(f"its image copies {source!r}, which is outside of it")
         if place.is_file():
-            ends = target.endswith("/") or inside in {"", "."}
-            name = "/".join(filter(None, (inside.strip("."), place.name))) if ends else inside
-            yield name, place.read_bytes()
+            ends = target.endswith("/") or not place_in.parts
+            yield str(place_in / place.name if ends else place_in), place.read_bytes()
             continue
+        if not place.is_dir():
+            raise NoTask(f"its image copies {source!r}, which is not there")
         for path in _files(place):
             if path.name not in {"Dockerfile", "docker-compose.yaml", "docker-compose.yml"}:
-                name = str(path.relative_to(place))
-                yield "/".join(filter(None, (inside.strip("."), name))), path.read_bytes()
+                yield str(place_in / path.relative_to(place)), path.read_bytes()
 
 
 def _solution(folder: Path, image: _Image, *, is_old: bool) -> dict[str, bytes]:
     """Return the script that solves the task, if there is one."""
-    path = folder / ("solution.sh" if is_old else "solution/solve.sh")
+    path = inside(folder / ("solution.sh" if is_old else "solution/solve.sh"), folder)
     return {SOLUTION_SCRIPT: _relative(path.read_bytes(), image)} if path.is_file() else {}
 
 
@@ -148,7 +159,11 @@ def _relative(data: bytes, image: _Image) -> bytes:
 
 
 def _files(folder: Path) -> list[Path]:
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    found = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink() and ".git" not in path.relative_to(folder).parts
+    ]
     if sum(path.stat().st_size for path in found) > _BYTES_MAX:
         raise NoTask(f"{folder.name} has more than {_BYTES_MAX} bytes")
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -39,6 +39,8 @@ def import_suite(request: ImportRequest) -> MadeSuite:
     source = request.source
     if not source.exists():
         raise NotFound(f"There is no {source}.", remedy="Name a file or folder that exists.")
+    if request.form != "swe-bench" and not source.is_dir():
+        raise Invalid(f"{source} is no folder.", remedy="Name the folder with the tasks.")
     match request.form:
         case "swe-bench":
             tasks, skipped = import_instances(source, request.clones, request.test)
@@ -57,5 +59,12 @@ def import_suite(request: ImportRequest) -> MadeSuite:
 
 
 def _distinct(tasks: list[NewTask]) -> list[NewTask]:
-    """Return the tasks, each name once."""
-    return list({task.name: task for task in tasks}.values())
+    """Return the tasks; those whose names are alike have a number."""
+    found: dict[str, NewTask] = {}
+    for task in tasks:
+        name, number = task.name, 1
+        while name in found:
+            number += 1
+            name = f"{task.name}-{number}"
+        found[name] = replace(task, name=name)
+    return list(found.values())

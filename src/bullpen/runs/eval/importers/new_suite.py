@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bullpen.errors import Conflict
@@ -31,9 +31,29 @@ class NewTask:
     # Other files of the task, relative to its folder.
     files: Mapping[str, bytes] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse files that would be written outside of the task. Raises NoTask."""
+        for path in (*self.hidden, *self.files):
+            parts = PurePosixPath(path).parts
+            if path.startswith("/") or ".." in parts or "\0" in path or not parts:
+                raise NoTask(f"its file {path!r} would be outside of it")
+            if any(part.lower() == ".git" for part in parts):
+                raise NoTask(f"its file {path!r} is part of a repository")
+
 
 class NoTask(Exception):
     """Something in a benchmark or a history cannot be a task. Its text is why."""
+
+
+def inside(path: Path, folder: Path) -> Path:
+    """Return a path in a stranger's folder. Raises NoTask if links lead out of the folder."""
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        is_inside = False
+    if not is_inside:
+        raise NoTask(f"{path.relative_to(folder)} leads out of it")
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +82,7 @@ def write_suite(
     defaults: Mapping[str, Any],
 ) -> MadeSuite:
     """Write a suite into a new folder. Raises Conflict if something is there."""
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise Conflict(f"{folder} is not empty.", remedy="Name another folder with -o.")
     folder.mkdir(parents=True, exist_ok=True)
     for task in tasks:
@@ -79,7 +99,7 @@ def _write_task(folder: Path, task: NewTask) -> None:
     lines = _lines(flat)
     for part in parts:
         lines += ["", "[[part]]", *_lines(part)]
-    (folder / TASK_FILE).write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
+    (folder / TASK_FILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / INSTRUCTIONS).write_text(task.instructions.strip() + "\n", "utf-8", "replace")
     for path, data in task.hidden.items():
         _put(folder / HIDDEN / path, data)
@@ -100,8 +120,9 @@ def _lines(table: Mapping[str, Any]) -> list[str]:
 
 def toml(value: Any) -> str:
     """Return a text, number or list of them as TOML."""
-    # TOML has JSON's texts, but for the character DEL.
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+    # TOML has JSON's texts, but for the character DEL and for characters in two halves.
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def task_name(text: str) -> str:

@@ -26,6 +26,9 @@ def files_after(source: Git, base: str, *patches: str) -> dict[str, bytes]:
         git = Git(clone)
         git("add", "--all", "--force", ".")
         touched = git.lines("diff", "--cached", "--no-renames", "--name-only", "-z", "HEAD")
+        links = [path for path in touched if (clone / path).is_symlink()]
+        if links:
+            raise NoTask(f"its tests have a link: {links[0]}")
         there = [path for path in touched if (clone / path).is_file()]
         return {path: (clone / path).read_bytes() for path in there}
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bullpen.errors import Invalid
+from bullpen.errors import Invalid, Unavailable
 from bullpen.runs.eval.importers.new_suite import NewTask, NoTask, Skipped, task_name
 from bullpen.runs.eval.importers.patched_files import files_after
 from bullpen.workspace.git.run_git import Git
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _NEEDED = ("instance_id", "repo", "base_commit", "problem_statement", "test_patch")
 
 
@@ -21,7 +22,7 @@ def read_instances(path: Path) -> list[Mapping[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
         rows = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Invalid(
             f"{path} has no instances: {error}.", remedy="Name a JSON or JSON Lines file."
         ) from None
@@ -44,7 +45,7 @@ def import_instances(
         name = str(row.get("instance_id", "?"))
         try:
             tasks.append(_task(row, clones, test))
-        except NoTask as error:
+        except (NoTask, Unavailable) as error:
             skipped.append(Skipped(name, str(error).rstrip(".")))
     return tasks, skipped
 
@@ -53,6 +54,9 @@ def _task(row: Mapping[str, Any], clones: Path | None, test: str | None) -> NewT
     missing = [key for key in _NEEDED if not isinstance(row.get(key), str)]
     if missing:
         raise NoTask(f"it has no {missing[0]}")
+    for key in (*_NEEDED, "patch"):
+        if not str(row.get(key)).isascii():
+            _check_text(key, str(row.get(key)))
     clone = clone_of(str(row["repo"]), clones)
     git, base = Git(clone), str(row["base_commit"])
     hidden = files_after(git, base, str(row["test_patch"]))
@@ -75,6 +79,13 @@ def _task(row: Mapping[str, Any], clones: Path | None, test: str | None) -> NewT
     )
 
 
+def _check_text(key: str, text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise NoTask(f"its {key} is not valid text") from None
+
+
 def _names(row: Mapping[str, Any], key: str) -> Sequence[str]:
     """Return names of tests. In some files, the list is written as a text."""
     found = row.get(key) or []
@@ -90,7 +101,8 @@ def clone_of(repo: str, clones: Path | None) -> Path:
     if clones is None:
         raise NoTask("it needs a local clone: name their folder with --clones")
     owner, _, name = repo.rpartition("/")
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+    # Somebody else wrote the name: it leads nowhere but into the folder of clones.
+    if any(not _NAME.fullmatch(each) or each in {".", ".."} for each in (owner or name, name)):
         raise NoTask(f"{repo!r} is not the name of a repository")
     for each in (name, f"{owner}__{name}", f"{owner}+{name}", f"{owner}/{name}"):
         if (clones / each).is_dir():
