@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from bullpen.testing.forge.github.rest import Answer, Call, Fails
 from bullpen.testing.forge.github.state import CommentRow, ReviewRow, ThreadRow
