@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 
 from bullpen.agents.contracts.backend import FORGE_TOKEN
+from bullpen.protocol.task import Check
+from bullpen.runs.forge.place import place_of
+from bullpen.runs.forge.token import marker_key
+from bullpen.team.forge.markers import marked
+from bullpen.team.forge.review_bodies import ReviewOf
 from bullpen.testing.forge.github.server import GitHubStandIn
 from bullpen.testing.forge.github.stage import GitHubStage
 from bullpen.testing.forge.stage import ForgeStage
@@ -185,28 +191,26 @@ async def test_a_draft_that_a_killed_post_left_on_gitea_is_replaced(
     person = cloned(stage, tmp_path)
     token = {FORGE_TOKEN: stage.token("team")}
     words = person.scripted(verdict("change", "No.", ON_A_LINE))
-    assert person.types("--pull", str(number), *words, "--post", **token).returncode == 1
-    ours = (await stage.client().threads(number))[0].comments[0].body
-    head = await stage.push("change", {"more.txt": "more\n"}, base="change")
-    # What the server has of a post whose client was killed: some comments, not submitted.
-    left = {"path": "lines.txt", "new_position": 20, "body": ours.rpartition("\n")[0] + "\n"}
-    other = person.types("--pull", str(number), *words, "--post", **token)
-    assert other.returncode == 1, other.stderr
-    (_, second) = await stage.client().reviews(number)
-    assert second.commit == head
-    mark = (await stage.client().threads(number))[-1].comments[-1].body.rpartition("\n")[2]
-    path = f"/pulls/{number}/reviews"
-    await stage._call("DELETE", f"{path}/{second.id}")
-    left["body"] += mark
-    asked = {"event": "PENDING", "body": "", "comments": [left]}
-    await stage._call("POST", path, asked, token=stage.token("team"))
+    made = await stage.client().pull(number)
+    check = Check.new(name="review", kind="review", by="scripted", run=words[-1])
+    place = place_of(stage.clone_url)
+    which = ReviewOf(f"{place.host}/{place.path}", number, made.head, check)
+    body = marked("Begun.", which.mark(None), marker_key(person.home))
+    # As when a post is cut off: the server keeps its comments in a draft, and submits nothing.
+    place_there = {"origin": "diff", "side": "proposed", "line": "20", "path": "lines.txt"}
+    form = {**place_there, "content": body, "latest_commit_id": made.head}
+    page = f"/{stage.owner}/{stage.name}/pulls/{number}/files/reviews/comments"
+    await to_thread.run_sync(stage._press, stage.login("team"), page, [form])
+    drafts = await stage._call("GET", f"/pulls/{number}/reviews", token=stage.token("team"))
+    assert [(each["state"], each["comments_count"]) for each in drafts] == [("PENDING", 1)]
+    assert await stage.client().reviews(number) == []
 
-    again = person.types("--pull", str(number), *words, "--post", **token)
-    assert again.returncode == 1, again.stderr
-    assert "Posted: " in again.stdout
-    assert len(await stage.client().reviews(number)) == 2
-    notes = [each["body"] for each in await stage.notes(number)]
-    assert sum(each.endswith(mark) for each in notes) == 1
+    ran = person.types("--pull", str(number), *words, "--post", **token)
+    assert ran.returncode == 1, ran.stderr
+    assert "Posted: " in ran.stdout
+    assert len(await stage.client().reviews(number)) == 1
+    (thread,) = await stage.client().threads(number)
+    assert [each.body.startswith("An agent that") for each in thread.comments] == [True]
 
 
 async def test_the_token_is_in_no_process_of_the_reviewer(
@@ -214,7 +218,8 @@ async def test_the_token_is_in_no_process_of_the_reviewer(
 ) -> None:
     number = await proposed(github)
     person = of_github(github, tmp_path)
-    table = '[team]\nname = "x"\ngoal = "g"\n[[agent]]\nname = "a"\ndriver = "scripted"\n'
+    table = '[team]\nname = "x"\n[[member]]\nname = "a"\nscript = "a.toml"\n'
+    table += '[workspace]\nkind = "worktree"\n'
     page = f"{github.server.origin}/{github.owner}/{github.name}"
     forge = f'[forge]\nurl = "{page}"\nkind = "github"\napi = "{github.server.origin}"\n'
     merge = '[merge]\ntarget = "main"\n'
@@ -239,11 +244,11 @@ async def test_the_token_is_in_no_process_of_the_reviewer(
     command = shlex.join([sys.executable, str(program)])
     ran = person.types(
         "--pull", str(number), "--by", "acp", "--command", command, "--post",
-        SHOP_FORGE=token, COPY=f"Bearer {token}", KEPT="a value",
+        SHOP_FORGE=token, COPY=f"Bearer {token}",
     )  # fmt: skip
     assert ran.returncode == 5, ran.stdout + ran.stderr
     seen = found.read_text()
-    assert "KEPT=a value" in seen
+    assert "PATH=" in seen
     assert token not in seen
     assert "SHOP_FORGE" not in seen
     assert token not in ran.stdout + ran.stderr
