@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from bullpen.protocol.record.review import VERDICTS, Comment, Verdict
 from bullpen.protocol.task import Check
@@ -124,9 +123,9 @@ def _other(comment: Comment, clean: Callable[[str], str]) -> str:
 
 def placed(comment: Comment, shown: Mapping[str, frozenset[int]]) -> tuple[str, int] | None:
     """Return the file and the line of a comment, if the difference shows that line."""
-    if comment.file is None or comment.line is None or "\0" in comment.file:
+    if comment.file is None or comment.line is None or comment.file.startswith("/"):
         return None
-    path = str(PurePosixPath(comment.file))
+    path = "/".join(part for part in comment.file.split("/") if part not in {"", "."})
     return (path, comment.line) if comment.line in shown.get(path, ()) else None
 
 
