@@ -365,6 +365,11 @@ class Looks:
             now_ms=now_ms(),
         )
         name = night_id(night)
+        if isinstance(found, AskFixes) and not self._is_heard_out(
+            self._shown[night.work.pull or 0]
+        ):
+            # `waits_for` keeps the run from ending with it.
+            return
         if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
             # Our queue and the forge both went on: what git can merge needs no person.
             joined = await self._bring_target()
@@ -394,10 +399,18 @@ class Looks:
         return Seen(shown.pull, None, shown.verdicts, shown.reviews, shown.threads, shown.comments)
 
     def waits_for(self, found: Iterable[ForgeNight]) -> bool:
-        """Return whether CI may soon say something about the work of one of these nights."""
+        """Return whether there may soon be something to do about one of these nights.
+
+        CI may say something, or what people said was not read yet.
+        """
         for night in found:
             seen = self._seen_of(night) or Seen(None)
             if nights.waits_for_verdicts(night, seen, now_ms()):
+                return True
+            work = night.work
+            is_open = work.outcome is None and work.person is None
+            shown = self._shown.get(work.pull or 0) if is_open else None
+            if shown is not None and not shown.is_gone and not self._is_heard_out(shown):
                 return True
         return False
 
