@@ -8,6 +8,9 @@ import pytest
 
 from bullpen.errors import Refused
 from bullpen.protocol.forge import ForgeNight
+from bullpen.team.forge import outbox_rules
+from bullpen.team.forge.markers import Mark
+from bullpen.team.forge.nights.bodies import night_body
 from bullpen.team.forge.nights.rules import as_task
 from bullpen.team.forge.shown import PullRequest
 from support.forge.memory_forge import STRANGER, TEAM
@@ -341,6 +344,27 @@ async def test_a_conflict_is_joined_by_git_or_shown_to_a_person() -> None:
     assert "conflicts" in ((await night_of(shop)).work.person or "")
 
 
+async def test_a_night_with_too_many_writes_is_a_persons_and_keeps_no_task_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = await shop_of(1)
+    await shop.land("1")
+    await shop.step(2)
+    night = await night_of(shop)
+    monkeypatch.setattr(outbox_rules, "WRITES_MAX", len(night.work.writes) + 20)
+    shop.forge.issue("Build part 2")
+    await shop.step()
+    await shop.land("2")
+    await shop.step(2)
+    assert (await night_of(shop)).work.person == "it made too many writes to the forge"
+    assert sum("night-1 needs you" in said for said in shop.told) == 1
+    # Others are written all the same.
+    assert shop.worker.state().trouble is None
+    number = shop.forge.issue("Build part 3")
+    await shop.step(2)
+    assert len(shop.forge.marked(number)) == 1
+
+
 async def held(shop: Shop) -> bool:
     return (await night_of(shop)).work.person is not None
 
@@ -404,3 +428,16 @@ async def test_a_text_that_is_too_long_still_names_every_task_and_issue() -> Non
     for number in range(1, 9):
         assert f"Closes #{number}" in body
     assert "Some of it is left out" in body
+
+
+async def test_the_issue_of_a_task_that_was_begun_again_is_not_closed_with_the_night() -> None:
+    shop = await shop_of(1)
+    await shop.land("1")
+    await shop.step(2)
+    night, (task,) = await night_of(shop), await shop.tasks()
+    mark = Mark("git.example/acme/shop", "alpha", "+night-1", "pull", 1)
+    assert "Closes #1" in night_body(night, [task], {}, mark, b"key")
+    again = task.evolve(status="in_progress")
+    body = night_body(night, [again], {}, mark, b"key")
+    assert "Closes" not in body
+    assert "Task 1" in body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,7 +22,22 @@ from bullpen.protocol.task import CHECK_SECONDS_MAX, Check
 from bullpen.runs.review.of_range import RangeReview, review_range
 from bullpen.team.budget.rules import together
 
-PULL = "Pull request"
+_PULL = "Pull request"
+
+Pull = Annotated[
+    int | None, option("Review this pull request of the forge", "N", min=1, panel=_PULL)
+]
+Post = Annotated[
+    bool, flag("Post the verdict there as a review that only comments", "--post", panel=_PULL)
+]
+Url = Annotated[
+    str | None, option("Page of the repository [default: that of this clone]", "URL", panel=_PULL)
+]
+Kind = Annotated[str | None, option("github or gitea", "KIND", panel=_PULL)]
+Api = Annotated[str | None, option("Address of its API", "URL", panel=_PULL)]
+ForgeFile = Annotated[
+    str | None, option("Team file whose [forge] names all of this", "FILE", panel=_PULL)
+]
 
 _NOT_APPROVED = 1
 _SAYS = {"approve": "approves", "change": "asks for changes to", "veto": "vetoes"}
@@ -61,21 +77,12 @@ def review(
     script: Script = None,
     command: Command = None,
     cwd: Cwd = None,
-    pull: Annotated[
-        int | None, option("Review this pull request of the forge", "N", min=1, panel=PULL)
-    ] = None,
-    post: Annotated[
-        bool, flag("Post the verdict there as a review that only comments", "--post", panel=PULL)
-    ] = False,
-    url: Annotated[
-        str | None,
-        option("Page of the repository [default: that of this clone]", "URL", panel=PULL),
-    ] = None,
-    kind: Annotated[str | None, option("github or gitea", "KIND", panel=PULL)] = None,
-    api: Annotated[str | None, option("Address of its API", "URL", panel=PULL)] = None,
-    file: Annotated[
-        str | None, option("Team file whose [forge] names all of this", "FILE", panel=PULL)
-    ] = None,
+    pull: Pull = None,
+    post: Post = False,
+    url: Url = None,
+    kind: Kind = None,
+    api: Api = None,
+    file: ForgeFile = None,
 ) -> None:
     """Have a change reviewed by an agent with a clean context.
 
@@ -93,16 +100,12 @@ def review(
         timeout_s=timeout,
     )
     where = {"url": url, "kind": kind, "api": api, "file": file}
+    _refuse_both(named, pull, {"post": post, **where})
     if pull is not None:
-        if named is not None:
-            raise Invalid("Pass RANGE or --pull, not both.", remedy="Remove one of them.")
         # Forges are slow to import.
         show: Any = load("bullpen.doors.cli.tasks.review_pull:review_pull")
         show(session, check, pull, cwd=directory(cwd), post=post, **where)
         return
-    for name, given in {"post": post, **where}.items():
-        if given:
-            raise Invalid(f"--{name} needs --pull.", remedy="Name the pull request: --pull N")
     ask = partial(review_range, directory(cwd), named, check, environ=os.environ)
     found = anyio.run(ask)
     if session.page.json:
@@ -110,6 +113,14 @@ def review(
     else:
         lines(session, check, found)
     end(found.answered.words.verdict)
+
+
+def _refuse_both(named: str | None, pull: int | None, of_pull: Mapping[str, object]) -> None:
+    if pull is not None and named is not None:
+        raise Invalid("Pass RANGE or --pull, not both.", remedy="Remove one of them.")
+    for name, given in of_pull.items():
+        if pull is None and given:
+            raise Invalid(f"--{name} needs --pull.", remedy="Name the pull request: --pull N")
 
 
 def as_json(check: Check, found: RangeReview) -> dict[str, Any]:

@@ -373,8 +373,9 @@ class Looks:
         if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
             # Our queue and the forge both went on: what git can merge needs no person.
             joined = await self._bring_target()
-            if joined is not None:
-                await self._team.nights.join(night.n, joined)
+            if joined is not None and joined != night.work.head:
+                if joined != night.joined:
+                    await self._team.nights.join(night.n, joined)
                 return
         if isinstance(found, Settle):
             await self._bring_target()
@@ -426,7 +427,7 @@ class Looks:
     async def _bring_target(self) -> str | None:
         """Move the target here to where the forge's is. What is in the way is told, and stays.
 
-        Returns the commit that joins both, where one was needed.
+        Returns the commit here that has what is there too, of a team whose nights need it.
         """
         joined: str | None = None
         try:

@@ -33,6 +33,9 @@ from bullpen.team.tasks.check_rules import is_done
 NIGHTS_MAX = 20
 """How many nights are remembered. Tasks know themselves how they ended."""
 
+TOO_MANY_WRITES = "it made too many writes to the forge"
+"""Why a person has to go on with a night."""
+
 _PUSHES_MAX = 30
 """How many done pushes of a night are remembered."""
 
