@@ -77,7 +77,7 @@ class NightWork:
             skipped.add(write.n)
 
     async def _begun(self, night: ForgeNight, wishes: Sequence[Wish]) -> ForgeNight:
-        """Record writes as due. A night that made too many waits for a person, and blocks nobody."""
+        """Record writes as due. A night that made too many is for a person, and blocks nobody."""
         try:
             return await self._team.nights.begin(night.n, wishes)
         except Refused as refused:
