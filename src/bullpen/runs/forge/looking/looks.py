@@ -40,7 +40,7 @@ _WHOLE_TURNS = 30
 """After how many intervals what was said is read again although nothing seems to be new."""
 
 
-_SAME_SECOND_S = 2.0
+SAME_SECOND_S = 2.0
 """For how long something may be said without another time of the last change."""
 
 _PATIENT_TURNS = 10
@@ -69,7 +69,7 @@ class _Shown:
         """Return whether a part was read after the last change. Forges tell it to the second."""
         updated = "" if self.pull is None else self.pull.updated
         stamp, read_s = self.stamps.get(kind, ("", -math.inf))
-        return stamp == updated and (updated == "" or read_s - self.updated_s >= _SAME_SECOND_S)
+        return stamp == updated and (updated == "" or read_s - self.updated_s >= SAME_SECOND_S)
 
 
 class Looks:
@@ -108,6 +108,8 @@ class Looks:
             returned=returned,
             interval_s=self.wheel.interval_s,
         )
+        # Whether the last look kept words back until all that was said is read.
+        self.holds_back = False
         # The files that the work of tasks changed, by its commit.
         self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -117,6 +119,7 @@ class Looks:
         Raises:
             TryLater: the forge cannot be used now.
         """
+        self.holds_back = False
         tasks = _on_forge(await self._team.forge.now())
         left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
         for number in numbers:
@@ -319,6 +322,7 @@ class Looks:
         if isinstance(found, MergeNow) and any(parts.get(kind) != work.head for kind in OF_ONE):
             return None
         if isinstance(found, GiveBack) and shown is not None and not self._is_heard_out(shown):
+            self.holds_back = True
             return None
         return found
 
@@ -369,6 +373,7 @@ class Looks:
             self._shown[night.work.pull or 0]
         ):
             # `waits_for` keeps the run from ending with it.
+            self.holds_back = True
             return
         if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
             # Our queue and the forge both went on: what git can merge needs no person.
