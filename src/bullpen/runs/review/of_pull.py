@@ -93,7 +93,9 @@ async def review_pull(
     """
     async with _there(Path(cwd), named, home, environ) as there:
         pull = await _in_time(there.place, there.client.pull(number))
-        which = ReviewOf(f"{there.place.host}/{there.place.path}", number, pull.head, check)
+        # Forges do not tell upper and lower case apart in it.
+        repository = f"{there.place.host}/{there.place.path}".lower()
+        which = ReviewOf(repository, number, pull.head, check)
         if post:
             before = await _posted(there, which)
             if before is not None:

@@ -105,7 +105,7 @@ class Poster:
         ) from None
 
     async def _tried(self, which: ReviewOf, text: ReviewText) -> Posted:
-        path = await to_thread.run_sync(self._lock, which.number)
+        path = await to_thread.run_sync(self._lock, which)
         with only_holder(path, lambda holder: f"{holder} posts to #{which.number} now."):
             login = (await self.client.me()).login
             found = posted(await self.client.reviews(which.number), which, self.key, account=login)
@@ -122,8 +122,8 @@ class Poster:
         found = posted(reviews, which, self.key, account=login)
         return None if found is None else Posted(found[0].url, is_new=False)
 
-    def _lock(self, number: int) -> Path:
-        name = component(f"{self.place.host}/{self.place.path}/{number}")
+    def _lock(self, which: ReviewOf) -> Path:
+        name = component(f"{which.repository}/{which.number}")
         path = forge_folder(self.home) / f"posting-{name}.lock"
         with write_errors(path):
             make_private(path.parent)
