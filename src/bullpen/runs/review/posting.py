@@ -100,7 +100,7 @@ class Poster:
             if found is not None:
                 return found
         raise Unavailable(
-            f"It is not known whether the review of #{which.number} is posted: {last.message}",
+            f"The review of #{which.number} may not be posted: {last.message}",
             remedy=AGAIN,
         ) from None
 

@@ -27,17 +27,13 @@ _PULL = "Pull request"
 Pull = Annotated[
     int | None, option("Review this pull request of the forge", "N", min=1, panel=_PULL)
 ]
-Post = Annotated[
-    bool, flag("Post the verdict there as a review that only comments", "--post", panel=_PULL)
-]
+Post = Annotated[bool, flag("Post the verdict there; it only comments", "--post", panel=_PULL)]
 Url = Annotated[
-    str | None, option("Page of the repository [default: that of this clone]", "URL", panel=_PULL)
+    str | None, option("Page of the repository [default: this clone's]", "URL", panel=_PULL)
 ]
 Kind = Annotated[str | None, option("github or gitea", "KIND", panel=_PULL)]
 Api = Annotated[str | None, option("Address of its API", "URL", panel=_PULL)]
-ForgeFile = Annotated[
-    str | None, option("Team file whose [forge] names all of this", "FILE", panel=_PULL)
-]
+ForgeFile = Annotated[str | None, option("Team file whose [forge] is meant", "FILE", panel=_PULL)]
 
 _NOT_APPROVED = 1
 _SAYS = {"approve": "approves", "change": "asks for changes to", "veto": "vetoes"}
