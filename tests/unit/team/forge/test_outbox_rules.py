@@ -97,7 +97,7 @@ def test_a_write_needs_a_cause_and_a_number_that_is_there() -> None:
 def test_work_goes_back_only_with_words_that_can_all_be_answered() -> None:
     task = handed_in()
     answers = [Wish(kind, f"old {n}", "t") for n in range(100) for kind in ("reply", "resolve")]
-    work = begun(forge_of(task), answers, now_ms=1)  # type: ignore[arg-type]
+    work = begun(forge_of(task), answers, now_ms=1)
     task = task.with_facts(forge=work)
     words = [
         ForgeAsked.new(number=n, kind="thread", heard=f"new {n}", target="t") for n in range(1, 51)
@@ -107,7 +107,7 @@ def test_work_goes_back_only_with_words_that_can_all_be_answered() -> None:
     assert not may_return(task, work, words, 2)
     room = [Wish(kind, each.heard, "t") for each in words for kind in ("reply", "resolve")]
     with pytest.raises(Refused):
-        begun(work, room, now_ms=2)  # type: ignore[arg-type]
+        begun(work, room, now_ms=2)
 
 
 def test_a_night_is_asked_only_what_can_be_answered_with_what_is_open() -> None:
