@@ -53,7 +53,9 @@ def login_of(role: Role) -> str:
 class GiteaStage(ForgeStage):
     """One repository of a person. The team may write in it, but is no administrator."""
 
-    abilities = Abilities(records_children=False, shows_logs=False, counts_requests=False)
+    abilities = Abilities(
+        refuses_lines=False, records_children=False, shows_logs=False, counts_requests=False
+    )
 
     def __init__(self, server: GiteaServer, roles: Roles, name: str, folder: Path) -> None:
         self._server = server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bullpen.errors import Conflict, NotFound, Refused
@@ -14,6 +15,7 @@ from bullpen.team.forge.shown import (
     Comment,
     Issue,
     IssueQuery,
+    LineRemark,
     Person,
     PullRequest,
     Repository,
@@ -316,6 +318,20 @@ class MemoryClient:
 
     async def reviews(self, number: int) -> list[Review]:
         return [*self._read(f"reviews {number}").all_reviews.get(number, [])]
+
+    async def post_review(
+        self, number: int, *, commit: str, body: str, comments: Sequence[LineRemark] = ()
+    ) -> Review:
+        self._forge.about_to(f"review {number}")
+        found = next(self._forge.numbers)
+        made = Review(
+            f"R{found}", self._me, "commented", body, commit, f"{URL}/pulls/{number}#{found}", "1"
+        )
+        self._forge.all_reviews.setdefault(number, []).append(made)
+        for each in comments:
+            self._forge.note(number, each.body, author=self._me, path=each.path)
+        self._forge.done()
+        return made
 
     async def threads(self, number: int) -> list[Thread]:
         return [*self._read(f"threads {number}").all_threads.get(number, [])]

@@ -78,8 +78,9 @@ def open_client(settings: ForgeSettings, token: Token) -> OpenClient:
         ) from None
     prefix, owner, name = _parts(place)
     if settings.kind == "github":
-        more = {} if settings.api is None else {"api": settings.api}
-        client = made(owner, name, token.value, **more)
+        # Without it, the token of another GitHub would be sent to github.com.
+        api_of: Callable[[str], str] = load("bullpen.runs.forge.clients.github:api_of")
+        client = made(owner, name, token.value, api=settings.api or api_of(place.host))
     else:
         base = settings.api or f"{place.scheme}://{place.host}{prefix}"
         client = made(base.removesuffix("/api/v1"), owner, name, token.value)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from bullpen.errors import Unavailable
+from bullpen.errors import Refused, Unavailable
 from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
     IssueQuery,
+    LineRemark,
     Person,
     PullRequest,
     Repository,
@@ -24,6 +26,9 @@ LOOK_THERE = "Look at it on the forge."
 
 TRY_LATER = "Try again later."
 
+SUBMIT_FIRST = "Submit or discard that review on the forge, then run the same command again."
+"""The remedy where the account has a review that is not submitted."""
+
 MergeMethod = Literal["merge", "squash", "rebase"]
 
 
@@ -33,6 +38,10 @@ class TryLater(Unavailable):
     def __init__(self, message: str, *, after_s: float | None = None, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
         self.after_s = after_s
+
+
+class LinesRefused(Refused):
+    """The forge takes no comment on one of these lines. Without them it may take the review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +173,16 @@ class ForgeClient(Protocol):
 
     async def reviews(self, number: int) -> list[Review]:
         """Return the reviews of a pull request, oldest first, without those not submitted yet."""
+        ...
+
+    async def post_review(
+        self, number: int, *, commit: str, body: str, comments: Sequence[LineRemark] = ()
+    ) -> Review:
+        """Post a review of a commit that neither approves nor refuses, with comments on lines.
+
+        It is posted as one, or not at all. Raises LinesRefused if the forge does not show one of
+        the lines, and Conflict if the account has a review there that it has not submitted.
+        """
         ...
 
     async def threads(self, number: int) -> list[Thread]:

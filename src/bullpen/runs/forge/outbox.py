@@ -25,6 +25,7 @@ from bullpen.team.forge.bodies import (
     Made,
     answer_body,
     branch_name,
+    cleaned,
     pull_body,
     pull_title,
     state_comment,
@@ -112,8 +113,12 @@ class Outbox:
     def _answer_body(self, task: Task, write: ForgeWrite) -> str:
         record = task.facts.merge
         by = None if record is None else record.by
-        body = answer_body(write.text, by=by, mark=self._mark(task, write), key=self._desk.key)
-        return self._desk.redactor.text(body)
+        return self._answer_of(write, by, self._mark(task, write))
+
+    def _answer_of(self, write: ForgeWrite, by: str | None, mark: Mark) -> str:
+        # Before and after: escaping hides some secrets, and only the whole text shows others.
+        text = self._desk.redactor.text(write.text or "")
+        return self._desk.redactor.text(answer_body(text, by=by, mark=mark, key=self._desk.key))
 
     def _found(
         self, task: Task, write: ForgeWrite, texts: Iterable[tuple[str, str, T]]
@@ -186,8 +191,12 @@ class Outbox:
 
     async def _pull_text(self, task: Task, write: ForgeWrite) -> tuple[str, str]:
         """Return the title and the text of the pull request."""
-        body = pull_body(task, await self._made(task), self._mark(task, write), self._desk.key)
-        return self._desk.redactor.text(pull_title(task)), self._desk.redactor.text(body)
+        shown = self._cleaned(task)
+        body = pull_body(shown, await self._made(task), self._mark(task, write), self._desk.key)
+        return self._desk.redactor.text(pull_title(shown)), self._desk.redactor.text(body)
+
+    def _cleaned(self, task: Task) -> Task:
+        return cleaned(task, self._desk.redactor.text)
 
     async def _made(self, task: Task) -> Made:
         """Return who made the work of a task, and what that used."""
@@ -226,7 +235,7 @@ class Outbox:
         return await self._state(task, work_of(task), write)
 
     def _state_body(self, task: Task, write: ForgeWrite) -> str:
-        body = state_comment(task, self._mark(task, write), self._desk.key)
+        body = state_comment(self._cleaned(task), self._mark(task, write), self._desk.key)
         return self._desk.redactor.text(body)
 
     async def _own_comment(self, number: int, task: Task, write: ForgeWrite) -> Comment | None:

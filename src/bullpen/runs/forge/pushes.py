@@ -63,14 +63,25 @@ class Pushes:
     """Pushes to one repository of a forge, and fetches from it."""
 
     def __init__(
-        self, home: Path, place: Place, token: Token | None, redactor: Redactor, *, source: Path
+        self,
+        home: Path,
+        place: Place,
+        token: Token | None,
+        redactor: Redactor,
+        *,
+        source: Path | None,
+        folder: Path | None = None,
     ) -> None:
-        """`source` is the git dir of the user's repository, whose objects are pushed."""
+        """`source` is the git dir of the user's repository, whose objects are pushed.
+
+        `folder` is for a bare repository that nobody else uses.
+        """
         self._place = place
         self._token = token
         self._redactor = redactor
         self._source = source
-        self._folder = forge_folder(home) / "git" / component(f"{place.host}/{place.path}")
+        shared = forge_folder(home) / "git" / component(f"{place.host}/{place.path}")
+        self._folder = folder or shared
 
     @property
     def folder(self) -> Path:
@@ -115,16 +126,25 @@ class Pushes:
             TryLater: it took too long or the forge could not be reached.
         """
         check_branch(branch)
-        ref = f"refs/forge/{branch}"
+        return self._fetched(f"refs/heads/{branch}", f"refs/forge/{branch}", f"branch {branch}")
+
+    def fetch_pull(self, number: int) -> str:
+        """Fetch the head of a pull request into the bare repository and return its commit.
+
+        Raises as `fetch` does.
+        """
+        ref = f"refs/pull/{number}/head"
+        return self._fetched(ref, f"refs/forge-pull/{number}", f"commits of pull request {number}")
+
+    def _fetched(self, ref: str, kept: str, what: str) -> str:
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
-        wish = f"+refs/heads/{branch}:{ref}"
-        ran = self._run(*words, "--", self._place.clone_url, wish)
+        ran = self._run(*words, "--", self._place.clone_url, f"+{ref}:{kept}")
         if not ran.ok:
             said = self._said(ran)
             if "couldn't find remote ref" in ran.err:
-                raise _refused(f"{self._where} has no branch {branch}.")
+                raise _refused(f"{self._where} has no {what}.")
             raise self._trouble(ran, said)
-        return self._git()("rev-parse", "--verify", f"{ref}^{{commit}}")
+        return self._git()("rev-parse", "--verify", f"{kept}^{{commit}}")
 
     def has(self, newer: str, older: str) -> bool:
         """Return whether a commit that was fetched has another one."""
@@ -140,8 +160,8 @@ class Pushes:
 
     def _git(self) -> Git:
         """Return git in the bare repository, which is set up again before each use."""
-        objects = self._source / "objects"
-        hash_name = Git(self._source)("rev-parse", "--show-object-format")
+        source = self._source
+        hash_name = "sha1" if source is None else Git(source)("rev-parse", "--show-object-format")
         sha1 = hash_name == "sha1"
         extensions = "" if sha1 else f"[extensions]\n\tobjectFormat = {hash_name}\n"
         try:
@@ -150,10 +170,12 @@ class Pushes:
                 (self._folder / name).mkdir(parents=True, exist_ok=True)
             _put(self._folder / "HEAD", "ref: refs/heads/none\n")
             _put(self._folder / "config", _CONFIG.format(version=1 - sha1, extensions=extensions))
-            _put(self._folder / "objects" / "info" / "alternates", f"{objects}\n")
-            # Without it, git would look for the parents that a shallow clone does not have.
-            shallow = self._source / "shallow"
-            _put(self._folder / "shallow", shallow.read_text("ascii") if shallow.is_file() else "")
+            if source is not None:
+                _put(self._folder / "objects" / "info" / "alternates", f"{source / 'objects'}\n")
+                # Without it, git would look for the parents that a shallow clone does not have.
+                shallow = source / "shallow"
+                text = shallow.read_text("ascii") if shallow.is_file() else ""
+                _put(self._folder / "shallow", text)
         except OSError as error:
             raise Unavailable(
                 f"{self._folder} cannot be written: {error.strerror}.",

@@ -124,6 +124,11 @@ def body_redactor(home: Path, token: Token, environ: Mapping[str, str]) -> Redac
     return Redactor(known)
 
 
+def without_token(environ: Mapping[str, str], token: Token) -> dict[str, str]:
+    """Return the variables without those that contain the token, whatever their names."""
+    return {name: value for name, value in environ.items() if token.value not in value}
+
+
 def _checked(value: str, where: str) -> str:
     if not _VISIBLE.fullmatch(value) or len(value) > _CHARS_MAX:
         # The value is not shown: it may be a token with a stray character.

@@ -21,7 +21,7 @@ from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TRY_LATER, TryLater
 from bullpen.runs.forge.landing.night_work import NightWork
 from bullpen.runs.forge.landing.queue_landing import landing_push, lands_target
-from bullpen.runs.forge.looking.looks import Looks
+from bullpen.runs.forge.looking.looks import SAME_SECOND_S, Looks
 from bullpen.runs.forge.outbox import NotAllowedYet, Outbox
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.watch.ending import QueueState
@@ -48,6 +48,9 @@ _HINT_PAUSE_S = 5.0
 _ALL_PAUSE_S = 30.0
 """How long further hints wait after one, and after one that says to look at everything."""
 
+_ONCE_MORE = 2
+"""How many more looks one pass takes while words are kept back."""
+
 _REFUSED_TURNS = 5
 """After how many intervals a merge is tried again that the forge did not allow."""
 
@@ -66,6 +69,7 @@ class ForgeWorker:
         returned: Callable[[], None] | None = None,
         alone: Callable[[], AbstractContextManager[object]] = nullcontext,
         clock: Callable[[], float] = anyio.current_time,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         hints: Hints | None = None,
     ) -> None:
         """`alone` keeps other workers of this team away; `returned` is called for returned work.
@@ -78,6 +82,7 @@ class ForgeWorker:
         self._returned = returned
         self._alone = alone
         self._clock = clock
+        self._sleep = sleep
         self._hints = hints
         self._hints_from_s = -math.inf
         self._lock = anyio.Lock()
@@ -159,8 +164,13 @@ class ForgeWorker:
         self._tell = tell
         with self._alone():
             try:
-                # What was read first may be what a later look needs.
-                for _ in range(2):
+                # What was read first may be what a later look needs. Words that were read in the
+                # second in which they were said are read once more.
+                for turn in range(2 + _ONCE_MORE):
+                    if turn >= 2:
+                        if self._looks is None or not self._looks.holds_back:
+                            break
+                        await self._sleep(SAME_SECOND_S)
                     on = await self._team.forge.now()
                     await self.step()
                     works = [*(task.facts.forge for task in on.tasks), *(n.work for n in on.nights)]

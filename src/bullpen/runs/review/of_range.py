@@ -41,23 +41,47 @@ async def review_range(
     """
     span = await to_thread.run_sync(_span, Path(cwd), named)
     async with review_folder() as folder:
-        work = await to_thread.run_sync(lay_out, span, folder / "work")
-        if not work.difference.strip():
-            raise Invalid(
-                f"Nothing is left to review in {named or 'the uncommitted changes'}.",
-                remedy="Name what to review, such as main..HEAD, or HEAD for the last commit.",
-            )
-        refuse_too_long(work)
-        matter = ReviewMatter(
-            title=f"The change {named}" if named else "The changes that are not committed",
-            description=await to_thread.run_sync(messages_in, span),
-            rubric=check.rubric,
-            difference=work.difference,
+        title = f"The change {named}" if named else "The changes that are not committed"
+        return await review_span(
+            span,
+            check,
+            folder,
+            title=title,
+            nothing=f"Nothing is left to review in {named or 'the uncommitted changes'}.",
+            environ=environ,
         )
-        left_out = await to_thread.run_sync(work.fill)
-        answered = await ask_reviewer(
-            check, replace(matter, left_out=left_out), work, environ=environ
+
+
+async def review_span(
+    span: Span,
+    check: Check,
+    folder: Path,
+    *,
+    title: str,
+    nothing: str,
+    description: str = "",
+    environ: Mapping[str, str],
+) -> RangeReview:
+    """Have the work between two commits reviewed, in a folder of its own.
+
+    `nothing` is what an error says if they do not differ. Raises as `review_range` does.
+    """
+    work = await to_thread.run_sync(lay_out, span, folder / "work")
+    if not work.difference.strip():
+        raise Invalid(
+            nothing,
+            remedy="Name what to review, such as main..HEAD, or HEAD for the last commit.",
         )
+    refuse_too_long(work)
+    messages = await to_thread.run_sync(messages_in, span)
+    matter = ReviewMatter(
+        title=title,
+        description="\n\n".join(part for part in (description, messages) if part),
+        rubric=check.rubric,
+        difference=work.difference,
+    )
+    left_out = await to_thread.run_sync(work.fill)
+    answered = await ask_reviewer(check, replace(matter, left_out=left_out), work, environ=environ)
     return RangeReview(span, answered)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bullpen.protocol.forge import ForgeWork
 from bullpen.protocol.task import Check, Task
@@ -90,6 +90,33 @@ def pull_title(task: Task) -> str:
 def inline_id(task_id: str) -> str:
     """Return the id of a task, which another program may have made of anything."""
     return task_id if _SAFE.match(task_id) else inline(task_id, 30)
+
+
+def cleaned(task: Task, clean: Callable[[str], str]) -> Task:
+    """Return a task whose words went through `clean`, which removes secrets.
+
+    In a finished text it would not find them all: there, their characters are escaped.
+    """
+    facts = task.facts
+    changes: dict[str, Any] = {}
+    if facts.report:
+        changes["report"] = clean(facts.report)
+    if facts.given_up:
+        changes["given_up"] = clean(facts.given_up)
+    if facts.checks:
+        changes["checks"] = [_cleaned_check(check, clean) for check in facts.checks]
+    if facts.forced is not None:
+        by, reason = clean(facts.forced.by), clean(facts.forced.reason)
+        changes["forced"] = facts.forced.evolve(by=by, reason=reason)
+    if facts.forge is not None and facts.forge.person:
+        changes["forge"] = facts.forge.evolve(person=clean(facts.forge.person))
+    found = task.evolve(subject=clean(task.subject))
+    return found.with_facts(**changes) if changes else found
+
+
+def _cleaned_check(check: Check, clean: Callable[[str], str]) -> Check:
+    said = {"name": check.name, "run": check.run, "path": check.path, "ref": check.ref}
+    return check.evolve(**{key: clean(text) for key, text in said.items() if text})
 
 
 def pull_body(task: Task, made: Made, mark: Mark, key: bytes) -> str:

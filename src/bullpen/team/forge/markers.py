@@ -13,11 +13,14 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from bullpen.protocol.forge import WriteKind
 
 T = TypeVar("T")
+
+MarkKind = WriteKind | Literal["review"]
+"""What was written: a write of a task or a night, or a review that a person had posted."""
 
 _CODE_LENGTH = 32
 _PART_MAX = 100
@@ -35,7 +38,7 @@ class Mark:
     repository: str
     team: str
     task: str
-    kind: WriteKind
+    kind: MarkKind
     n: int
 
 

@@ -92,6 +92,11 @@ def is_full(work: ForgeWork) -> bool:
     return len(work.writes) >= WRITES_MAX - _RESERVED
 
 
+def can_answer(work: ForgeWork, words: int) -> bool:
+    """Return whether so many words can still be answered: each by two writes, after a push."""
+    return len(work.writes) + 2 * words < WRITES_MAX - _RESERVED
+
+
 def begun(work: ForgeWork, wishes: Iterable[Wish], *, now_ms: int) -> ForgeWork:
     """Return the work with these writes due. One that its cause has already is not added.
 

@@ -101,6 +101,15 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
+class LineRemark:
+    """A comment on a line of the new side, as it is to be posted."""
+
+    path: str
+    line: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a job of CI says about one commit. `tail` is the end of the failing step's log."""
 

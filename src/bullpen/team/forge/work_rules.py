@@ -125,7 +125,8 @@ def unheard(work: ForgeWork, heard: Heard) -> list[ForgeAsked]:
 def may_return(task: Task, work: ForgeWork, fresh: Sequence[ForgeAsked], rounds: int) -> bool:
     """Return whether there is a round left for this work, and room to record it."""
     room = len(_remembered(work, fresh)) < HEARD_MAX and len(fresh) <= ASKED_MAX
-    return room and work.person is None and work.rounds < rounds and not outbox_rules.is_full(work)
+    room = room and outbox_rules.can_answer(work, len(fresh))
+    return room and work.person is None and work.rounds < rounds
 
 
 def is_returnable(task: Task) -> bool:

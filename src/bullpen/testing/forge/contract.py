@@ -16,13 +16,14 @@ import pytest
 from bullpen.errors import NotFound, Refused
 from bullpen.runs.forge.contract import ForgeClient
 from bullpen.testing.forge.issue_promises import IssuePromises
+from bullpen.testing.forge.posting_promises import PostingPromises
 from bullpen.testing.forge.pull_promises import PullPromises
 from bullpen.testing.forge.review_promises import ReviewPromises
 from bullpen.testing.forge.stage import ForgeStage
 from bullpen.testing.forge.verdict_promises import VerdictPromises
 
 
-class ForgeContract(IssuePromises, PullPromises, ReviewPromises, VerdictPromises):
+class ForgeContract(IssuePromises, PullPromises, ReviewPromises, PostingPromises, VerdictPromises):
     """Every promise of `ForgeClient`. A subclass has a fixture `stage`."""
 
     @pytest.fixture

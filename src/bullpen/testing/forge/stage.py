@@ -30,6 +30,8 @@ class Abilities:
     # A job of CI can say that it had nothing to do.
     tells_skipped: bool = True
     searches_words: bool = True
+    # It takes comments only on lines that its difference shows.
+    refuses_lines: bool = True
     # An "unchanged" answer does not count against the limit of requests.
     counts_requests: bool = True
 

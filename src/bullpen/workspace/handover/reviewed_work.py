@@ -150,6 +150,17 @@ def lay_out(span: Span, folder: Path) -> Laid:
     return Laid(folder, span, difference, lambda: _fill(git, span))
 
 
+def shown_difference(span: Span) -> str:
+    """Return the difference as a forge shows it: with renames, and three lines around a change.
+
+    Raises:
+        Unavailable: git fails.
+    """
+    words = ("diff-tree", "-r", "-p", "-U3", *_PLAIN, "--find-renames", span.base, span.commit)
+    git = Git(span.repository).with_env(GIT_GRAFT_FILE=os.devnull)
+    return git("-c", "core.quotePath=false", *words, seconds=TREE_S)
+
+
 def _fill(git: Git, span: Span) -> list[str]:
     """Check out the work, but for what a program would obey. Returns the paths of that.
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from bullpen.runs.forge.looking.looks import _PATIENT_TURNS, Looks, _Shown
 from support.forge.memory_forge import MemoryForge
 from support.forge.shop import Shop
@@ -54,3 +56,27 @@ async def test_who_never_stops_talking_is_not_waited_for_forever() -> None:
         assert not looks.heard_out(shown)
     looks.now_s = _PATIENT_TURNS * 60.0
     assert looks.heard_out(shown)
+
+
+@pytest.mark.parametrize("pull_request", ["task", "night"])
+async def test_one_pass_hears_what_was_said(pull_request: str) -> None:
+    merge = "queue" if pull_request == "night" else "forge"
+    shop = await Shop.open(merge=merge, pull_request=pull_request)
+    shop.forge.issue("Add a cart")
+    await shop.step()
+    await (shop.land("1") if pull_request == "night" else shop.hand_in("1"))
+    await shop.step(2)
+    (number,) = shop.forge.pulls
+    shop.forge.note(number, "Please rename this.", path="done-1.txt")
+    shop.forge.pulls[number] = replace(shop.forge.pulls[number], updated="10:00:00")
+    # As `bullpen forge sync` does: with a worker that knows nothing.
+    shop.start()
+
+    async def sleep(seconds: float) -> None:
+        shop.now_s += seconds
+
+    shop.worker._sleep = sleep
+    await shop.worker.once(shop.told.append)
+    tasks = await shop.tasks()
+    assert len(tasks) == (2 if pull_request == "night" else 1)
+    assert tasks[-1].status == "pending"

@@ -8,6 +8,10 @@ import pytest
 
 from bullpen.errors import Refused
 from bullpen.protocol.forge import ForgeNight
+from bullpen.team.forge import outbox_rules
+from bullpen.team.forge.markers import Mark
+from bullpen.team.forge.nights.bodies import night_body
+from bullpen.team.forge.nights.rules import as_task
 from bullpen.team.forge.shown import PullRequest
 from support.forge.memory_forge import STRANGER, TEAM
 from support.forge.shop import Shop
@@ -111,18 +115,85 @@ async def test_a_thread_becomes_a_task_of_the_last_one_who_changed_that_file() -
     mail = (await shop.team.mailbox.read("ann")).entries[-1].message
     assert "Please rename this" in mail.text or "#3" in mail.text
 
-    head = await shop.land("3", "[1] It has another name now.", "a.txt")
+    secret = "ghp_0123456789abcdefghijklmnopqr"
+    head = await shop.land("3", f"[1] It has another name now, {secret}.", "a.txt")
     await shop.step(6)
     assert the_pull(shop).head == head
     own = {each.id: each for each in shop.forge.all_threads[number]}
     assert own[thread].resolved
     (answer,) = [each for each in own[thread].comments if each.author == TEAM]
     assert "It has another name now" in answer.body
+    assert not any("0123456789abc" in body for body in (answer.body, the_pull(shop).body))
     assert answer.body.startswith("Agent ann")
     (theirs,) = [each for each in own.values() if each.id != thread]
     assert (theirs.resolved, len(theirs.comments)) == (False, 1)
     assert len(await shop.tasks()) == 3
     assert (await night_of(shop)).tasks == ["1", "2", "3"]
+
+
+async def quiet_night(shop: Shop) -> int:
+    """A night whose pull request was read whole, with CI that has said its last word."""
+    head = await shop.land("1", "Done.", "a.txt")
+    await shop.step(2)
+    number = the_pull(shop).number
+    shop.forge.verdict(head, "test", "success")
+    changed(shop, number, "10:00:00")
+    await shop.step(6)
+    assert not await shop.worker.more()
+    return number
+
+
+def changed(shop: Shop, number: int, updated: str) -> None:
+    """Let the forge show another time of the last change."""
+    shop.forge.pulls[number] = replace(shop.forge.pulls[number], updated=updated)
+
+
+async def test_a_run_does_not_end_before_it_heard_what_was_said_of_a_night() -> None:
+    shop = await shop_of(1)
+    number = await quiet_night(shop)
+    shop.forge.note(number, "Please rename this.", path="a.txt")
+    changed(shop, number, "10:05:00")
+    shop.now_s += 1
+    # Only the list of pull requests says so far that something was said.
+    assert await shop.worker.more()
+    assert len(await shop.tasks()) == 1
+    for _ in range(12):
+        await shop.step()
+        if not await shop.worker.more() or len(await shop.tasks()) == 2:
+            break
+    assert "Please rename this." in (await shop.tasks())[-1].description
+
+
+async def test_what_is_said_of_a_night_in_one_breath_is_one_round_of_work() -> None:
+    shop = await shop_of(1)
+    number = await quiet_night(shop)
+    shop.forge.note(number, "Please rename this.", path="a.txt")
+    changed(shop, number, "10:05:00")
+    looks = shop.worker._looks
+    assert looks is not None
+    # Threads are read and judged, and in the same second the reviewer says the rest.
+    night = await night_of(shop)
+    await looks._read_pulls([as_task(night)])
+    await looks._read_part("threads", number, [])
+    await looks._judge_night(night, (await shop.team.forge.now()).every)
+    shop.forge.review(number, "changes_requested", "And a test of task #1.")
+    await shop.step(12)
+    made = (await shop.tasks())[1:]
+    assert (await night_of(shop)).work.rounds == 1
+    said = "".join(task.description for task in made)
+    assert "Please rename this." in said
+    assert "And a test of task #1." in said
+
+
+async def test_a_night_in_which_people_never_stop_talking_ends_all_the_same() -> None:
+    shop = await shop_of(1)
+    number = await quiet_night(shop)
+    for minute in range(30):
+        changed(shop, number, f"11:{minute:02}:00")
+        if not await shop.worker.more():
+            break
+        await shop.step()
+    assert not await shop.worker.more()
 
 
 @pytest.mark.parametrize(
@@ -273,6 +344,27 @@ async def test_a_conflict_is_joined_by_git_or_shown_to_a_person() -> None:
     assert "conflicts" in ((await night_of(shop)).work.person or "")
 
 
+async def test_a_night_with_too_many_writes_is_a_persons_and_keeps_no_task_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = await shop_of(1)
+    await shop.land("1")
+    await shop.step(2)
+    night = await night_of(shop)
+    monkeypatch.setattr(outbox_rules, "WRITES_MAX", len(night.work.writes) + 20)
+    shop.forge.issue("Build part 2")
+    await shop.step()
+    await shop.land("2")
+    await shop.step(2)
+    assert (await night_of(shop)).work.person == "it made too many writes to the forge"
+    assert sum("night-1 needs you" in said for said in shop.told) == 1
+    # Others are written all the same.
+    assert shop.worker.state().trouble is None
+    number = shop.forge.issue("Build part 3")
+    await shop.step(2)
+    assert len(shop.forge.marked(number)) == 1
+
+
 async def held(shop: Shop) -> bool:
     return (await night_of(shop)).work.person is not None
 
@@ -336,3 +428,16 @@ async def test_a_text_that_is_too_long_still_names_every_task_and_issue() -> Non
     for number in range(1, 9):
         assert f"Closes #{number}" in body
     assert "Some of it is left out" in body
+
+
+async def test_the_issue_of_a_task_that_was_begun_again_is_not_closed_with_the_night() -> None:
+    shop = await shop_of(1)
+    await shop.land("1")
+    await shop.step(2)
+    night, (task,) = await night_of(shop), await shop.tasks()
+    mark = Mark("git.example/acme/shop", "alpha", "+night-1", "pull", 1)
+    assert "Closes #1" in night_body(night, [task], {}, mark, b"key")
+    again = task.evolve(status="in_progress")
+    body = night_body(night, [again], {}, mark, b"key")
+    assert "Closes" not in body
+    assert "Task 1" in body

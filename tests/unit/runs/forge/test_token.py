@@ -18,6 +18,7 @@ from bullpen.runs.forge.token import (
     keep_token,
     marker_key,
     token_file,
+    without_token,
 )
 
 HOST = "git.example:3000"
@@ -113,3 +114,14 @@ def test_the_key_of_markers_is_made_once_and_stays(tmp_path: Path) -> None:
     path.write_text("short", "utf-8")
     with pytest.raises(Refused, match="damaged"):
         marker_key(tmp_path)
+
+
+def test_a_reviewer_gets_no_variable_that_contains_the_token() -> None:
+    token = Token("0123456789abcdef", "SHOP_FORGE")
+    given = {
+        "SHOP_FORGE": token.value,
+        FORGE_TOKEN: token.value,
+        "HEADER": f"Authorization: token {token.value}",
+        "ANTHROPIC_API_KEY": "another",
+    }
+    assert without_token(given, token) == {"ANTHROPIC_API_KEY": "another"}

@@ -297,7 +297,8 @@ async def test_secrets_reach_no_body() -> None:
     pull = (await shop.work("1")).pull or 0
     bodies = [shop.forge.pulls[pull].body, *shop.forge.marked(number)]
     assert "Report" in bodies[0]
-    assert not any("s3cr3t" in body or "ghp_01" in body for body in bodies)
+    # In the text of a forge, the line of a token is escaped.
+    assert not any("s3cr3t" in body or "0123456789abc" in body for body in bodies)
 
 
 async def test_a_pull_request_of_somebody_else_from_our_branch_is_left_alone() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from bullpen.errors import Invalid, Refused
-from bullpen.protocol.forge import WRITES_MAX, ForgeWork
+from bullpen.protocol.forge import WRITES_MAX, ForgeAsked, ForgeFix, ForgeNight, ForgeWork
 from bullpen.team.forge import outbox_rules
+from bullpen.team.forge.nights.rules import has_room
 from bullpen.team.forge.outbox_rules import Wish, begun, dropped, ended, finished, next_due, push_of
+from bullpen.team.forge.work_rules import may_return
 
-from .forge_teams import HEAD, NEXT, REPOSITORY
+from .forge_teams import HEAD, NEXT, REPOSITORY, forge_of, handed_in
 
 NEW = ForgeWork.new(repository=REPOSITORY, issue=7)
 
@@ -88,3 +92,36 @@ def test_a_write_needs_a_cause_and_a_number_that_is_there() -> None:
     with pytest.raises(Refused) as refused:
         finished(NEW, 1, there="1", digest=None, now_ms=1)
     assert refused.value.reason == "no_such_write"
+
+
+def test_work_goes_back_only_with_words_that_can_all_be_answered() -> None:
+    task = handed_in()
+    answers = [Wish(kind, f"old {n}", "t") for n in range(100) for kind in ("reply", "resolve")]
+    work = begun(forge_of(task), answers, now_ms=1)
+    task = task.with_facts(forge=work)
+    words = [
+        ForgeAsked.new(number=n, kind="thread", heard=f"new {n}", target="t") for n in range(1, 51)
+    ]
+    assert may_return(task, work, words[:35], 2)
+    # Their answers could not be recorded when the owner has pushed its work.
+    assert not may_return(task, work, words, 2)
+    room = [Wish(kind, each.heard, "t") for each in words for kind in ("reply", "resolve")]
+    with pytest.raises(Refused):
+        begun(work, room, now_ms=2)
+
+
+def test_a_night_is_asked_only_what_can_be_answered_with_what_is_open() -> None:
+    @dataclass
+    class Asking:
+        asked: list[ForgeAsked]
+
+    def words(name: str, many: int) -> list[ForgeAsked]:
+        return [
+            ForgeAsked.new(number=n, kind="thread", heard=f"{name} {n}", target="t")
+            for n in range(1, many + 1)
+        ]
+
+    open_now = [ForgeFix.new(asked=each, task="3") for each in words("old", 100)]
+    night = ForgeNight.new(n=1, at_ms=1, fixes=open_now, work=NEW)
+    assert has_room(night, [Asking(words("new", 30))])
+    assert not has_room(night, [Asking(words("new", 50))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 import anyio
@@ -31,6 +31,7 @@ from bullpen.team.forge.shown import (
     Comment,
     Issue,
     IssueQuery,
+    LineRemark,
     Person,
     PullRequest,
     Repository,
@@ -327,6 +328,12 @@ class GiteaClient:
     async def reviews(self, number: int) -> list[Review]:
         """Return the reviews of a pull request, oldest first, without those not submitted yet."""
         return await self._reviews.reviews(number)
+
+    async def post_review(
+        self, number: int, *, commit: str, body: str, comments: Sequence[LineRemark] = ()
+    ) -> Review:
+        """Post a review of a commit that neither approves nor refuses, with comments on lines."""
+        return await self._reviews.post(number, commit, body, comments)
 
     async def threads(self, number: int) -> list[Thread]:
         """Return the threads on lines of a pull request, oldest first, with all their comments."""

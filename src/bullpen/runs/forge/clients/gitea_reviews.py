@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from bullpen.errors import NotFound
+from collections.abc import Sequence
+
+from bullpen.errors import Conflict, NotFound
 from bullpen.runs.forge.clients.gitea_answers import REVIEW_STATES, LineComment, ReviewAnswer
 from bullpen.runs.forge.clients.gitea_people import GiteaPeople
 from bullpen.runs.forge.clients.gitea_requests import GiteaRequests
 from bullpen.runs.forge.clients.gitea_threads import LineThread, marked, threads_of, unmarked
-from bullpen.runs.forge.contract import LOOK_THERE, TryLater
-from bullpen.team.forge.shown import Comment, Review, Thread
+from bullpen.runs.forge.contract import LOOK_THERE, SUBMIT_FIRST, TryLater
+from bullpen.team.forge.shown import Comment, LineRemark, Review, Thread
+
+_DRAFT = "PENDING"
 
 
 class GiteaReviews:
@@ -24,18 +28,58 @@ class GiteaReviews:
 
     async def reviews(self, number: int) -> list[Review]:
         """Return the reviews of a pull request, oldest first, without those not submitted yet."""
-        return [
-            Review(
-                id=str(each.id),
-                author=await self._people.author(each),
-                state="dismissed" if each.dismissed else REVIEW_STATES[each.state],
-                body=each.body,
-                commit=each.commit_id,
-                url=each.html_url,
-                at=each.submitted_at,
-            )
-            for each in await self._submitted(number)
+        return [await self._review(each) for each in await self._submitted(number)]
+
+    async def _review(self, answer: ReviewAnswer) -> Review:
+        return Review(
+            id=str(answer.id),
+            author=await self._people.author(answer),
+            state="dismissed" if answer.dismissed else REVIEW_STATES[answer.state],
+            body=answer.body,
+            commit=answer.commit_id,
+            url=answer.html_url,
+            at=answer.submitted_at,
+        )
+
+    async def post(
+        self, number: int, commit: str, body: str, comments: Sequence[LineRemark]
+    ) -> Review:
+        """Post a review with comments on lines.
+
+        The server keeps each comment in the account's draft, and submits that at the end. So a
+        draft that is there would be submitted with it.
+        """
+        await self._refuse_draft(number, {_end_of(each.body) for each in comments})
+        notes = [
+            {"path": each.path, "new_position": each.line, "body": each.body} for each in comments
         ]
+        made = await self._requests.send(
+            ReviewAnswer,
+            "POST",
+            f"{self._at}/pulls/{number}/reviews",
+            {"event": "COMMENT", "body": body, "commit_id": commit, "comments": notes},
+        )
+        if made.state not in REVIEW_STATES:
+            raise TryLater(f"The review of #{number} is not submitted.")
+        return await self._review(made)
+
+    async def _refuse_draft(self, number: int, ends: set[str]) -> None:
+        """Refuse to submit a person's draft. One that an earlier try left behind is deleted.
+
+        That is one whose comments all end with the mark of those that are posted now.
+        """
+        path = f"{self._at}/pulls/{number}/reviews"
+        ours = (await self._people.our_login()).casefold()
+        for each in await self._requests.all(ReviewAnswer, path):
+            if each.state != _DRAFT or each.user is None or each.user.login.casefold() != ours:
+                continue
+            found = {_end_of(one.body) for one in await self._comments_of(number, each.id)}
+            if each.body or not found or not found <= ends or not all(map(_is_mark, found)):
+                raise Conflict(
+                    f"{each.user.login} has a review of #{number} that is not submitted.",
+                    remedy=SUBMIT_FIRST,
+                )
+            await self._requests.do("DELETE", f"{path}/{each.id}")
 
     async def threads(self, number: int) -> list[Thread]:
         """Return the threads on lines of a pull request, oldest first, with all their comments."""
@@ -133,3 +177,11 @@ class GiteaReviews:
             resolved=place.resolved,
             comments=tuple([await self._comment(each) for each in place.comments]),
         )
+
+
+def _end_of(body: str) -> str:
+    return body.rstrip().rpartition("\n")[2]
+
+
+def _is_mark(line: str) -> bool:
+    return line.startswith("<!-- ") and line.endswith(" -->")

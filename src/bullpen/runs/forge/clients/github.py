@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -16,12 +16,21 @@ from bullpen.runs.forge.clients import github_records as records
 from bullpen.runs.forge.clients import github_threads
 from bullpen.runs.forge.clients.github_connection import GitHubConnection
 from bullpen.runs.forge.clients.github_verdicts import GitHubVerdicts
-from bullpen.runs.forge.contract import LOOK_THERE, Allowance, ForgeClient, MergeMethod, TryLater
+from bullpen.runs.forge.contract import (
+    LOOK_THERE,
+    SUBMIT_FIRST,
+    Allowance,
+    ForgeClient,
+    LinesRefused,
+    MergeMethod,
+    TryLater,
+)
 from bullpen.runs.forge.looking.request_budget import RequestBudget
 from bullpen.team.forge.shown import (
     Comment,
     Issue,
     IssueQuery,
+    LineRemark,
     Person,
     PullRequest,
     Repository,
@@ -53,6 +62,11 @@ _PROBES: Mapping[str, tuple[str, str, dict[str, str] | None]] = {
 
 _NO_RIGHT = ("not accessible by", "Must have", "permission", "scope")
 """What GitHub says where a right is missing; without it, it finds nothing or has too few words."""
+
+_NOT_SHOWN = ("could not be resolved", "part of the diff")
+"""What GitHub says about a comment on a line or a file that its difference does not show."""
+
+_DRAFT = "pending review"
 
 _MAY_WRITE = frozenset({"admin", "maintain", "write"})
 
@@ -325,6 +339,31 @@ class GitHub(ForgeClient):
         found = await self._connection.pages(f"{self._at}/pulls/{number}/reviews", self._size)
         reviews = [records.review(each, await self._author(each)) for each in found]
         return [each for each in reviews if each is not None]
+
+    async def post_review(
+        self, number: int, *, commit: str, body: str, comments: Sequence[LineRemark] = ()
+    ) -> Review:
+        notes = [
+            {"path": each.path, "line": each.line, "side": "RIGHT", "body": each.body}
+            for each in comments
+        ]
+        wanted = {"commit_id": commit, "event": "COMMENT", "body": body, "comments": notes}
+        try:
+            shown = await self._connection.send(
+                "POST", f"{self._at}/pulls/{number}/reviews", wanted
+            )
+        except Refused as refused:
+            if notes and any(words in refused.message for words in _NOT_SHOWN):
+                raise LinesRefused(
+                    refused.message, reason="forge_refused", remedy=LOOK_THERE
+                ) from None
+            if _DRAFT in refused.message:
+                raise Conflict(refused.message, remedy=SUBMIT_FIRST) from None
+            raise
+        made = records.review(shown, await self._author(shown))
+        if made is None:
+            raise TryLater(f"The review of #{number} is not submitted.")
+        return made
 
     async def threads(self, number: int) -> list[Thread]:
         return await github_threads.threads(

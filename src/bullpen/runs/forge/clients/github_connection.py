@@ -37,6 +37,7 @@ _SECONDARY = re.compile(r"secondary rate limit|abuse detection", re.IGNORECASE)
 _REDIRECTS_MAX = 3
 _COUNTED = frozenset({"core", "graphql"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_FEW_RIGHTS = "Give the token more rights: bullpen forge check"
 _SIGN_IN_AGAIN = (
     "Create a new token for the forge that may read and write contents, issues and pull requests, "
     "then run: bullpen forge login"
@@ -321,7 +322,9 @@ class GitHubConnection:
         if status == 409 or (status == 422 and exists):
             return Conflict(f"{self._host} refused: {what}", remedy=LOOK_THERE)
         return Refused(
-            f"{self._host} refused ({status}): {what}", reason="forge_refused", remedy=LOOK_THERE
+            f"{self._host} refused ({status}): {what}",
+            reason="forge_refused",
+            remedy=_FEW_RIGHTS if status == 403 else LOOK_THERE,
         )
 
     def _raise_graphql(self, error: Any) -> NoReturn:
@@ -347,8 +350,11 @@ class GitHubConnection:
             return self._clean(response.reason_phrase or "no words"), set()
         if not isinstance(said, dict):
             return "no words", set()
-        errors = [each for each in said.get("errors") or () if isinstance(each, dict)]
+        listed = said.get("errors")
+        listed = listed if isinstance(listed, list) else []
+        errors = [each for each in listed if isinstance(each, dict)]
         more = [str(each["message"]) for each in errors if each.get("message")]
+        more += [each for each in listed if isinstance(each, str)]
         codes = {str(each["code"]) for each in errors if each.get("code")}
         named = [f"{each.get('field')} {each['code']}" for each in errors if each.get("code")]
         whole = "; ".join([str(said.get("message", "no words")), *(more or named)])

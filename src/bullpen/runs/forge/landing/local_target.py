@@ -50,7 +50,7 @@ def join_target(
 ) -> tuple[str | None, str | None]:
     """Bring the forge's branch into the local target, by a merge commit if both have gone on.
 
-    Returns that commit, or why the target could not move.
+    Returns the commit of the local target that has both, or why the target could not move.
 
     Raises:
         Refused: the forge has no such branch, or there is no local target (no_target).
@@ -60,8 +60,11 @@ def join_target(
     git = Git(Path(settings.repository))
     there = _fetched(git, pushes, branch)
     target = target_of(git, settings.target)
-    if _is_before(git, there, target.commit):
+    if there == target.commit:
         return None, None
+    if _is_before(git, there, target.commit):
+        # A worker that was killed may have joined them, and not have said so.
+        return target.commit, None
     if _is_before(git, target.commit, there):
         return None, _forwarded(git, settings, target, there)
     merged = git.run("merge-tree", "--write-tree", "--name-only", target.commit, there)

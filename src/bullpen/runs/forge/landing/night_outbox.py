@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bullpen.protocol.forge import ForgeNight, ForgeWrite
 from bullpen.protocol.task import Task
 from bullpen.runs.forge.outbox import Desk, Outbox
-from bullpen.team.forge.bodies import answer_body, night_branch
+from bullpen.team.forge.bodies import night_branch
 from bullpen.team.forge.nights import rules
 from bullpen.team.forge.nights.bodies import night_body, night_title
 from bullpen.team.forge.outbox_rules import digest_of
@@ -38,8 +38,8 @@ class NightOutbox(Outbox):
         return [task for task in found if task is not None]
 
     async def _pull_text(self, task: Task, write: ForgeWrite) -> tuple[str, str]:
-        tasks = self._there()
-        made = {each.id: await self._made(each) for each in tasks}
+        made = {each.id: await self._made(each) for each in self._there()}
+        tasks = [self._cleaned(each) for each in self._there()]
         title = night_title(self._night, tasks, self._desk.team.name)
         mark = self._mark(task, write)
         body = night_body(self._night, tasks, made, mark, self._desk.key)
@@ -47,10 +47,7 @@ class NightOutbox(Outbox):
 
     def _answer_body(self, task: Task, write: ForgeWrite) -> str:
         by = rules.answered_by(self._night, write.key, self._tasks)
-        mark = self._mark(task, write)
-        return self._desk.redactor.text(
-            answer_body(write.text, by=by, mark=mark, key=self._desk.key)
-        )
+        return self._answer_of(write, by, self._mark(task, write))
 
     async def _done(
         self, task: Task, write: ForgeWrite, there: str | None = None, digest: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from bullpen.errors import Conflict, NotFound, Refused
@@ -10,7 +10,7 @@ from bullpen.protocol.forge import ForgeNight, ForgeSettings, ForgeWrite
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.landing.night_outbox import NightOutbox
 from bullpen.team.forge.nights import rules
-from bullpen.team.forge.outbox_rules import next_due, numbered, write_of
+from bullpen.team.forge.outbox_rules import Wish, next_due, numbered, write_of
 from bullpen.team.team import Team
 
 _WRITES_MAX = 100
@@ -66,7 +66,7 @@ class NightWork:
             night = rules.numbered(on.nights, n)
             wishes = rules.wishes_of(night, on.every, self._team.name)
             if wishes:
-                night = await self._team.nights.begin(n, wishes)
+                night = await self._begun(night, wishes)
             left = [each for each in night.work.writes if each.n not in skipped]
             write = next_due(night.work.evolve(writes=left))
             outbox = NightOutbox(self._connection.desk(self._team, self._settings), night, on.every)
@@ -75,6 +75,16 @@ class NightWork:
                 return
             await self._make(night, write, outbox)
             skipped.add(write.n)
+
+    async def _begun(self, night: ForgeNight, wishes: Sequence[Wish]) -> ForgeNight:
+        """Record writes as due. A night that made too many is for a person, and blocks nobody."""
+        try:
+            return await self._team.nights.begin(night.n, wishes)
+        except Refused as refused:
+            if refused.reason != "too_many_writes":
+                raise
+        self._tell(f"{rules.night_id(night)} needs you: {rules.TOO_MANY_WRITES}")
+        return await self._team.nights.hold(night.n, rules.TOO_MANY_WRITES)
 
     async def _make(self, night: ForgeNight, write: ForgeWrite, outbox: NightOutbox) -> None:
         try:

@@ -40,7 +40,7 @@ _WHOLE_TURNS = 30
 """After how many intervals what was said is read again although nothing seems to be new."""
 
 
-_SAME_SECOND_S = 2.0
+SAME_SECOND_S = 2.0
 """For how long something may be said without another time of the last change."""
 
 _PATIENT_TURNS = 10
@@ -69,7 +69,7 @@ class _Shown:
         """Return whether a part was read after the last change. Forges tell it to the second."""
         updated = "" if self.pull is None else self.pull.updated
         stamp, read_s = self.stamps.get(kind, ("", -math.inf))
-        return stamp == updated and (updated == "" or read_s - self.updated_s >= _SAME_SECOND_S)
+        return stamp == updated and (updated == "" or read_s - self.updated_s >= SAME_SECOND_S)
 
 
 class Looks:
@@ -108,6 +108,8 @@ class Looks:
             returned=returned,
             interval_s=self.wheel.interval_s,
         )
+        # Whether the last look kept words back until all that was said is read.
+        self.holds_back = False
         # The files that the work of tasks changed, by its commit.
         self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -117,6 +119,7 @@ class Looks:
         Raises:
             TryLater: the forge cannot be used now.
         """
+        self.holds_back = False
         tasks = _on_forge(await self._team.forge.now())
         left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
         for number in numbers:
@@ -319,6 +322,7 @@ class Looks:
         if isinstance(found, MergeNow) and any(parts.get(kind) != work.head for kind in OF_ONE):
             return None
         if isinstance(found, GiveBack) and shown is not None and not self._is_heard_out(shown):
+            self.holds_back = True
             return None
         return found
 
@@ -365,11 +369,18 @@ class Looks:
             now_ms=now_ms(),
         )
         name = night_id(night)
+        if isinstance(found, AskFixes) and not self._is_heard_out(
+            self._shown[night.work.pull or 0]
+        ):
+            # `waits_for` keeps the run from ending with it.
+            self.holds_back = True
+            return
         if isinstance(found, AskPerson) and seen.pull and seen.pull.mergeable is False:
             # Our queue and the forge both went on: what git can merge needs no person.
             joined = await self._bring_target()
-            if joined is not None:
-                await self._team.nights.join(night.n, joined)
+            if joined is not None and joined != night.work.head:
+                if joined != night.joined:
+                    await self._team.nights.join(night.n, joined)
                 return
         if isinstance(found, Settle):
             await self._bring_target()
@@ -394,10 +405,18 @@ class Looks:
         return Seen(shown.pull, None, shown.verdicts, shown.reviews, shown.threads, shown.comments)
 
     def waits_for(self, found: Iterable[ForgeNight]) -> bool:
-        """Return whether CI may soon say something about the work of one of these nights."""
+        """Return whether there may soon be something to do about one of these nights.
+
+        CI may say something, or what people said was not read yet.
+        """
         for night in found:
             seen = self._seen_of(night) or Seen(None)
             if nights.waits_for_verdicts(night, seen, now_ms()):
+                return True
+            work = night.work
+            is_open = work.outcome is None and work.person is None
+            shown = self._shown.get(work.pull or 0) if is_open else None
+            if shown is not None and not shown.is_gone and not self._is_heard_out(shown):
                 return True
         return False
 
@@ -413,7 +432,7 @@ class Looks:
     async def _bring_target(self) -> str | None:
         """Move the target here to where the forge's is. What is in the way is told, and stays.
 
-        Returns the commit that joins both, where one was needed.
+        Returns the commit here that has what is there too, of a team whose nights need it.
         """
         joined: str | None = None
         try:

@@ -10,6 +10,7 @@ from bullpen.team.forge.bodies import Made, bounded, checks_of, inline_id, made_
 from bullpen.team.forge.markers import Mark
 from bullpen.team.forge.nights.rules import landed_commit
 from bullpen.team.forge.outside_words import defused_line, inline, quoted
+from bullpen.team.tasks.check_rules import is_done
 
 _SUBJECT_MAX = 200
 _REPORT_MAX = 12_000
@@ -44,7 +45,9 @@ def night_body(
 
 def _line(task: Task) -> str:
     work = task.facts.forge
-    closes = "" if work is None or work.issue is None else f" Closes #{work.issue}"
+    # If a person began it again, its issue must stay open when this is merged.
+    ends = work is not None and work.issue is not None and is_done(task)
+    closes = f" Closes #{work.issue}" if work is not None and ends else ""
     subject = inline(task.subject, _SUBJECT_MAX) or "No subject"
     return f"- Task {inline_id(task.id)}: {subject}.{closes}"
 

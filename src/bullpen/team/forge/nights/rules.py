@@ -33,6 +33,9 @@ from bullpen.team.tasks.check_rules import is_done
 NIGHTS_MAX = 20
 """How many nights are remembered. Tasks know themselves how they ended."""
 
+TOO_MANY_WRITES = "it made too many writes to the forge"
+"""Why a person has to go on with a night."""
+
 _PUSHES_MAX = 30
 """How many done pushes of a night are remembered."""
 
@@ -307,9 +310,13 @@ def unheard(night: ForgeNight, asked: Iterable[ForgeAsked]) -> list[ForgeAsked]:
 
 
 def has_room(night: ForgeNight, fixes: Iterable[Asking]) -> bool:
-    """Return whether what is asked for can be remembered."""
-    words = sum(1 + len(asked.also) for fix in fixes for asked in fix.asked)
-    return len(night.work.heard) + words < HEARD_MAX
+    """Return whether what is asked for can be remembered, and answered with what is open."""
+    asked = [each for fix in fixes for each in fix.asked]
+    words = sum(1 + len(each.also) for each in asked)
+    written = {each.key for each in night.work.writes}
+    open_words = sum(fix.asked.heard not in written for fix in night.fixes)
+    is_answerable = outbox_rules.can_answer(night.work, len(asked) + open_words)
+    return is_answerable and len(night.work.heard) + words < HEARD_MAX
 
 
 def asked_for(night: ForgeNight, fixes: Sequence[ForgeFix]) -> ForgeNight:

@@ -15,7 +15,13 @@ from bullpen.protocol.forge import ForgeAsked, ForgeNight, ForgeSettings
 from bullpen.protocol.task import Check, Task
 from bullpen.team.forge import heard_words, way_back
 from bullpen.team.forge.heard_words import Word
-from bullpen.team.forge.nights.rules import as_task, ticked_off, tip_of, waiting
+from bullpen.team.forge.nights.rules import (
+    TOO_MANY_WRITES,
+    as_task,
+    ticked_off,
+    tip_of,
+    waiting,
+)
 from bullpen.team.forge.outbox_rules import digest_of, is_full, next_due
 from bullpen.team.forge.outside_words import one_line
 from bullpen.team.forge.way_back import AskPerson, Seen, Settle, Wait
@@ -84,7 +90,7 @@ def decide(
     if fresh and way_back.waits_for_ci(work, seen, now_ms):
         return Wait("CI is not done")
     if fresh and is_full(work):
-        return AskPerson("it made too many writes to the forge")
+        return AskPerson(TOO_MANY_WRITES)
     if fresh:
         return AskFixes(fixes_for(night, fresh, tasks, files), work.head)
     if any(word.job is not None for word in words) and tip_of(night, tasks) == work.head:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,8 @@ from pathlib import Path
 
 GIT_S = 120.0
 """How long one git command may take."""
+
+_HUNK = re.compile(r"@@ -[\d,]+ \+(\d+)(?:,(\d+))? @@")
 
 _NOBODY = "GitHub <noreply@github.com>"
 
@@ -71,6 +74,22 @@ class BareRepository:
         """Return whether a commit is in a branch."""
         where = f"refs/heads/{branch}"
         return self._run("merge-base", "--is-ancestor", commit, where).returncode == 0
+
+    def lines_shown(self, base: str, head: str) -> dict[str, set[int]]:
+        """Return the lines of the new files that the difference of a pull request shows."""
+        found: dict[str, set[int]] = {}
+        words = ("-c", "core.quotePath=false", "diff", "-U3", "-M", "--no-color")
+        name, inside = "", 0
+        for line in self._git(*words, f"{base}...{head}").split("\n"):
+            hunk = _HUNK.match(line) if inside <= 0 else None
+            if hunk:
+                first, inside = int(hunk[1]), int(hunk[2] or 1)
+                found.setdefault(name, set()).update(range(first, first + inside))
+            elif inside > 0:
+                inside -= line[:1] in {"+", " ", ""}
+            elif line.startswith("+++ b/"):
+                name = line.removeprefix("+++ b/").rstrip("\t")
+        return found
 
     def can_merge(self, base: str, head: str) -> bool:
         """Return whether a commit can be merged into a branch without conflicts."""

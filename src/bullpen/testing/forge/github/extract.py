@@ -57,6 +57,7 @@ OPERATIONS = (
     ("patch", f"{_REPO}/pulls/{{pull_number}}"),
     ("put", f"{_REPO}/pulls/{{pull_number}}/merge"),
     ("get", f"{_REPO}/pulls/{{pull_number}}/reviews"),
+    ("post", f"{_REPO}/pulls/{{pull_number}}/reviews"),
     ("post", f"{_REPO}/pulls/{{pull_number}}/comments/{{comment_id}}/replies"),
     ("get", f"{_REPO}/commits/{{ref}}/check-runs"),
     ("get", f"{_REPO}/commits/{{ref}}/statuses"),

@@ -11,7 +11,6 @@ from bullpen.testing.forge.github.bare_repository import MergeFails
 from bullpen.testing.forge.github.shown import Shown
 from bullpen.testing.forge.github.state import (
     Account,
-    CommentRow,
     IssueRow,
     PullRow,
     RepositoryState,
@@ -21,7 +20,7 @@ from bullpen.testing.forge.github.state import (
 class Fails(Exception):
     """A call that GitHub answers with an error."""
 
-    def __init__(self, status: int, message: str, *errors: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, message: str, *errors: Mapping[str, Any] | str) -> None:
         super().__init__(message)
         self.status = status
         self.content: dict[str, Any] = {
@@ -349,33 +348,6 @@ def merge(state: RepositoryState, row: IssueRow, method: str) -> str:
     return commit
 
 
-# Reviews
-
-
-def reviews(call: Call) -> Answer:
-    number = call.pull().number
-    own = call.account
-    seen = [
-        each
-        for each in call.state.reviews
-        if each.number == number and (each.state != "PENDING" or each.author == own)
-    ]
-    return 200, [call.shown.review(each) for each in seen]
-
-
-def reply(call: Call) -> Answer:
-    number, first = call.pull().number, int(call.values["comment_id"])
-    for each in call.state.threads:
-        if each.number == number and each.comments[0].id == first:
-            made = CommentRow(
-                call.state.new_id(), call.account, call.body["body"], call.state.now()
-            )
-            each.comments.append(made)
-            call.state.issues[each.number].updated = call.state.now()
-            return 201, call.shown.reply(number, each.path, first, made)
-    raise Fails(404, "Not Found")
-
-
 # CI
 
 
@@ -446,8 +418,6 @@ CALLS: Mapping[str, Callable[[Call], Answer]] = {
     "pulls/get": get_pull,
     "pulls/update": update_pull,
     "pulls/merge": merge_pull,
-    "pulls/list-reviews": reviews,
-    "pulls/create-reply-for-review-comment": reply,
     "checks/list-for-ref": check_runs,
     "repos/list-commit-statuses-for-ref": statuses,
     "actions/get-job-for-workflow-run": job,

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bullpen.testing.forge.github import published_rules, rest
+from bullpen.testing.forge.github import published_rules, rest, review_calls
 from bullpen.testing.forge.github.bare_repository import BareRepository
 from bullpen.testing.forge.github.graph import Graph
 from bullpen.testing.forge.github.published_rules import Operation
@@ -38,6 +38,7 @@ RESET_S = 3_600
 START_S = 30.0
 """How long the server may take to start."""
 
+_CALLS = {**rest.CALLS, **review_calls.CALLS}
 _METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
 _SECONDARY = (
     "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
@@ -213,7 +214,7 @@ class GitHubStandIn:
         try:
             state = self._state(values, query)
             call = rest.Call(state, Shown(state, self.origin), account, values, query, body)
-            status, content = rest.CALLS[operation.id](call)
+            status, content = _CALLS[operation.id](call)
         except rest.Fails as error:
             status, content = error.status, error.content
         if operation.is_paged and isinstance(content, list):
