@@ -36,7 +36,7 @@ def _allowed(tape: Tape, own_file: bool) -> Iterator[str]:
         yield "its own team file, with the commands in it"
     answers = [act for act in tape.acts if act.act == ANSWER and act.approve]
     if answers:
-        yield f"{len(answers)} answer{'s' if len(answers) > 1 else ''} of a person who said yes"
+        yield f"{len(answers)} approval{'s' if len(answers) > 1 else ''} by a person"
 
 
 def refuse_unless_trusted(tape: Tape, *, name: str, own_file: bool, trust: bool) -> None:
@@ -46,7 +46,7 @@ def refuse_unless_trusted(tape: Tape, *, name: str, own_file: bool, trust: bool)
         return
     more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
     raise Refused(
-        f"{name} would allow its agents: {'; '.join(found[:_SHOWN_MAX])}{more}.",
+        f"A replay of {name} gives its agents: {'; '.join(found[:_SHOWN_MAX])}{more}.",
         reason="not_trusted",
-        remedy="Read the tape. If you trust whoever recorded it, add --trust.",
+        remedy="Add --trust if you recorded it yourself, or have read it and trust it.",
     )
