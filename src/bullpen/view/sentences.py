@@ -98,7 +98,7 @@ def _payload(payload: payloads.Payload, message: Message) -> str:
         case payloads.ModeSetRequest():
             return f"{payload.sender} sets your permission mode to {payload.mode}."
         case payloads.Control():
-            return f"{payload.sender} orders: {payload.action}{_because(payload.reason)}"
+            return f"Told to {payload.action}{_because(payload.reason)}"
         case payloads.TeammateTerminated():
             return payload.message
         case payloads.PlanApprovalRequest():

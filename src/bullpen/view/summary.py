@@ -404,15 +404,17 @@ def held_by_gate(team: TeamConfig, tasks: Iterable[Task]) -> str | None:
 def _denied(events: Iterable[Event], team: str) -> list[str]:
     """Return how many tool calls code denied, and of what: nobody was there to allow them."""
     last = {
-        change.request.id: change.request
+        change.request.id: (change.request, event.op)
         for event in events
         for change in event.changes
         if isinstance(change, PutRequest)
     }
     denied = [
         _called(request)
-        for request in last.values()
+        for request, op in last.values()
         if request.kind == "permission"
+        # Somebody who interrupts a turn knows that its calls are not made.
+        and op != "request.withdraw"
         and (
             request.state == "expired" or (request.state == "denied" and request.voice == "policy")
         )

@@ -40,6 +40,8 @@ ELSEWHERE: dict[str, str] = {
     "tmux-end": "tests/system/agents/backends/test_survival.py::test_dead_panes_do_not_pile_up",
     "keys-members": f"{_TUI}/test_keys.py"
     "::test_shift_and_arrows_choose_a_member_and_enter_talks_to_it",
+    "keys-enter": f"{_TUI}/test_keys.py"
+    "::test_shift_and_arrows_choose_a_member_and_enter_talks_to_it",
     "keys-mode": f"{_TUI}/test_keys.py::test_shift_tab_goes_through_the_modes",
     "keys-tasks": f"{_TUI}/test_keys.py::test_ctrl_t_shows_the_tasks_and_goes_back",
     "stop-in-ui": f"{_TUI}/test_talk.py::test_stop_asks_first_and_ends_the_process",

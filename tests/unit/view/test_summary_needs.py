@@ -45,6 +45,8 @@ async def test_calls_that_nobody_could_allow_are_counted_by_what_they_would_have
         await team.approvals.answer(asked.id, approve=False, by=LEAD, voice="policy")
     own = await team.approvals.ask_permission("Bash", {"command": "rm x"}, by="ann")
     await team.approvals.answer(own.id, approve=False, by=LEAD, voice="human")
+    interrupted = await team.approvals.ask_permission("Bash", {"command": "rm y"}, by="ann")
+    await team.approvals.withdraw(interrupted.id, by="ann", why="Its turn was interrupted.")
     assert await needs(team) == (
         "denied: 3 calls (curl, WebFetch): bullpen requests --all -t night",
     )

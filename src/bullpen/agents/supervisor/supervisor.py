@@ -223,9 +223,17 @@ class Supervisor:
         return False
 
     async def ask_to_stop(
-        self, name: str, *, by: str, deadline_s: float, reason: str | None = None
+        self,
+        name: str,
+        *,
+        by: str,
+        deadline_s: float,
+        reason: str | None = None,
+        cause: str | None = None,
     ) -> Stopped:
         """Ask an agent to shut down; stop it at the deadline.
+
+        `reason` is what it is told; without one, `cause` is recorded if it has to be stopped.
 
         Raises Refused: shutdown_rejected, or not_lead as `stop` does.
         """
@@ -251,7 +259,7 @@ class Supervisor:
         if agent.spec.is_guest and end == "finished":
             await self._backends.end(name, agent.process, agent.nonce, grace_s=processes.END_S)
             return Stopped(name, True, end)
-        stopped = await self.stop(name, by=by, reason=reason, end=end)
+        stopped = await self.stop(name, by=by, reason=reason or cause, end=end)
         # One that agreed ran when it was asked, and ended before it could be stopped.
         return replace(stopped, was_alive=stopped.was_alive or agreed)
 

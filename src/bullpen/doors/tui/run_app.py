@@ -19,6 +19,10 @@ from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Watch
 Start = Callable[[Watch], Awaitable[Outcome]]
 
 STOPPING = "Stopping the agents. Press Ctrl-C again to quit at once."
+ENDED = "The run has ended. Close this page to leave."
+
+_READS_S = 120.0
+_LOOK_S = 0.2
 
 
 class RunApp(TeamApp):
@@ -97,11 +101,25 @@ class RunApp(TeamApp):
         try:
             with self._work:
                 self.outcome = await self._start(self._saw)
+                await self._read_to_the_end()
         except Exception as error:
             self._error = error
         finally:
             self._over.set()
             self.exit()
+
+    async def _read_to_the_end(self) -> None:
+        """Leave a page that the person reads open for a while: the run has ended behind it."""
+        if self._has_page:
+            self.notify(ENDED, timeout=_READS_S, markup=False)
+        for _ in range(round(_READS_S / _LOOK_S)):
+            if not self._has_page:
+                return
+            await anyio.sleep(_LOOK_S)
+
+    @property
+    def _has_page(self) -> bool:
+        return self.is_running and not isinstance(self.screen_stack[-1], TeamScreen)
 
     def _saw(self, progress: Progress) -> None:
         # In the screen's own task: this one belongs to the run.
@@ -122,11 +140,16 @@ class RunApp(TeamApp):
                 self.stop()
 
 
+_SEE_LOG = "See: bullpen merge log"
+
+
 def _in_short(held: str) -> str:
     """Why nothing is merged: what fails, and the last line of its output, which says why."""
     first, *output = [line.strip() for line in held.splitlines() if line.strip()]
     last = f" {output[-1]}" if output else ""
-    return f"Merging waits: {first}{last} See: bullpen merge log"
+    # The log has the tries, which name tasks; here the branch itself is at fault.
+    then = "Fix it there: merging then goes on." if "itself fails" in first else _SEE_LOG
+    return f"Merging waits: {first}{last} {then}"
 
 
 async def show_run(

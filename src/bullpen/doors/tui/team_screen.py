@@ -457,7 +457,9 @@ class TeamScreen(Screen[None]):
         """End an agent's turn, if it has one."""
         card = None if self._look is None else self._look.member(name)
         if card is None or card.state not in ("working", "waiting"):
-            self.tell(f"{self.shown_name(name)} is not working: there is nothing to interrupt.")
+            empties = " Ctrl-C empties the line." if self._line.text else ""
+            idle = f"{self.shown_name(name)} is not working: there is nothing to interrupt."
+            self.tell(idle + empties)
             return
         self.talk_to(name)
         self.act(lambda acts: acts.interrupt(name))

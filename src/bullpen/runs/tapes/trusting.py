@@ -41,14 +41,14 @@ def _allowed(tape: Tape, own_file: bool) -> Iterator[str]:
         yield "its own team file, with the commands in it"
     answers = [act for act in tape.acts if act.act == ANSWER and act.approve]
     if answers:
-        yield f"{len(answers)} answer{'s' if len(answers) > 1 else ''} of a person who said yes"
+        yield f"{len(answers)} approval{'s' if len(answers) > 1 else ''} by a person"
 
 
 def refuse_unless_trusted(tape: Tape, *, name: str, own_file: bool, trust: bool) -> None:
     """Refuse to replay a tape that allows something. Raises Refused (not_trusted)."""
     found = allowed_by(tape, own_file=own_file)
     if found and not trust:
-        raise _not_trusted(f"{name} would allow its agents", found)
+        raise _not_trusted(f"A replay of {name} gives its agents", found)
 
 
 def allowed_by_own(spec: AgentSpec) -> list[str]:
@@ -76,5 +76,5 @@ def _not_trusted(what: str, found: list[str]) -> Refused:
     return Refused(
         f"{what}: {'; '.join(found[:_SHOWN_MAX])}{more}.",
         reason="not_trusted",
-        remedy="Read the tape. If you trust whoever recorded it, add --trust.",
+        remedy="Add --trust if you recorded it yourself, or have read it and trust it.",
     )

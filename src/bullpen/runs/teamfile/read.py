@@ -200,7 +200,7 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
     except (FileNotFoundError, ValueError):
         # ValueError: the system does not accept the name.
-        remedy = "Name a team file that exists: bullpen up TEAM.toml"
+        remedy = "Create one: bullpen init. Or name another file: bullpen up FILE"
         raise NotFound(f"There is no file {str(path)!r}.", remedy=remedy) from None
     except OSError as error:
         why = error.strerror or type(error).__name__

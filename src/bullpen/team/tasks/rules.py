@@ -427,7 +427,7 @@ def assign(view: View, task_id: str, to: str, *, by: str) -> Task:
         raise Refused(
             f"Task {task_id!r} is in progress, owned by {owner!r}.",
             reason="already_claimed",
-            remedy="Release it first.",
+            remedy="Nothing to do: it is theirs." if owner == to else "Release it first.",
         )
     if owner not in (None, by, to) and not is_open(view.team, "task.release"):
         refuse_others(task, Actor.of(view.team, by))

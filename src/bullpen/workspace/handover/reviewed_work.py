@@ -101,8 +101,9 @@ def span_of(repository: Path, text: str) -> Span:
     last = last.lstrip(".") or "HEAD"
     if not dots:
         first, last = f"{text}^", text
-    ends = []
-    for each in (first or "HEAD", last):
+    ends: list[str] = []
+    # The last one first: of a commit that does not exist, the error does not name the parent.
+    for each in (last, first or "HEAD"):
         found = git.run(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{each}^{{commit}}"
         )
@@ -111,7 +112,7 @@ def span_of(repository: Path, text: str) -> Span:
                 f"There is no commit {each!r} in {repository}.",
                 remedy="Name a range such as main..HEAD, or one commit that has a parent.",
             )
-        ends.append(found.out.strip())
+        ends.insert(0, found.out.strip())
     if symmetric:
         ends[0] = git("merge-base", *ends)
     return Span(repository, ends[0], ends[1])

@@ -213,7 +213,7 @@ def test_in_a_repository_without_commits_nobody_is_told_to_run_git_init(
     project: Path, run: Run
 ) -> None:
     before = run("init", "--template", "backlog", "--driver", "scripted").stdout
-    assert "git init && git add . && git commit" in before
+    assert "git init -b main && git add . && git commit" in before
     assert os.spawnvp(os.P_WAIT, "git", ["git", "init", "-q"]) == 0
     after = run("init", "--template", "backlog", "--driver", "scripted", "--force").stdout
     assert "git init" not in after

@@ -299,6 +299,7 @@ async def test_a_plan_is_rejected_with_a_reason(tmp_path: Path, team: Team) -> N
         await seen(pilot, "carol asks you to approve its plan")
         await pilot.press("d")
         await until(pilot, "reject the plan of carol, reason")
+        assert "Enter denies, Esc goes back." in text_of(pilot)
         await pilot.press(*"too slow", "enter")
         found = await answered(pilot, team, request)
         assert found.state == "denied"

@@ -155,7 +155,7 @@ async def test_ctrl_t_shows_the_tasks_and_goes_back(tmp_path: Path) -> None:
         await pilot.press("ctrl+t")
         await until(pilot, "Blocked (3)")
         await pilot.press("g")
-        await until(pilot, "longest chain")
+        await until(pilot, "most effort")
         await pilot.press("ctrl+t")
         await until(pilot, "you → ")
 

@@ -130,7 +130,7 @@ async def test_why_nothing_is_merged_is_shown_as_long_as_it_holds(tmp_path: Path
         news = [f"merging waits: {held}"]
         played.watch(Progress("shop", played.snapshot, [], told=news, held=held))
         await until(pilot, "main itself fails")
-        assert "1 failed See: bullpen merge log" in " ".join(text_of(pilot).split())
+        assert "1 failed Fix it there: merging then goes on." in " ".join(text_of(pilot).split())
         news = ["backlog 1: 2 new tasks"]
         played.watch(Progress("shop", played.snapshot, [], told=news, held=held))
         await until_told(pilot, "2 new tasks")

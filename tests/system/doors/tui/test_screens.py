@@ -51,7 +51,7 @@ async def test_the_team_is_shown_on_one_screen(tmp_path: Path, size: tuple[int, 
         await until(pilot, "Blocked (3)")
         await compare(pilot, f"tasks-{wide}")
         await pilot.press("g")
-        await until(pilot, "longest chain")
+        await until(pilot, "most effort")
         await compare(pilot, f"graph-{wide}")
 
 

@@ -343,7 +343,7 @@ async def test_pages_open_by_their_commands_and_close_with_escape(tmp_path: Path
     async with opened(tmp_path, size=(120, 40)) as pilot:
         await ready(pilot)
         for command, shown in (
-            ("/graph", "longest chain"),
+            ("/graph", "most effort"),
             ("/messages", "We ship on Friday."),
             ("/log", "you added task"),
             ("/help", "write to whoever"),

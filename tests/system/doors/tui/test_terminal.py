@@ -89,7 +89,7 @@ def test_it_works_in_a_real_terminal(
     terminal.keys("C-t")
     terminal.until("Blocked (3)")
     terminal.keys("g")
-    terminal.until("longest chain")
+    terminal.until("most effort")
     terminal.keys("C-t")
     terminal.until("you → alice:")
     terminal.keys("S-Down")

@@ -176,7 +176,7 @@ def test_nothing_is_overwritten_unless_told_to(tmp_path: Path, project: Path, in
 def test_a_folder_that_is_no_repository_is_told_what_to_do(tmp_path: Path, init: Init) -> None:
     made = init(tmp_path, "new", "--template", "backlog")
     assert made.exit_code == 0, made.output
-    assert "cd new && git init && git add . && git commit" in made.stdout
+    assert "cd new && git init -b main && git add . && git commit" in made.stdout
     assert "No test command was found" in made.stdout
     assert read_team_file(tmp_path / "new" / "TEAM.toml").merge is not None
     assert init(tmp_path, "a/b", "--template", "debug").exit_code == 3

@@ -122,6 +122,13 @@ async def test_a_run_that_failed_at_once_says_how_to_continue_and_not_what_it_di
 
 
 @pytest.mark.anyio
+async def test_a_lead_that_somebody_stopped_needs_words_to_go_on() -> None:
+    progress = replace(await progress_of(None), agents=[lead_view(end="stopped")])
+    stopped = Outcome(2, "unfinished", "", "shop", Usage.new(turns=1), {})
+    assert next_steps(stopped, "", progress, [])[0] == "bullpen run -t shop 'WHAT NEXT'"
+
+
+@pytest.mark.anyio
 async def test_an_end_says_that_the_gate_holds_finished_work_back(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -100,7 +100,7 @@ def _default(env: Mapping[str, str]) -> tuple[ModelProvider, str]:
     raise Unavailable(
         f"There is no API key: neither {ANTHROPIC_KEY} nor {OPENAI_KEY} is set in the agent's"
         " environment.",
-        remedy="Set one, or use an agent program that you have: --driver claude-code. To try"
+        remedy="Set one, or use an agent program that is installed: bullpen drivers. To try"
         " without a key: bullpen demo",
     )
 

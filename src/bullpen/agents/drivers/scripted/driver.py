@@ -36,6 +36,7 @@ from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.message import Message
 from bullpen.protocol.task import Task
 from bullpen.store.private_folder import make_private
+from bullpen.team.tasks import rules
 
 _SEEN_KEPT = 1_000
 """How many ids are kept, for the time until the store has recorded them as seen."""
@@ -74,7 +75,7 @@ class Scripted:
         played = _Played(desk, progress, given)
         await played.meet(given.ids)
         mine = await _in_progress(desk)
-        number = self._opening(played, mine)
+        number = self._opening(played, mine, await _ready(desk))
         progress.turns += 1
         while number is not None and desk.leaving is None:
             # Saved before the first step: a turn that kills its process must not be played again.
@@ -84,7 +85,7 @@ class Scripted:
                 await played.do(step)
                 if desk.leaving is not None:
                     break
-            number = self._answering(played, await _in_progress(desk))
+            number = self._answering(played, await _in_progress(desk), await _ready(desk))
         await played.end()
         progress.tasks = [_stamp(task) for task in await _in_progress(desk)]
         _write(_place(desk), progress)
@@ -93,7 +94,7 @@ class Scripted:
     async def aclose(self) -> None:
         """Nothing to close."""
 
-    def _opening(self, played: _Played, mine: Sequence[Task]) -> int | None:
+    def _opening(self, played: _Played, mine: Sequence[Task], ready: Sequence[Task]) -> int | None:
         """The scripted turn that matches the start of this turn."""
         fresh = [task for task in mine if _stamp(task) not in self._progress.tasks]
         for number, scripted in self._unplayed():
@@ -101,7 +102,7 @@ class Scripted:
                 continue
             if scripted.when == "task" and not fresh:
                 continue
-            if not _fits(scripted, fresh if scripted.when == "task" else mine):
+            if not _fits(scripted, fresh if scripted.when == "task" else mine, ready):
                 continue
             if not scripted.answers_mail:
                 # It was written for the whole turn, with all its mail.
@@ -111,13 +112,15 @@ class Scripted:
                 return number
         return None
 
-    def _answering(self, played: _Played, mine: Sequence[Task]) -> int | None:
+    def _answering(
+        self, played: _Played, mine: Sequence[Task], ready: Sequence[Task]
+    ) -> int | None:
         """The scripted turn for a message without an answer, whenever the message came."""
         for number, scripted in self._unplayed():
             if (
                 scripted.answers_mail
                 and scripted.when in {"mail", "any"}
-                and _fits(scripted, mine)
+                and _fits(scripted, mine, ready)
                 and played.answer(scripted.sender, scripted.contains)
             ):
                 return number
@@ -172,12 +175,22 @@ async def _in_progress(desk: Desk) -> list[Task]:
     return [task for task in tasks if task.owner == desk.agent and task.status == "in_progress"]
 
 
+async def _ready(desk: Desk) -> list[Task]:
+    """The agent's own tasks that it can begin."""
+    tasks = {task.id: task for task in (await desk.team.tasks.list()).tasks}
+    found = rules.ready(tasks, team=desk.team.name, for_owner=desk.agent)
+    return [task for task in found if task.owner]
+
+
 def _stamp(task: Task) -> str:
     return f"{task.id}:{task.facts.attempt}"
 
 
-def _fits(scripted: ScriptedTurn, tasks: Sequence[Task]) -> bool:
-    return scripted.task is None or any(scripted.task in task.subject for task in tasks)
+def _fits(scripted: ScriptedTurn, tasks: Sequence[Task], ready: Sequence[Task]) -> bool:
+    return all(
+        part is None or any(part in task.subject for task in among)
+        for part, among in ((scripted.task, tasks), (scripted.ready, ready))
+    )
 
 
 class _Played:

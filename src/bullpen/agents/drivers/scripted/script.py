@@ -112,13 +112,15 @@ class ScriptedTurn(_Strict):
 
     `when` is `start` for the very first turn, `mail` for a message, `task` for a task that the
     agent got, `any` for anything. `from` and `contains` match the message; `task` matches the
-    subject of a task that the agent has in progress.
+    subject of a task that the agent has in progress, `ready` that of a task of its own that it can
+    begin.
     """
 
     when: Literal["start", "mail", "task", "any"] = "any"
     sender: str | None = Field(default=None, alias="from")
     contains: str | None = None
     task: str | None = None
+    ready: str | None = None
     repeat: bool = False
     steps: tuple[ScriptStep, ...] = Field(strict=False)
 

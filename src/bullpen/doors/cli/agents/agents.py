@@ -30,7 +30,7 @@ from bullpen.doors.cli.options.policy import CAN_ASK, PolicyOptions, policy_of
 from bullpen.doors.cli.options.spawn import SpawnOptions
 from bullpen.doors.cli.output.page import is_terminal
 from bullpen.doors.cli.session import Session, text_or_input
-from bullpen.errors import Refused
+from bullpen.errors import Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.sandbox.command import weakness
 from bullpen.view.transcript import TranscriptTail
@@ -126,7 +126,10 @@ def stop(
             return await supervisor.stop_all(by=by, grace_s=grace_s, reason=why)
         if ask:
             deadline_s = _ASKED_S if grace is None else grace
-            return [await supervisor.ask_to_stop(name, by=by, deadline_s=deadline_s, reason=reason)]
+            asked = await supervisor.ask_to_stop(
+                name, by=by, deadline_s=deadline_s, reason=reason, cause=why
+            )
+            return [asked]
         return [await supervisor.stop(name, by=by, grace_s=grace_s, reason=why)]
 
     agent_views(session).stopped(with_app(session, end))
@@ -135,7 +138,9 @@ def stop(
 @examples("bullpen logs alice -f", "bullpen logs alice -n 20")
 def logs(
     session: Session,
-    name: Name,
+    name: Annotated[
+        str | None, argument("The agent", "NAME", complete=completion.member_names)
+    ] = None,
     *,
     follow: Annotated[bool, flag("Keep showing new lines", "--follow", "-f")] = False,
     lines: Annotated[
@@ -150,6 +155,8 @@ def logs(
 
     async def show(app: App, team: str) -> None:
         supervisor = app.supervisor(team)
+        if name is None:
+            raise _no_name(team, [view.name for view in await supervisor.agents()])
         view = await find_agent(supervisor, team, name)
         tail = TranscriptTail(await supervisor.transcript(name))
         views = TranscriptViews(session.page)
@@ -167,6 +174,14 @@ def logs(
             views.rows(tail.more())
 
     with_app(session, show)
+
+
+def _no_name(team: str, names: list[str]) -> Invalid:
+    """Say whose logs there are."""
+    return Invalid(
+        "Whose logs? Name an agent.",
+        remedy=f"Members of team {team}: {', '.join(names) or 'none'}.",
+    )
 
 
 @examples("bullpen attach alice")

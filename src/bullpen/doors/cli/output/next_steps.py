@@ -86,7 +86,8 @@ def _again(which: str, lead: AgentView | None) -> list[str]:
         return [f"{again} --model MODEL 'GOAL'{_GAP}starts again with another model"]
     if "API key" in cause:
         return [f"{again}{_GAP}continues with the right key"]
-    return [again]
+    # A lead that somebody stopped stays so until it is told what to do.
+    return [f"{again} 'WHAT NEXT'" if lead.end == "stopped" else again]
 
 
 def command_for_the_rest(progress: Progress | None, elsewhere: str) -> str | None:

@@ -57,6 +57,7 @@ class Watcher:
         self._elsewhere = elsewhere
         self._waiting: set[str] = set()
         self._began = time.monotonic()
+        self._over: float | None = None
         self._held: list[str] = []
         self._held_at = 0.0
         self.progress: Progress | None = None
@@ -64,7 +65,11 @@ class Watcher:
     @property
     def elapsed_s(self) -> float:
         """How long it has been watched."""
-        return time.monotonic() - self._began
+        return (time.monotonic() if self._over is None else self._over) - self._began
+
+    def over(self) -> None:
+        """Take note that the run has ended: somebody may still read its screen."""
+        self._over = time.monotonic()
 
     @property
     def running(self) -> list[str]:
@@ -111,7 +116,7 @@ class Watcher:
         self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
         self._page.fields(
             [
-                ("  cause", outcome.cause or ""),
+                ("  note" if outcome.status == "done" else "  cause", outcome.cause or ""),
                 ("  team", outcome.team),
                 ("  tasks", self._tasks(outcome)),
                 ("  changed", (None if account is None else account.changed) or ""),
@@ -232,12 +237,14 @@ def watch_on_screen(
 ) -> Outcome:
     """The same beside a screen, which heeds the signals: the watcher only says how it ended."""
 
-    def noted(shown: Callable[[Progress], None]) -> Awaitable[Outcome]:
+    async def noted(shown: Callable[[Progress], None]) -> Outcome:
         def saw(progress: Progress) -> None:
             watcher.progress = progress
             shown(progress)
 
-        return start(saw)
+        outcome = await start(saw)
+        watcher.over()
+        return outcome
 
     outcome = run_steadily(show, noted) or _interrupted(watcher)
     watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))

@@ -305,7 +305,7 @@ def _next(
         rest = ["bullpen forge login", f"bullpen forge check --file {TEAM_FILE}", *rest]
     if choice.template in IN_TREES:
         tops = list(dict.fromkeys(name.partition("/")[0] for name in files))
-        begin = "" if project.in_git else "git init && "
+        begin = "" if project.in_git else "git init -b main && "
         # Without a commit there is nothing to make worktrees of, so everything is committed.
         what = " ".join(map(shlex.quote, tops)) if project.no_repository is None else "."
         return [f"{inside}{begin}git add {what} && git commit -m 'Add a team file'", *rest]

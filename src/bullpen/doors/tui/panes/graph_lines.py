@@ -30,7 +30,7 @@ def drawn(tasks: Sequence[TaskCard], terminal: TerminalText, width: int) -> tupl
         left_out, tasks = len(tasks) - len(rest), rest
     graph = graph_of(tasks)
     picture = _Picture(graph, terminal, width)
-    head = f"{terminal.glyph('critical')} marks the longest chain of open tasks."
+    head = f"{terminal.glyph('critical')} marks the chain of open tasks with the most effort."
     lines = [styled(head, "muted")]
     if left_out:
         lines.append(styled(f"{left_out} finished tasks are not shown.", "muted"))

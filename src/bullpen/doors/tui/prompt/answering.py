@@ -64,9 +64,12 @@ class Answering:
     def beside(self, to: str) -> str:
         """What somebody who types a text to a member should know: the keys do not answer now."""
         ask, line = self._bar.ask, self._line
+        if self._reply is not None:
+            done = "denies" if self._reply.how == "deny" else "answers"
+            return f"Enter {done}, Esc goes back."
         if ask is None or not line.text or line.text[0] in "/@" or line.is_held:
             return ""
-        if self._reply is not None or ask.id == self._question:
+        if ask.id == self._question:
             return ""
         yes = self._bar.keys().get("a")
         then = f", then a {yes}s" if yes else ""

@@ -129,7 +129,8 @@ class AskBar(Static):
         more = {"n": "next"} if len(self._asks) > 1 else {}
         if self.choosing:
             return dict.fromkeys(_DIGITS[: len(ask.choices)], "choose")
-        view = {"v": "view"} if self.is_cut or ask.kind == "plan" else {}
+        # It is also taken where it is not named: of all that is shown, a line may be cut.
+        view = {"v": "view"}
         match ask.kind:
             case "permission":
                 always = {"A": "always"} if ask.always or ask.choices else {}
@@ -220,9 +221,12 @@ class AskBar(Static):
         lines = [head, *self._cut(exact, height, len(ask.choices))]
         left = self._left(ask)
         dot = f" {terminal.glyph('dot')} "
-        why = dot.join(part for part in (f"Why: {ask.why}" if ask.why else "", left) if part)
+        # A long reason is cut, not the time that is left.
+        room = width - len(dot) - len(left) if left else width
+        reason = terminal.fit(f"  Why: {ask.why}", room) if ask.why else ""
+        why = dot.join(part for part in (reason, left) if part)
         if why:
-            lines.append(styled(terminal.fit(f"  {why}", width), "muted"))
+            lines.append(styled(terminal.fit(why if reason else f"  {why}", width), "muted"))
         return lines + self._always(ask, width)
 
     def _cut(self, exact: Sequence[Text], height: int, choices: int) -> list[Text]:
@@ -259,6 +263,8 @@ class AskBar(Static):
             line.append_text(styled(f"[{reach}] {word} ", "strong"))
         for key, word in self.keys().items():
             if key in _DIGITS or (word == "words" and self._takes_words):
+                continue
+            if word == "view" and not self.is_cut and (self.ask is None or self.ask.kind != "plan"):
                 continue
             shown = f"[{key}]{word[1:]}" if word[0] == key.lower() else f"[{key}] {word}"
             line.append_text(styled(f"{shown} ", "strong"))

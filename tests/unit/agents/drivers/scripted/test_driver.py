@@ -85,6 +85,22 @@ async def test_a_task_that_is_new_in_its_hands_is_matched_once(play: Play, team:
     assert await stage.turn() == "On 2."
 
 
+async def test_a_turn_waits_until_a_task_of_its_own_can_begin(play: Play, team: Team) -> None:
+    stage = await play(
+        '[[turns]]\nready = "Paint"\nsteps = [{say = "I can paint."}]\n'
+        '[[turns]]\nwhen = "mail"\nrepeat = true\nsteps = [{say = "Noted."}]'
+    )
+    sand = await team.tasks.add("Sand the wall", by=LEAD, owner=LEAD)
+    await team.tasks.add("Paint the fence", by=LEAD)
+    await team.tasks.add("Paint", by=LEAD, owner="ann", blocked_by=[sand.id])
+    assert await stage.turn() == "Noted."
+    await team.tasks.claim(sand.id, by=LEAD)
+    await team.tasks.done(sand.id, by=LEAD)
+    # With mail in the same turn too: what can begin goes first.
+    await send(team, "The wall is sanded.")
+    assert await stage.turn() == "I can paint."
+
+
 async def test_a_task_whose_turn_failed_is_still_new(play: Play, team: Team) -> None:
     stage = await play(
         '[[turns]]\nwhen = "task"\nsteps = [{fail = "no"}]\n'
