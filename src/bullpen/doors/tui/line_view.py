@@ -32,7 +32,7 @@ class Lines(ScrollView, can_focus=True):
         Binding("pagedown,space", "page(1)", "Page down", show=False),
         Binding("home", "to_end(False)", "First", show=False),
         Binding("end", "to_end(True)", "Last", show=False),
-        Binding("enter", "choose", "Open"),
+        Binding("enter", "choose", "Open", key_display="Enter"),
     ]
 
     class Moved(Message):
