@@ -44,7 +44,7 @@ Suite = Annotated[str, argument("The folder of the suite", "SUITE")]
     "bullpen eval run evals --arms oracle,empty",
     "bullpen eval run evals --arms solo,team --repeat 3 --budget-usd 20",
     "bullpen eval run evals --arms solo,team --budget-usd 20 --jobs 4",
-    "bullpen eval run evals --arms solo,team --budget-usd 20 --part 2/3 --results part-2",
+    "bullpen eval run evals --arms solo,team --part 2/3 --results part-2",
 )
 def run(
     session: Session,
