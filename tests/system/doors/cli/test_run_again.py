@@ -59,5 +59,5 @@ def test_a_missing_key_and_a_model_without_provider_lead_to_what_works(
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     said = " ".join(run("run", "Say hello").stderr.split())
-    assert "--driver claude-code. To try without a key: bullpen demo" in said
+    assert "bullpen drivers. To try without a key: bullpen demo" in said
     assert "for example anthropic:claude" in run("run", "Say hello", "--model", "sonnet").stderr
