@@ -74,6 +74,7 @@ class Sample:
     # The longest record of a member, and the mean event since the sample before.
     member_bytes: int
     event_bytes: int
+    events: int
 
     def __str__(self) -> str:
         return (
@@ -81,6 +82,7 @@ class Sample:
             f" {self.descriptors} descriptors,"
             f" {self.files} files, {self.processes} processes, home {self.home_kb} kB,"
             f" log {self.log_kb} kB, member {self.member_bytes} B, event {self.event_bytes} B"
+            f" of {self.events}"
         )
 
 
@@ -329,6 +331,7 @@ class Soak(World):
             log.bytes // 1024,
             max(map(len, self.kept._teams[TEAM].state.members.values())),
             self._mean_event(log),
+            len(log),
         )
 
     def _mean_event(self, log: LogFile) -> int:
