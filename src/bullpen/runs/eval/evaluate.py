@@ -200,7 +200,7 @@ class _EvalRun:
     async def _settle(self, trial: Trial, folder: Path) -> None:
         """Note what killed attempts at a trial have cost, as far as that can be read."""
         attempts = self._results.attempts
-        killed = attempts.killed(trial, await to_thread.run_sync(attempts.all))
+        killed = await to_thread.run_sync(attempts.killed, trial)
         if not killed:
             return
         try:

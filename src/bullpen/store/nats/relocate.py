@@ -15,14 +15,12 @@ from bullpen.store.nats.client.subjects import Address
 from bullpen.store.nats.directory import Directory
 from bullpen.store.nats.log import restore
 from bullpen.store.nats.log.log import Gone, TeamLog
-from bullpen.store.nats.log.packing import is_packed
+from bullpen.store.nats.log.packing import together_max
 from bullpen.store.nats.mail import read_events
 
 _ACTOR = "bullpen"
 _PATIENCE_S = 60.0
 _PURGE_S = 10.0
-_TOGETHER_MAX = 100
-"""How many events go into one message."""
 
 
 async def relocate(link: NatsConnection, team: str, partition: int) -> bool:
@@ -94,7 +92,7 @@ async def _copy(old: TeamLog, address: Address) -> None:
 
 async def _append(new: TeamLog, events: Sequence[Event], deadline: float) -> None:
     """Append events, many in a message: one after another, others would write faster."""
-    most = _TOGETHER_MAX if is_packed(new.kept.format) else 1
+    most = together_max(new.kept.format)
     for start in range(0, len(events), most):
         group = events[start : start + most]
         try:

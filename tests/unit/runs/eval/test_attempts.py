@@ -45,7 +45,7 @@ def test_each_attempt_at_a_trial_counts(tmp_path: Path) -> None:
     attempts = Attempts(tmp_path)
     for _ in range(3):
         assert begin(tmp_path, 1, money=None)
-        attempts.end(attempts.killed(trial(1), attempts.all())[0], 0.1)
+        attempts.end(attempts.killed(trial(1))[0], 0.1)
     assert [(each.number, each.usd) for each in attempts.all()] == [(1, 0.1), (2, 0.1), (3, 0.1)]
 
 

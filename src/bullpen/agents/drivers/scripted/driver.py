@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -74,8 +74,7 @@ class Scripted:
         progress = self._progress
         played = _Played(desk, progress, given)
         await played.meet(given.ids)
-        mine = await _in_progress(desk)
-        number = self._opening(played, mine, await _ready(desk))
+        number = self._opening(played, await _own_tasks(desk))
         progress.turns += 1
         while number is not None and desk.leaving is None:
             # Saved before the first step: a turn that kills its process must not be played again.
@@ -85,24 +84,25 @@ class Scripted:
                 await played.do(step)
                 if desk.leaving is not None:
                     break
-            number = self._answering(played, await _in_progress(desk), await _ready(desk))
+            number = self._answering(played, await _own_tasks(desk))
         await played.end()
-        progress.tasks = [_stamp(task) for task in await _in_progress(desk)]
+        progress.tasks = [_stamp(task) for task in (await _own_tasks(desk)).in_progress]
         _write(_place(desk), progress)
         return TurnResult(played.said[-1] if played.said else "")
 
     async def aclose(self) -> None:
         """Nothing to close."""
 
-    def _opening(self, played: _Played, mine: Sequence[Task], ready: Sequence[Task]) -> int | None:
+    def _opening(self, played: _Played, own: _OwnTasks) -> int | None:
         """The scripted turn that matches the start of this turn."""
-        fresh = [task for task in mine if _stamp(task) not in self._progress.tasks]
+        fresh = [task for task in own.in_progress if _stamp(task) not in self._progress.tasks]
         for number, scripted in self._unplayed():
             if scripted.when == "start" and self._progress.turns:
                 continue
             if scripted.when == "task" and not fresh:
                 continue
-            if not _fits(scripted, fresh if scripted.when == "task" else mine, ready):
+            among = own._replace(in_progress=fresh) if scripted.when == "task" else own
+            if not _fits(scripted, among):
                 continue
             if not scripted.answers_mail:
                 # It was written for the whole turn, with all its mail.
@@ -112,15 +112,13 @@ class Scripted:
                 return number
         return None
 
-    def _answering(
-        self, played: _Played, mine: Sequence[Task], ready: Sequence[Task]
-    ) -> int | None:
+    def _answering(self, played: _Played, own: _OwnTasks) -> int | None:
         """The scripted turn for a message without an answer, whenever the message came."""
         for number, scripted in self._unplayed():
             if (
                 scripted.answers_mail
                 and scripted.when in {"mail", "any"}
-                and _fits(scripted, mine, ready)
+                and _fits(scripted, own)
                 and played.answer(scripted.sender, scripted.contains)
             ):
                 return number
@@ -170,26 +168,31 @@ def _write(path: Path, progress: _Progress) -> None:
     beside.replace(path)
 
 
-async def _in_progress(desk: Desk) -> list[Task]:
-    tasks = (await desk.team.tasks.list()).tasks
-    return [task for task in tasks if task.owner == desk.agent and task.status == "in_progress"]
+class _OwnTasks(NamedTuple):
+    """The tasks of one agent: those in progress, and those that it can begin."""
+
+    in_progress: list[Task]
+    ready: list[Task]
 
 
-async def _ready(desk: Desk) -> list[Task]:
-    """The agent's own tasks that it can begin."""
+async def _own_tasks(desk: Desk) -> _OwnTasks:
     tasks = {task.id: task for task in (await desk.team.tasks.list()).tasks}
-    found = rules.ready(tasks, team=desk.team.name, for_owner=desk.agent)
-    return [task for task in found if task.owner]
+    mine = [task for task in tasks.values() if task.owner == desk.agent]
+    ready = rules.ready(tasks, team=desk.team.name, for_owner=desk.agent)
+    return _OwnTasks(
+        [task for task in mine if task.status == "in_progress"],
+        [task for task in ready if task.owner],
+    )
 
 
 def _stamp(task: Task) -> str:
     return f"{task.id}:{task.facts.attempt}"
 
 
-def _fits(scripted: ScriptedTurn, tasks: Sequence[Task], ready: Sequence[Task]) -> bool:
+def _fits(scripted: ScriptedTurn, own: _OwnTasks) -> bool:
     return all(
         part is None or any(part in task.subject for task in among)
-        for part, among in ((scripted.task, tasks), (scripted.ready, ready))
+        for part, among in ((scripted.task, own.in_progress), (scripted.ready, own.ready))
     )
 
 

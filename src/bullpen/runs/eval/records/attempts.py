@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +47,9 @@ class Attempts:
             put_once(self._path(attempt), _said(attempt))
             return attempt
 
-    def killed(self, trial: Trial, known: Sequence[Attempt]) -> list[Attempt]:
+    def killed(self, trial: Trial) -> list[Attempt]:
         """Return the attempts that no process has ended. Call it only while you have the trial."""
-        return [each for each in known if each.trial == trial.id and each.usd is None]
+        return [each for each in self.all() if each.trial == trial.id and each.usd is None]
 
     def end(self, attempt: Attempt, usd: float) -> None:
         """Note what an attempt cost."""

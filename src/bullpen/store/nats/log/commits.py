@@ -18,13 +18,11 @@ from bullpen.protocol.changes import Change, Event
 from bullpen.protocol.clock import Clock, iso
 from bullpen.store.contract import Committed
 from bullpen.store.nats.log.log import Gone, TeamLog
-from bullpen.store.nats.log.packing import is_packed
+from bullpen.store.nats.log.packing import together_max
 from bullpen.store.nats.log.state import LogState
 
 Plan = Callable[[LogState], Sequence[Change]]
 """Decides on the team. It may run several times; it raises to refuse, or `Lacking`."""
-
-_TOGETHER_MAX = 64
 
 
 class Lacking(Exception):
@@ -121,7 +119,7 @@ class CommitQueue:
         commits: list[Commit] = []
         try:
             while self._waiting:
-                count = _TOGETHER_MAX if is_packed(self._log.kept.format) else 1
+                count = together_max(self._log.kept.format)
                 commits, self._waiting = self._waiting[:count], self._waiting[count:]
                 try:
                     async with self._log.turn() as deadline:

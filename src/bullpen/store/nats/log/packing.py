@@ -16,6 +16,7 @@ from bullpen.protocol.format_version import FORMAT, is_newer, may_write
 PACKED_FORMAT = "2.1"
 """The format of teams that are created in a cell whose hosts all know it. 2.1 has notes."""
 
+_TOGETHER_MAX = 64
 _LEVEL = 3
 _PLAIN = b"{"
 
@@ -24,6 +25,11 @@ _PLAIN = b"{"
 def is_packed(version: str) -> bool:
     """Return whether a log of that format may have several events in a message."""
     return not may_write(version, FORMAT)
+
+
+def together_max(version: str) -> int:
+    """Return how many events go into one message of a log of that format."""
+    return _TOGETHER_MAX if is_packed(version) else 1
 
 
 def known_format(version: str) -> str:
