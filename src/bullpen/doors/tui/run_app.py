@@ -84,8 +84,8 @@ class RunApp(TeamApp):
 
     @property
     def quit_stops(self) -> bool:
-        """Whether leaving would stop the run: it has begun, and is not being stopped yet."""
-        return self._is_named and not self._work.cancel_called
+        """Whether leaving would stop the run: it has begun, and neither ended nor is stopped."""
+        return self._is_named and self.outcome is None and not self._work.cancel_called
 
     def stop(self) -> None:
         if self._work.cancel_called:
@@ -94,7 +94,8 @@ class RunApp(TeamApp):
             self.exit()
             return
         self._work.cancel()
-        self.notify(STOPPING, timeout=60, markup=False)
+        if self.outcome is None:
+            self.notify(STOPPING, timeout=60, markup=False)
 
     async def _run(self) -> None:
         await self._shown.wait()

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from bullpen.app.stores import open_teams
 from bullpen.doors.tui.late_app import LateApp
-from bullpen.doors.tui.run_app import RunApp
+from bullpen.doors.tui.run_app import ENDED, RunApp
 from bullpen.errors import Refused
 from bullpen.protocol.agent import Usage
 from bullpen.runs.watch.outcome import Outcome, Progress, Watch
@@ -198,6 +198,24 @@ async def test_the_next_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
         assert app.quit_at_once
         await settled(lambda: bool(played.left))
         assert played.left == ["shop"]
+
+
+async def test_a_page_that_is_read_stays_when_the_run_ends_behind_it(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    async with shown(played, tmp_path) as (app, pilot):
+        played.may_begin.set()
+        await until(pilot, "alice")
+        await pilot.press("question_mark")
+        await settled(lambda: len(app.screen_stack) > 1)
+        played.may_end.set()
+        await until_told(pilot, ENDED)
+        await anyio.sleep(0.5)
+        assert app.is_running
+        assert not app.quit_stops, "there is nothing to stop any more"
+        await pilot.press("escape")
+        await settled(lambda: not app.is_running)
+    assert played.ended == DONE
+    assert not played.cancelled
 
 
 async def test_what_a_run_raises_is_raised(tmp_path: Path) -> None:
