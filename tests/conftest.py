@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests, and what a test's folder says about it."""
+"""Fixtures shared by all tests, what a test's folder says about it, and what the gate plays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
+from support.gate.pool import Pool, durations, in_pieces
+from support.gate.written import pytest_configure
 from support.samples import left_out, samples
+
+__all__ = ["pytest_configure"]
 
 TESTS = Path(__file__).parent
 
@@ -25,14 +30,41 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What only the gate and the night ask for."""
+    group = parser.getgroup("gate")
+    group.addoption("--pool", action="store_true", help="give workers whole files, slowest first")
+    group.addoption(
+        "--left-out", action="store_true", help="play what the gate leaves to the night"
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark each test with its tier, and leave out what only the nightly leg tests."""
+    """Mark each test with its tier, and leave out what is not asked for."""
     for item in items:
         item.add_marker(item.path.relative_to(TESTS).parts[0])
-    if os.environ.get("BULLPEN_NIGHTLY"):
-        return
+    night = bool(os.environ.get("BULLPEN_NIGHTLY"))
+    rest = _left_to_the_night(items)
+    if config.getoption("--left-out"):
+        _keep(config, items, rest | {item for item in items if item.get_closest_marker("pages")})
+    elif not night:
+        _keep(config, items, set(items) - rest)
+    if config.getoption("--pool"):
+        pieces = in_pieces([item.nodeid for item in items], durations())
+        place = {test: at for at, tests in enumerate(pieces.values()) for test in tests}
+        items.sort(key=lambda item: place[item.nodeid])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pool | None:
+    """The order of the gate, if it is asked for."""
+    return Pool(config, log) if config.getoption("--pool") else None
+
+
+def _left_to_the_night(items: list[pytest.Item]) -> set[pytest.Item]:
     left = left_out([item.nodeid for item in items], samples())
-    nightly = [item for item in items if item.nodeid in left or item.get_closest_marker("nightly")]
-    config.hook.pytest_deselected(items=nightly)
-    deselected = set(nightly)
-    items[:] = [item for item in items if item not in deselected]
+    return {item for item in items if item.nodeid in left or item.get_closest_marker("nightly")}
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: set[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]

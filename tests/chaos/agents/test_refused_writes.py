@@ -22,6 +22,8 @@ from bullpen.store.files.store import FileStore
 from support.agents.refusing_store import Fault, Write, of_agents, played
 from support.store.nats_parts import empty_store, servers
 
+pytestmark = pytest.mark.no_loss
+
 ONE_IN = 1 if os.environ.get("BULLPEN_NIGHTLY") else 7
 AT_ONCE = 6
 AWAY_S = 1.0

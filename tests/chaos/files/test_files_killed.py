@@ -27,6 +27,8 @@ from .killed_scenarios import (  # isort: skip
     store_on,
 )
 
+pytestmark = pytest.mark.no_loss
+
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["bullpen.testing.sample_records", "bullpen.store.files.store"])
 

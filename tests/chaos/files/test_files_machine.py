@@ -7,12 +7,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 
 from bullpen.store.contract import StoreLimits
 from bullpen.store.files.store import FileStore
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.store_machine import build_machine
+
+pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
 EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "60"))

@@ -12,6 +12,8 @@ from bullpen.store.contract import Store
 from bullpen.store.memory import MemoryStore
 from support.store.moving_teams import Died, lived, living, moved, shown, unavailable
 
+pytestmark = pytest.mark.no_loss
+
 
 class Life:
     """Ends before or after the n-th call of a store."""

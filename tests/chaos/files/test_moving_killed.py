@@ -31,6 +31,8 @@ from bullpen.testing.sample_records import (
     task,
 )
 
+pytestmark = pytest.mark.no_loss
+
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["bullpen.testing.restore_contract", "bullpen.store.memory"])
 LIMITS = StoreLimits(lock_wait_s=5.0, seen_kept=1)

@@ -19,6 +19,8 @@ from bullpen.testing.restore_contract import boxes
 from bullpen.testing.sample_records import assert_replay_is_live, config, member, message, put, task
 from support.store.restored_teams import assert_equal, on_files
 
+pytestmark = pytest.mark.no_loss
+
 AGENTS = (LEAD, "ann", "bob", "cleo")
 
 

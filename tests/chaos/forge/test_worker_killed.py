@@ -18,6 +18,8 @@ from support.forge.killed_worker import Death
 
 from .stories import play, play_all_kills
 
+pytestmark = pytest.mark.no_loss
+
 BEFORE_AND_AFTER = pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 ALONE = (2, 6, 10, 14, 18)
 

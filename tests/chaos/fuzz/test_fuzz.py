@@ -7,6 +7,8 @@ import pytest
 from support.fuzz.budget import PARTS, SEED
 from support.fuzz.workers import Workers
 
+pytestmark = pytest.mark.no_loss
+
 
 @pytest.mark.parametrize("part", range(PARTS["files"]))
 @pytest.mark.parametrize("kind", ["files"])

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 
 from bullpen.store.contract import StoreLimits
@@ -14,6 +15,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.store.memory import MemoryStore
 from bullpen.testing.store_machine import build_machine
 from support.store.hosting import Served
+
+pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
 EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "12"))

@@ -43,6 +43,8 @@ from .processes import (
     start,
 )
 
+pytestmark = pytest.mark.no_loss
+
 WORKERS, TASKS = 8, 200
 
 

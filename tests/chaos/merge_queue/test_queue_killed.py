@@ -24,6 +24,8 @@ from bullpen.team.team import Team
 from support.git.repositories import git, only_these_settings
 from support.git.yard import TEST, Yard, fill, slots
 
+pytestmark = pytest.mark.no_loss
+
 _RUN_S = 300.0
 _SAMPLE = int(os.environ.get("BULLPEN_MERGE_KILLS", "3"))
 _BRANCHES = int(os.environ.get("BULLPEN_MERGE_BRANCHES", "6"))

@@ -20,6 +20,8 @@ from bullpen.team.team import Team
 from bullpen.testing.faults import CountingDisk, DyingDisk
 from support.fleet.homes import TEAM, Home, Killed, assert_same, delivered, new_team, settle, tapped
 
+pytestmark = pytest.mark.no_loss
+
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["bullpen.testing.sample_records", "bullpen.fleet.mirror.mirror"])
 

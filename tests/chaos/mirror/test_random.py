@@ -16,6 +16,8 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team
 from support.fleet.homes import TEAM, Home, Program, assert_same, delivered, new_team, settle
 
+pytestmark = pytest.mark.no_loss
+
 NAMES = (LEAD, "ann", "bob")
 
 

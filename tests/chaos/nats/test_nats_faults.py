@@ -25,6 +25,8 @@ import pytest
 
 from support.nats_chaos.run import Fault, Outcome, Plan, run, schedule, setting
 
+pytestmark = pytest.mark.no_loss
+
 ROUNDS = setting("ROUNDS", 0)
 SEED = setting("SEED", 6)
 KINDS: tuple[Fault, ...] = (

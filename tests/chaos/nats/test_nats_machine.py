@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -18,6 +19,8 @@ from bullpen.store.memory import MemoryStore
 from bullpen.store.nats.store import NatsStore
 from bullpen.testing.store_machine import build_machine
 from support.store.nats_parts import empty, endpoint_of, servers
+
+pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
 EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "12"))

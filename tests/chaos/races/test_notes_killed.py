@@ -35,6 +35,8 @@ from bullpen.team.team import Team, Teams
 from support.store.nats_parts import servers
 from support.store.race import Diary
 
+pytestmark = pytest.mark.no_loss
+
 WRITERS = 10
 WRITES = int(os.environ.get("BULLPEN_NOTE_WRITES", "10"))
 KILLS = 6 + WRITES // 4

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
@@ -24,6 +25,8 @@ from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.team import Team, Teams
 from support.store.race import TEAM, Diary, finish, open_team, start
+
+pytestmark = pytest.mark.no_loss
 
 CLAIMERS = 20
 TASKS = 90

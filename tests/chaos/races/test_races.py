@@ -24,6 +24,8 @@ from support.store.race import FORKSERVER, TEAM, Diary, finish, open_team, start
 
 from .race_bodies import add_edges, join, read_in_a_loop, send, work
 
+pytestmark = pytest.mark.no_loss
+
 CLAIM_REASONS = {"already_claimed", "already_resolved", "blocked", "agent_busy", "task_not_found"}
 
 

@@ -19,6 +19,8 @@ from .play import Found, play_all, play_each
 from .seeds import FOUND
 from .world import Setup, history, setup_of
 
+pytestmark = pytest.mark.no_loss
+
 _TESTS = Path(__file__).parents[2]
 _SAMPLE, _SAMPLE_S = 300, 20.0
 

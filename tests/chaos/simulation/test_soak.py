@@ -11,6 +11,8 @@ from bullpen.team.budget import account_rules
 
 from .soak import AGENTS, Sample, soak
 
+pytestmark = pytest.mark.no_loss
+
 _TURNS = 150
 
 

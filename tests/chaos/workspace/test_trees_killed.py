@@ -19,6 +19,8 @@ from bullpen.workspace.git.repository import git_dir
 from bullpen.workspace.trees.tree import mark_of, plan, prepare
 from support.git.repositories import add_hook, belongings, commit, git, write
 
+pytestmark = pytest.mark.no_loss
+
 CRASHING = Path(__file__).with_name("crashing.py")
 WHERE = os.environ.get("BULLPEN_TREE_KILLS", "some")
 

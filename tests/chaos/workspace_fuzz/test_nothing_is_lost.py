@@ -19,6 +19,8 @@ from support.git.repositories import only_these_settings
 from .play import Play, said
 from .scenery import Scene, make_template
 
+pytestmark = pytest.mark.no_loss
+
 _STATES = int(os.environ.get("BULLPEN_WORKSPACE_STATES", "6"))
 _SEED = int(os.environ.get("BULLPEN_WORKSPACE_SEED", "0"))
 _STATE_S = 600.0

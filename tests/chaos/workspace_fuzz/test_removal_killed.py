@@ -15,6 +15,8 @@ import pytest
 
 from support.git.repositories import belongings, git, make_repository, only_these_settings
 
+pytestmark = pytest.mark.no_loss
+
 STRIDE = os.environ.get("BULLPEN_CRASH_STEP", "")
 FEW = {"worktree": "110", "clone": "290"}
 TESTS = Path(__file__).parents[2]

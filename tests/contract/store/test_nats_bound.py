@@ -12,6 +12,8 @@ from bullpen.store.nats.store import NatsStore
 from bullpen.testing.store_contract import StoreContract
 from support.store.nats_keyed import KeyedServers, keyed_servers
 
+pytestmark = pytest.mark.no_loss
+
 
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[KeyedServers]:

@@ -11,6 +11,8 @@ from bullpen.store.contract import Store
 from bullpen.testing.store_contract import StoreContract
 from support.store.nats_parts import empty_store, servers
 
+pytestmark = pytest.mark.no_loss
+
 
 @pytest.fixture(scope="module")
 def one() -> Iterator[Cluster]:

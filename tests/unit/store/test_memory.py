@@ -26,6 +26,8 @@ from bullpen.testing.sample_records import (
 from bullpen.testing.store_contract import StoreContract
 from bullpen.testing.store_machine import build_machine
 
+pytestmark = pytest.mark.no_loss
+
 
 class TestMemoryStore(StoreContract):
     @pytest.fixture

@@ -41,7 +41,7 @@ from support.store.peers import (
     now_ms,
 )
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.no_loss, pytest.mark.node]
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["bullpen.store.files.store", "bullpen.testing.sample_records"])

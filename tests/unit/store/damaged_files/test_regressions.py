@@ -32,6 +32,8 @@ from support.fuzz.mending import (
     write,
 )
 
+pytestmark = pytest.mark.no_loss
+
 FILES = (
     f"{ROOT}/config.json", f"tasks/{TEAM}/3.json", ANN, f"{OWN}/requests/{PLAN_REQUEST}.json",
     EVENTS, HEAD, f"{OWN}/ledger.json", f"{OWN}/archive/ann.jsonl", f"{OWN}/presence/ann.json",

@@ -11,6 +11,8 @@ from bullpen.store.contract import Store
 from bullpen.store.files.store import FileStore
 from bullpen.testing.store_contract import StoreContract
 
+pytestmark = pytest.mark.no_loss
+
 
 class TestFileStore(StoreContract):
     @pytest.fixture

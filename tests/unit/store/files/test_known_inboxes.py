@@ -19,6 +19,8 @@ from bullpen.testing.faults import FailingDisk
 from bullpen.testing.sample_records import message
 from support.store.peers import INBOX, TEAM, Files, assert_the_log_tells_all
 
+pytestmark = pytest.mark.no_loss
+
 AGENTS = (INBOX, "bob")
 
 

@@ -17,6 +17,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import member, message, put, task
 from support.store.peers import INBOX, TEAM, Files, assert_the_log_tells_all
 
+pytestmark = pytest.mark.no_loss
+
 
 class Meddled(Disk):
     """Lets another program write before one step, as `CountingDisk` spells it, once."""

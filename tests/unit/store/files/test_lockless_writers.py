@@ -29,6 +29,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import config, heartbeat, member, message, put, task
 from support.store.peers import INBOX, TEAM, Files, assert_the_log_tells_all, make_older
 
+pytestmark = pytest.mark.no_loss
+
 Meddling = Callable[[], object]
 
 

@@ -15,6 +15,8 @@ from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import config, message
 from support.store.peers import INBOX, TEAM, Files
 
+pytestmark = pytest.mark.no_loss
+
 ID = "the-repeated-one"
 
 

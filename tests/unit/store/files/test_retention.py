@@ -24,6 +24,8 @@ from chaos.files.killed_scenarios import LIMITS, SHORT, prepare
 
 from .test_log_parts import parts_of, work
 
+pytestmark = pytest.mark.no_loss
+
 
 def store_on(home: Path, **options: Any) -> FileStore:
     """A store with the real clock: parts get older."""

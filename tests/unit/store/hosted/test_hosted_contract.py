@@ -15,6 +15,8 @@ from bullpen.store.memory import MemoryStore
 from bullpen.testing.store_contract import StoreContract
 from support.store.hosting import hosting
 
+pytestmark = pytest.mark.no_loss
+
 
 class TestHostedMemory(StoreContract):
     @pytest.fixture

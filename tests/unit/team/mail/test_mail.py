@@ -13,6 +13,8 @@ from bullpen.store.contract import StoreLimits
 from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team, Teams
 
+pytestmark = pytest.mark.no_loss
+
 if TYPE_CHECKING:
     from unit.team.conftest import MakeBoard, StaleStore
 

@@ -22,6 +22,8 @@ from bullpen.testing.restore_contract import AGENTS, boxes, texts
 from bullpen.testing.sample_records import config, heartbeat, message, next_task_id, put, task
 from support.store.moving_teams import THERE, Died, lived, living, moved, shown, unavailable
 
+pytestmark = pytest.mark.no_loss
+
 HERE = "files:/here"
 
 

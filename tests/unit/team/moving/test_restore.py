@@ -29,6 +29,8 @@ from bullpen.testing.sample_records import (
 )
 from support.store.restored_teams import assert_equal, on_files
 
+pytestmark = pytest.mark.no_loss
+
 GOLDEN = Path(__file__).parents[3] / "golden"
 VERSIONS = ("2.1.177", "2.1.325")
 

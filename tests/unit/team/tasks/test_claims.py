@@ -10,6 +10,8 @@ import pytest
 from bullpen.errors import Invalid, NotFound, Refused, Unreadable
 from bullpen.team.tasks import rules
 
+pytestmark = pytest.mark.no_loss
+
 if TYPE_CHECKING:
     from unit.team.conftest import MakeBoard, MakeTask
 
