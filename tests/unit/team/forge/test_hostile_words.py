@@ -24,6 +24,7 @@ from bullpen.team.forge.choosing import draft_of
 from bullpen.team.forge.heard_words import told, words_of
 from bullpen.team.forge.markers import Mark, has_mark, marker
 from bullpen.team.forge.shown import Person, PullRequest, Thread, Verdict
+from support.rows import each_row
 
 from .forge_teams import (
     ACCOUNT,
@@ -135,7 +136,7 @@ BODIES: list[Callable[[str], str]] = [
 HEADINGS = ["Checks", "Report", "Made by"]
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@each_row("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("place", BODIES, ids=lambda place: place.__name__)
 def test_a_forge_acts_on_nothing_in_what_others_wrote(
     place: Callable[[str], str], text: str
@@ -160,7 +161,7 @@ def test_a_forge_acts_on_nothing_in_what_others_wrote(
     assert len(body.encode()) <= BODY_MAX
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@each_row("text", TEXTS.values(), ids=TEXTS)
 def test_a_title_is_one_short_line_that_orders_nothing(text: str) -> None:
     title = pull_title(handed_in().evolve(subject=text))
     assert 0 < len(title) <= TITLE_MAX
@@ -170,7 +171,7 @@ def test_a_title_is_one_short_line_that_orders_nothing(text: str) -> None:
     assert not re.match(r"\W*(?:wip|draft)\b", title, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("text", [*TEXTS.values(), "..", "a..b", "x.lock", "-x", "a b", "@{", "/"])
+@each_row("text", [*TEXTS.values(), "..", "a..b", "x.lock", "-x", "a b", "@{", "/"])
 def test_a_branch_is_a_safe_ref_whatever_its_ids_are(text: str) -> None:
     name = branch_name(text, text)
     assert re.fullmatch(r"bullpen/[A-Za-z0-9_-]{1,64}/task-[A-Za-z0-9_-]{1,64}", name)
@@ -178,7 +179,7 @@ def test_a_branch_is_a_safe_ref_whatever_its_ids_are(text: str) -> None:
     assert branch_name(text, text) != branch_name(text + "x", text)
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@each_row("text", TEXTS.values(), ids=TEXTS)
 def test_a_model_reads_no_line_of_others_as_one_of_ours(text: str) -> None:
     made = draft_of(issue(7, text, text, author=Person(text, trusted=True)), REPOSITORY)
     first, empty, notice, blank, *words = re.split(r"\r\n|[\r\n]", made.description)
@@ -225,7 +226,7 @@ def _heard(shown: PullRequest | None = None, **said: list[object]) -> str:
     return told(words, head=HEAD).text
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@each_row("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize(
     "place", [as_verdict, as_review, as_thread, as_comment, as_target_branch],
     ids=lambda place: place.__name__,

@@ -23,6 +23,7 @@ from bullpen.team.forge.review_bodies import (
 )
 from bullpen.team.forge.shown import Person, Review
 from bullpen.team.tasks.reviews.verdict import Words, verdict_in
+from support.rows import each_row
 
 from .forge_teams import ACCOUNT, HEAD, REPOSITORY
 from .hostile_words import HOSTILE, Rendered, acted_on
@@ -83,7 +84,7 @@ def test_of_very_many_comments_only_some_stand_on_lines_and_none_is_lost() -> No
     assert made.body.count("> remark") == 5
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@each_row("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("place", ["summary", "comment", "file", "model", "on a line"])
 def test_a_forge_acts_on_nothing_in_what_a_reviewer_wrote(place: str, text: str) -> None:
     line = place == "on a line"
