@@ -6,8 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
+from support.rows import each_row
 from support.runs.page_lists import ELSEWHERE, NOT_TYPED
 from support.runs.reading import PAGES, ROOT, mentioned, scripted, shown, unknown_in
 
@@ -22,7 +21,7 @@ def listed(page: str) -> list[str]:
     return [command for pages in NOT_RUN.values() for command in pages.get(page, ())]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_a_command_of_a_page_is_run_or_there_is_a_reason(page: str) -> None:
     not_run = [*shown(page), *(scripted(page) if page in NOT_TYPED else ())]
     assert sorted(set(not_run)) == sorted(set(listed(page))), "see tests/docs/not_run.toml"
@@ -36,7 +35,7 @@ def test_the_reasons_are_about_pages_that_there_are() -> None:
             assert (ROOT / test).is_file(), test
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_command_that_a_page_names_is_there_with_its_options(page: str) -> None:
     for line in mentioned(page):
         unknown = unknown_in(line)

@@ -6,15 +6,14 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
+from support.rows import each_row
 from support.runs.reading import PAGES, ROOT, page_text
 
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)(?:#([^)]+))?\)")
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_link_leads_somewhere(page: str) -> None:
     for target, anchor in LINK.findall(page_text(page)):
         there = (ROOT / page).parent / target
@@ -23,13 +22,13 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in anchors(there), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_link_within_a_page_leads_to_one_of_its_headings(page: str) -> None:
     for anchor in re.findall(r"\]\(#([^)]+)\)", page_text(page)):
         assert anchor in anchors(ROOT / page), anchor
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_every_link_to_another_site_is_a_whole_address(page: str) -> None:
     text = FENCED.sub("", page_text(page))
     for address in re.findall(r"\]\(([a-z]+:[^)]*)\)", text):

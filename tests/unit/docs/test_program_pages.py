@@ -11,6 +11,7 @@ from bullpen.agents.drivers.registry import DRIVERS
 from bullpen.agents.system.vendors.acp_presets import PRESETS
 from bullpen.agents.system.vendors.programs import PROGRAMS
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
+from support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "programs"
@@ -35,7 +36,7 @@ def test_every_program_has_a_page() -> None:
     assert {page.stem for page in PAGES} == set(PROGRAMS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
+@each_row("page", PAGES, ids=lambda page: str(page.stem))
 def test_a_page_shows_a_team_file_that_is_read_and_has_its_driver(
     page: Path, tmp_path: Path
 ) -> None:
@@ -44,7 +45,7 @@ def test_a_page_shows_a_team_file_that_is_read_and_has_its_driver(
     assert {member.driver for member in file.members} <= set(DRIVERS)
 
 
-@pytest.mark.parametrize("page", OTHERS, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", OTHERS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_team_file_of_another_page_is_read(page: Path, tmp_path: Path) -> None:
     for file in team_files(page, tmp_path):
         assert {member.driver for member in file.members} <= set(DRIVERS)
