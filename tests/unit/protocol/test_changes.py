@@ -30,6 +30,7 @@ from bullpen.protocol.record.note import Note
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member
+from support.rows import each_row
 
 TASK = Task.parse({"x": 1, "id": "1", "subject": "cut \ud83d", "description": "d"})
 MESSAGE = Message.parse({"from": "alice", "text": "t", "msg_id": "m", "read": False, "x": [None]})
@@ -56,7 +57,7 @@ def event(*changes: Change, observed: bool = False) -> Event:
     return Event(7, "2026-11-14T22:47:12.537Z", "alice", "task.add", changes, observed)
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)
+@each_row("change", CHANGES, ids=lambda change: type(change).__name__)
 def test_a_change_comes_back_as_it_was(change: Change) -> None:
     line = json_text.dumps_line(encode(change))
     again = decode(json_text.loads_line(line))
@@ -84,7 +85,7 @@ def test_a_delivered_message_can_be_found_by_its_id_without_reading_it() -> None
     assert encode(Deliver("bob", MESSAGE))["id"] == "m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         {},
@@ -114,10 +115,8 @@ def test_what_is_no_change_is_a_value_error(raw: Any) -> None:
         Event.decode({**event().encode(), "changes": [raw]})
 
 
-@pytest.mark.parametrize(
-    "field", [f.name for f in dataclasses.fields(Event) if f.name != "observed"]
-)
-@pytest.mark.parametrize("value", [None, {}, "missing"])
+@each_row("field", [f.name for f in dataclasses.fields(Event) if f.name != "observed"])
+@each_row("value", [None, {}, "missing"])
 def test_what_is_no_event_is_a_value_error(field: str, value: Any) -> None:
     raw = event(*CHANGES).encode()
     raw[field] = value

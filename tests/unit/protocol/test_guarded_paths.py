@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bullpen.protocol.guarded_paths import OBEYED, WHY, guarded, guarded_names
+from support.rows import each_row
 
 GUARDED = """
 git .git/hooks/pre-commit
@@ -105,14 +106,14 @@ teams.toml .config/app.toml
 """.split()  # noqa: SIM905 - one name a line would fill the page
 
 
-@pytest.mark.parametrize("row", GUARDED)
+@each_row("row", GUARDED)
 def test_what_other_programs_obey_is_guarded(row: str) -> None:
     kind, _, path = row.partition(" ")
     assert guarded(path) == kind
     assert guarded(f"deep/er/{path}") == kind
 
 
-@pytest.mark.parametrize("path", FREE)
+@each_row("path", FREE)
 def test_ordinary_files_are_free(path: str) -> None:
     assert guarded(path) is None
 
@@ -138,7 +139,7 @@ def test_a_path_that_is_no_text_is_compared_all_the_same() -> None:
     assert guarded("") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "patterns", "kind"),
     [
         ("deploy/x.sh", ["deploy"], "added"),

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bullpen.protocol import json_text
+from support.rows import each_row
 
 # Written by Node 20: JSON.stringify(value, null, 2).
 FROM_NODE = (
@@ -76,33 +77,33 @@ def test_text_is_read_like_bytes() -> None:
     assert json_text.loads('{"a": "\ud83d"}') == {"a": "\ud83d"}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b" \n", id="blank"),
-        pytest.param(b"\0\0\0\0", id="zeros"),
-        pytest.param(b'{"a": 1', id="truncated"),
-        pytest.param(b"[]  {}\n]", id="torn"),
-        pytest.param(b"{} {}", id="two values"),
-        pytest.param(b"{'a': 1}", id="single quotes"),
-        pytest.param(b"[1,]", id="trailing comma"),
-        pytest.param(b'"\x01"', id="raw control character"),
-        pytest.param(b'"\xff"', id="invalid utf-8"),
-        pytest.param(b'"\xc3"', id="utf-8 cut in a character"),
-        pytest.param(b'"\xed\xa0\xbd"', id="surrogate as bytes"),
-        pytest.param(b'["\\ud83d", "\xff"]', id="invalid utf-8 beside an escaped surrogate"),
-        pytest.param(b"\xef\xbb\xbf{}", id="byte order mark"),
-        pytest.param('{"a": 1}'.encode("utf-16"), id="utf-16"),
-        pytest.param('{"a": 1}'.encode("utf-16-le"), id="utf-16 without a mark"),
-        pytest.param('{"a": 1}'.encode("utf-32"), id="utf-32"),
-        pytest.param(b"NaN", id="NaN"),
-        pytest.param(b'{"a": NaN, "b": "\\ud83d"}', id="NaN beside a surrogate"),
-        pytest.param(b"[Infinity]", id="Infinity"),
-        pytest.param(b"[-Infinity]", id="-Infinity"),
-        pytest.param(b"9" * 5000, id="a number of 5000 digits"),
-    ],
-)
+NOT_JSON = {
+    "nothing": b"",
+    "blank": b" \n",
+    "zeros": b"\0\0\0\0",
+    "truncated": b'{"a": 1',
+    "torn": b"[]  {}\n]",
+    "two values": b"{} {}",
+    "single quotes": b"{'a': 1}",
+    "trailing comma": b"[1,]",
+    "raw control character": b'"\x01"',
+    "invalid utf-8": b'"\xff"',
+    "utf-8 cut in a character": b'"\xc3"',
+    "surrogate as bytes": b'"\xed\xa0\xbd"',
+    "invalid utf-8 beside an escaped surrogate": b'["\\ud83d", "\xff"]',
+    "byte order mark": b"\xef\xbb\xbf{}",
+    "utf-16": '{"a": 1}'.encode("utf-16"),
+    "utf-16 without a mark": '{"a": 1}'.encode("utf-16-le"),
+    "utf-32": '{"a": 1}'.encode("utf-32"),
+    "NaN": b"NaN",
+    "NaN beside a surrogate": b'{"a": NaN, "b": "\\ud83d"}',
+    "Infinity": b"[Infinity]",
+    "-Infinity": b"[-Infinity]",
+    "a number of 5000 digits": b"9" * 5000,
+}
+
+
+@each_row("data", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_is_not_json_in_utf8_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         json_text.loads(data)

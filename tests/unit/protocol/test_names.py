@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bullpen.errors import Invalid
 from bullpen.protocol import json_text, names
+from support.rows import each_row
 
 PATH_TRICKS = [
     "",
@@ -28,14 +29,14 @@ CONTROLS = ["a\nb", "a\rb", "a\tb", "\x1b[31m", "a\x7f", "a\x9bb", "a\x85b", "a\
 SURROGATES = ["a\ud83d", "\udc00"]
 
 
-@pytest.mark.parametrize("kind", ["team", "member"])
-@pytest.mark.parametrize("name", ["a", "A1", "QA_lead-2", "0", "x" * 64, "team-lead"])
+@each_row("kind", ["team", "member"])
+@each_row("name", ["a", "A1", "QA_lead-2", "0", "x" * 64, "team-lead"])
 def test_letters_digits_underscores_and_hyphens_make_a_new_name(name: str, kind: str) -> None:
     assert names.check_new_name(name, kind=kind) == name
 
 
-@pytest.mark.parametrize("kind", ["team", "member"])
-@pytest.mark.parametrize(
+@each_row("kind", ["team", "member"])
+@each_row(
     "name",
     [*PATH_TRICKS, *CONTROLS, *SURROGATES, "-a", "_a", "a b", "a.b", "a@b", "é", "x" * 65, "a\n"],
 )
@@ -60,9 +61,7 @@ def test_names_that_other_programs_made_are_accepted(name: str) -> None:
     assert names.check_component(name, kind="team name") == name
 
 
-@pytest.mark.parametrize(
-    "name", [*PATH_TRICKS, *CONTROLS, *SURROGATES, "x" * 201, "é" * 101, "x" * 100_000]
-)
+@each_row("name", [*PATH_TRICKS, *CONTROLS, *SURROGATES, "x" * 201, "é" * 101, "x" * 100_000])
 def test_a_name_that_is_no_single_directory_entry_is_refused(name: str) -> None:
     with pytest.raises(Invalid) as refusal:
         names.check_component(name, kind="team name")
@@ -88,7 +87,7 @@ def test_a_task_id_is_a_short_plain_word(task_id: str) -> None:
     assert names.check_task_id(task_id) == task_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     "task_id", [*PATH_TRICKS, *CONTROLS, *SURROGATES, "1.json", " 1", "-1", "1\n", "1" * 65, "é"]
 )
 def test_any_other_task_id_is_refused(task_id: str) -> None:

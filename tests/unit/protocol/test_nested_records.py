@@ -12,6 +12,7 @@ from bullpen.protocol.policy import Policy, Sandbox
 from bullpen.protocol.record import Wire
 from bullpen.protocol.task import Facts, Merge, Step, Task
 from bullpen.protocol.team import Member, TeamConfig, TeamFacts
+from support.rows import each_row
 
 SPEC: dict[str, Any] = {
     "driver": "scripted",
@@ -141,7 +142,7 @@ def test_a_null_reads_as_absent_and_stays(name: str) -> None:
     assert agent.raw[name] is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "damage",
     [
         {"spec": {"driver": "d"}},

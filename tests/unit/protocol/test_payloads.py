@@ -9,6 +9,7 @@ import pytest
 
 from bullpen.protocol import payloads
 from bullpen.protocol.payloads import Payload, payload_of
+from support.rows import each_row
 
 ISO = "2026-11-14T22:47:12.537Z"
 PLAN_ID = "plan_approval-1794696426856@alice@lab-team"
@@ -244,7 +245,7 @@ def permission(**fields: Any) -> payloads.PermissionResponse:
     return payloads.PermissionResponse.parse(raw)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", KNOWN)
 def test_a_payload_is_known_by_its_type_and_kept_to_the_letter(name: str) -> None:
     kind, raw = KNOWN[name]
     payload = parsed(raw)
@@ -254,7 +255,7 @@ def test_a_payload_is_known_by_its_type_and_kept_to_the_letter(name: str) -> Non
         assert getattr(payload, field) == raw.get(key, getattr(kind, field, None)), field
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", KNOWN)
 def test_a_payload_made_by_us_has_the_field_order_of_the_real_program(name: str) -> None:
     kind, raw = KNOWN[name]
     keys = kind.field_keys()
@@ -267,7 +268,7 @@ def test_every_known_type_has_an_example() -> None:
     assert {kind for kind, _ in KNOWN.values()} == set(payloads.Known.__args__)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", KNOWN)
 def test_fields_nobody_knows_survive_in_their_place(name: str) -> None:
     kind, raw = KNOWN[name]
     extended = {"first": [1, {"b": None, "a": 1}], **raw, "last": "x"}
@@ -276,7 +277,7 @@ def test_fields_nobody_knows_survive_in_their_place(name: str) -> None:
     assert payload.text() == compact(extended)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@each_row("name", KNOWN)
 def test_a_payload_without_one_of_its_required_fields_is_text(name: str) -> None:
     kind, raw = KNOWN[name]
     required = [key for field, key in kind.field_keys().items() if not hasattr(kind, field)]
@@ -287,7 +288,7 @@ def test_a_payload_without_one_of_its_required_fields_is_text(name: str) -> None
         assert payload_of(compact({**raw, key: {"not": "this"}})) is None, key
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from bullpen.protocol.agent import (
     AgentFacts,
     AgentSpec,
@@ -34,11 +32,12 @@ from bullpen.protocol.team import (
     TeamFacts,
     Unattended,
 )
+from support.rows import each_row
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "record",
     [
         TeamConfig,
@@ -84,6 +83,6 @@ def test_every_field_is_on_the_page(record: type[Wire]) -> None:
     assert [key for key in keys if f"`{key}`" not in page] == []
 
 
-@pytest.mark.parametrize("payload", Known.__args__, ids=lambda payload: payload.__name__)
+@each_row("payload", Known.__args__, ids=lambda payload: payload.__name__)
 def test_every_payload_type_is_on_the_page(payload: type[Payload]) -> None:
     assert payload.type in PAGE.read_text("utf-8")

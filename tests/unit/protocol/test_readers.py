@@ -12,6 +12,7 @@ from bullpen.protocol.payloads import PlanApprovalResponse
 from bullpen.protocol.record import Wire, field
 from bullpen.protocol.task import Check, Facts, Merge, Task
 from bullpen.protocol.team import Member, MergeSettings, Origin, TeamConfig, Unattended
+from support.rows import each_row
 
 TASK = {"id": "1", "subject": "s", "description": "d"}
 SETTINGS = {"repository": "/x", "target": "main"}
@@ -23,7 +24,7 @@ def refusal(kind: type[Wire], raw: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "read"),
     [
         (5, 5),
@@ -45,7 +46,7 @@ def test_other_spellings_of_an_integer_are_read(value: Any, read: int) -> None:
     assert (found, type(found)) == (read, int)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         5.5, 1e20, math.inf, math.nan, "", "5.", "5.5", "1e3", "1__0", "_1", "0x5", "\u0663",
@@ -65,7 +66,7 @@ def test_other_spellings_of_a_number_are_read(value: Any, read: float) -> None:
     assert (found, type(found)) == (read, float)
 
 
-@pytest.mark.parametrize("value", ["", "5,5", "\u0663", "0x5", "\ud83d", 10**400, None, [], {}])
+@each_row("value", ["", "5,5", "\u0663", "0x5", "\ud83d", 10**400, None, [], {}])
 def test_what_is_not_a_number_is_refused(value: Any) -> None:
     assert refusal(Usage, {"costUsd": value}).startswith("costUsd: ")
 
@@ -79,17 +80,17 @@ def test_of_two_types_the_one_that_fits_is_read(value: Any, read: Any) -> None:
     assert (found, type(found)) == (read, type(read))
 
 
-@pytest.mark.parametrize("value", [True, 1, 1.0, "1", "on", "t", "TRUE", "y", "Yes"])
+@each_row("value", [True, 1, 1.0, "1", "on", "t", "TRUE", "y", "Yes"])
 def test_other_spellings_of_true_are_read(value: Any) -> None:
     assert Member.parse({"name": "a", "isActive": value}).is_active is True
 
 
-@pytest.mark.parametrize("value", [False, 0, 0.0, "0", "off", "F", "false", "n", "No"])
+@each_row("value", [False, 0, 0.0, "0", "off", "F", "false", "n", "No"])
 def test_other_spellings_of_false_are_read(value: Any) -> None:
     assert Member.parse({"name": "a", "isActive": value}).is_active is False
 
 
-@pytest.mark.parametrize("value", [2, 0.5, math.nan, "", " true", "2", "\ud83d", [], {}])
+@each_row("value", [2, 0.5, math.nan, "", " true", "2", "\ud83d", [], {}])
 def test_what_is_not_true_or_false_is_refused(value: Any) -> None:
     assert refusal(Member, {"name": "a", "isActive": value}).startswith("isActive: ")
 
@@ -100,7 +101,7 @@ def test_an_approval_and_a_proof_are_true_or_false_only(value: Any) -> None:
     assert "complete" in refusal(Origin, {"file": "f", "digest": "d", "complete": value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "raw", "words"),
     [
         (Task, {**TASK, "id": ""}, "id: String should have at least 1 character"),

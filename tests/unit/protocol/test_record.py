@@ -19,6 +19,7 @@ from bullpen.protocol.record import Wire
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Check, Facts, Task
 from bullpen.protocol.team import Member, TeamConfig
+from support.rows import each_row
 
 ISO = "2026-11-14T22:47:12.537Z"
 
@@ -131,7 +132,7 @@ def test_setting_an_optional_field_and_removing_it_gives_the_first_bytes_again(
     )
 
 
-@pytest.mark.parametrize("kind", REQUIRED)
+@each_row("kind", REQUIRED)
 def test_a_record_without_a_required_field_is_refused_by_name(kind: type[Wire]) -> None:
     for name, key in kind.field_keys().items():
         if not hasattr(kind, name):
