@@ -16,6 +16,7 @@ from bullpen.doors.cli.command import load_command
 from bullpen.doors.cli.commands import ADVANCED, HIDDEN, PANELS, CommandEntry
 from bullpen.doors.cli.commands import COMMANDS as COMMAND_TABLE
 from bullpen.doors.cli.main import app
+from support.rows import each_row
 
 ROOT = Path(__file__).parents[4]
 LINE_MAX = 60
@@ -93,7 +94,7 @@ def test_the_first_page_has_panels_and_all_of_it_has_every_command(
     assert run("--all").exit_code == 2
 
 
-@pytest.mark.parametrize("name", COMMAND_TABLE)
+@each_row("name", COMMAND_TABLE)
 def test_the_line_in_the_table_is_the_first_line_of_the_docstring(name: str) -> None:
     entry = COMMAND_TABLE[name]
 

@@ -6,7 +6,6 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -28,6 +27,7 @@ from support.doors.small_log import (
     small_log,
     task,
 )
+from support.rows import each_row
 
 CORPUS = (
     "<script>alert(1)</script>",
@@ -137,7 +137,7 @@ def hostile_log(text: str) -> list[Event]:
     return log.events
 
 
-@pytest.mark.parametrize("text", CORPUS)
+@each_row("text", CORPUS)
 def test_hostile_text_is_text_on_the_page(text: str) -> None:
     page = html_page(run_of(hostile_log(text), now_ms=BEGAN_MS))
     page.encode("utf-8")
@@ -174,7 +174,7 @@ def is_plain(page: str) -> None:
     assert not re.search(r"@\w|(?<!^)#\w|\bGH-\d|://|\bwww\.", bare)
 
 
-@pytest.mark.parametrize("text", CORPUS)
+@each_row("text", CORPUS)
 def test_hostile_text_is_text_in_markdown(text: str) -> None:
     page = markdown_page(run_of(hostile_log(text), now_ms=BEGAN_MS))
     page.encode("utf-8")

@@ -8,11 +8,12 @@ import pytest
 
 from bullpen.doors.tui.prompt.commands import COMMANDS, Typed, completions, read_typed, words_of
 from bullpen.errors import Invalid
+from support.rows import each_row
 
 NAMES = ["team-lead", "alice", "alina"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "typed"),
     [
         ("Hello there", Typed("Hello there")),
@@ -66,7 +67,7 @@ def test_every_command_is_offered_and_found_by_a_part_of_its_name() -> None:
     assert [each.text for each in completions("/upt", NAMES)] == ["/interrupt "]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "becomes"),
     [
         ("@al", ["@alice ", "@alina "]),

@@ -23,6 +23,7 @@ from bullpen.doors.tui.terminal_text import TerminalText, styled
 from bullpen.team.team import TeamSummary
 from bullpen.view.cards import TaskCard
 from bullpen.view.task_state import TASK_STATES, TaskState
+from support.rows import each_row
 
 
 def task(number: int, *after: int, state: TaskState = "blocked") -> TaskCard:
@@ -33,10 +34,8 @@ def task(number: int, *after: int, state: TaskState = "blocked") -> TaskCard:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [1, 2, 7, 40])
-@pytest.mark.parametrize(
-    "text", ["", "short", "x" * 99, "漢字" * 30, "e\u0301" * 50, "\x1b[2J" * 9]
-)
+@each_row("width", [1, 2, 7, 40])
+@each_row("text", ["", "short", "x" * 99, "漢字" * 30, "e\u0301" * 50, "\x1b[2J" * 9])
 def test_a_text_never_takes_more_room_than_it_has(text: str, width: int) -> None:
     for terminal in (TerminalText(), TerminalText(plain=True)):
         assert cell_len(terminal.fit(text, width)) <= width

@@ -21,6 +21,7 @@ from bullpen.view.drawings.svg import gantt_svg, graph_svg, spend_svg
 from bullpen.view.scene import scene_of
 from bullpen.view.story import Span, SpendingOverTime, Story, story_of
 from support.doors.web_stage import HOSTILE, people
+from support.rows import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ def texts(svg: str) -> str:
     return "".join(ElementTree.fromstring(svg).itertext())
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 def test_a_drawing_is_sound_xml_without_styles_whatever_members_wrote(text: str) -> None:
     story = Story()
     story.began_ms = 0

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from html.parser import HTMLParser
 
-import pytest
-
 from bullpen.doors.web.markdown import RENDERED_MAX, rendered
 from support.doors.web_stage import HOSTILE, PLAN
+from support.rows import each_row
 
 ALLOWED = {
     "p", "br", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr",
@@ -51,7 +50,7 @@ def test_a_plan_has_headings_below_those_of_the_page_lists_tables_and_code() -> 
     assert "<pre><code>pytest -q tests/lex\n</code></pre>" in found
 
 
-@pytest.mark.parametrize("text", (*HOSTILE, *LINKS))
+@each_row("text", (*HOSTILE, *LINKS))
 def test_nothing_in_it_links_loads_or_runs(text: str) -> None:
     found = Elements(str(rendered(f"{text}\n\n{text} and *more*\n\n5. {text}")))
     assert found.names <= ALLOWED

@@ -14,6 +14,7 @@ from bullpen.protocol.team import Finished, TeamConfig, TeamFacts
 from bullpen.runs.watch.outcome import Progress
 from bullpen.team.snapshot import Snapshot
 from bullpen.view.news import folded, news, planner
+from support.rows import each_row
 
 TEAM = Snapshot(
     team=TeamConfig.new(name="calc", created_at=1, members=[]),
@@ -36,7 +37,7 @@ def gave(to: str, *ids: int) -> list[str]:
     return [f"team-lead gave task #{number} to {to}" for number in ids]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("run", "told"),
     [
         ([], []),

@@ -11,6 +11,7 @@ import pytest
 from bullpen.doors.cli.agents.transcript_view import TranscriptViews
 from bullpen.doors.cli.output.page import Page
 from bullpen.view.transcript import TranscriptTail, said
+from support.rows import each_row
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold]x[/bold]\u202e\x9b31m\nnext"
 
@@ -19,7 +20,7 @@ def _row(kind: str, **data: Any) -> dict[str, Any]:
     return {"time": "2026-11-15T05:10:11.500Z", "kind": kind, **data}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "shown"),
     [
         (_row("tool", name="Bash", input={"command": "make test"}), "Bash: make test"),

@@ -31,6 +31,7 @@ from bullpen.store.contract import Problem
 from bullpen.team.snapshot import MemberView, Snapshot
 from bullpen.view import agent_words as words
 from bullpen.view.news import THE_RUN_IS_OVER
+from support.rows import each_row
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[bold]x[/bold]\u202e\x9b31m\nnext"
 
@@ -213,7 +214,7 @@ def test_hostile_text_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[st
     assert "[bold]x[/bold]" in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "shown"),
     [
         (0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (99_940, "99.9k"),

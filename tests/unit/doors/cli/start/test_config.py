@@ -17,6 +17,7 @@ from bullpen.doors.cli.agents import agents
 from bullpen.doors.cli.runs.run_to_end import RunCommands
 from bullpen.doors.cli.runs.starters import Starters
 from bullpen.errors import Unreadable
+from support.rows import each_row
 
 Run = Callable[..., Any]
 Ok = Callable[..., str]
@@ -111,7 +112,7 @@ def test_every_key_has_a_test_of_its_effect() -> None:
     }
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+@each_row("key", KEYS, ids=lambda key: key.name)
 def test_every_key_is_in_the_reference(key: Any) -> None:
     page = (Path(__file__).parents[5] / "docs/reference/config.md").read_text("utf-8")
     rows = [line for line in page.splitlines() if line.startswith(f"| `{key.name}` |")]

@@ -12,6 +12,7 @@ import pytest
 from bullpen.doors.mcp.install import json_edit, toml_edit
 from bullpen.doors.mcp.install.clients import CLIENTS, ServerEntry
 from bullpen.doors.mcp.install.toml_edit import Unchangeable
+from support.rows import each_row
 
 COMMAND = ("/usr/bin/bullpen", "mcp", "--team", "alpha", "--as", "carol")
 SERVER = ServerEntry(COMMAND, {"BULLPEN_HOME": "/srv/bullpen"})
@@ -110,7 +111,7 @@ def test_a_file_that_would_say_something_else_is_not_changed() -> None:
         its.uninstalled('[mcp_servers]\nbullpen = { command = "y" }\n')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "env", "user", "project"),
     [
         ("claude", {}, "/u/.claude.json", "/p/.mcp.json"),

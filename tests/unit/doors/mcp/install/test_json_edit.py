@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bullpen.doors.mcp.install.json_edit import Dialect, drop, lookup, put, written
+from support.rows import each_row
 
 STRICT = Dialect()
 FREE = Dialect(comments=True, trailing_commas=True)
@@ -122,7 +123,7 @@ def test_taking_out_an_entry_leaves_the_comments_of_others() -> None:
     assert lookup(drop(text, PATH, FREE), (), FREE) == {"servers": {"a": 1}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("{", "a string is missing"),
