@@ -20,6 +20,7 @@ from bullpen.agents.hooks.hook_set import HookSet
 from bullpen.errors import Invalid, NotFound, Unreadable
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import MODES
+from support.rows import each_row
 
 BUILT_IN = {"general-purpose", "Explore", "Plan", "Bash"}
 
@@ -127,7 +128,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("field", REFUSED)
+@each_row("field", REFUSED)
 def test_what_cannot_be_applied_is_refused_by_name(tmp_path: Path, field: str) -> None:
     definition = made(tmp_path, f"{field}\n")
     with pytest.raises(Invalid, match=REFUSED[field]) as caught:

@@ -19,6 +19,7 @@ from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
 from support.crews import Crew, eventually
+from support.rows import each_row
 
 ROLES = sorted((Path(__file__).parent / "public_roles").glob("*.md"), key=lambda path: path.name)
 KNOWN = {tool.name for tool in TOOLS}
@@ -34,7 +35,7 @@ def test_there_are_a_dozen_of_them() -> None:
     assert len(ROLES) >= 12
 
 
-@pytest.mark.parametrize("path", ROLES, ids=lambda path: path.stem)
+@each_row("path", ROLES, ids=lambda path: path.stem)
 async def test_a_public_role_loads_for_a_native_agent(tmp_path: Path, path: Path) -> None:
     folder = tmp_path / ".claude/agents"
     folder.mkdir(parents=True)
@@ -52,8 +53,8 @@ async def test_a_public_role_loads_for_a_native_agent(tmp_path: Path, path: Path
         assert tool in KNOWN or tool in ("*", "", "pg_dump:*") or tool in missing_tools(made)
 
 
-@pytest.mark.parametrize("driver", ["claude-code", "acp", "codex"])
-@pytest.mark.parametrize("path", ROLES, ids=lambda path: path.stem)
+@each_row("driver", ["claude-code", "acp", "codex"])
+@each_row("path", ROLES, ids=lambda path: path.stem)
 def test_a_public_role_loads_for_programs_of_others(path: Path, driver: str) -> None:
     if path.stem in NATIVE_ONLY:
         with pytest.raises(Invalid, match=NATIVE_ONLY[path.stem]):
@@ -80,7 +81,7 @@ def test_an_unquoted_description_with_examples_ends_before_the_next_field() -> N
     assert role.fields["description"].endswith("</example>")
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@each_row("driver", DRIVERS)
 def test_a_role_that_would_have_no_tool_is_refused(tmp_path: Path, driver: str) -> None:
     path = tmp_path / "role.md"
     path.write_text("---\nname: r\ntools: Browser, Nmap\n---\nx\n")

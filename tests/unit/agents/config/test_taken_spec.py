@@ -10,6 +10,7 @@ from bullpen.agents.config.taken_spec import check_taken
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.policy import Policy, Sandbox
+from support.rows import each_row
 
 POLICY = Policy.new(
     approver="human",
@@ -49,7 +50,7 @@ def test_what_the_parent_has_it_passes_on(changes: dict[str, Any]) -> None:
     check_taken(ABOVE.evolve(**changes), PARENT, name="eve")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"mode": "bypassPermissions"},

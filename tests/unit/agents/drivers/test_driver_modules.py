@@ -5,24 +5,23 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
-import pytest
-
 from bullpen.agents.drivers.registry import DRIVERS, modules_of
 from bullpen.agents.system.vendors.model_providers import PROVIDERS
 from bullpen.protocol.agent import AgentSpec
+from support.rows import each_row
 
 
 def spec_of(driver: str, model: str | None = None) -> AgentSpec:
     return AgentSpec.new(driver=driver, backend="subprocess", cwd="/", model=model)
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@each_row("driver", DRIVERS)
 def test_each_driver_has_modules_that_exist(driver: str) -> None:
     for name in modules_of(spec_of(driver), {}):
         assert find_spec(name) is not None, name
 
 
-@pytest.mark.parametrize("prefix", PROVIDERS)
+@each_row("prefix", PROVIDERS)
 def test_a_native_agent_has_the_library_of_its_model_and_no_other(prefix: str) -> None:
     provider = PROVIDERS[prefix]
     env = {**dict.fromkeys(provider.variables, "x"), provider.url_variable: "http://127.0.0.1"}

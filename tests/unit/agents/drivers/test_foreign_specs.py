@@ -24,6 +24,7 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Policy
 from support.offices import TEAM, Place, opened
+from support.rows import each_row
 
 KEYS = {
     "ANTHROPIC_API_KEY",
@@ -85,7 +86,7 @@ class TestEnvironment:
         assert KEYS.isdisjoint(environment.for_commands(env, spec))
         assert environment.for_commands(env, asked)["CODEX_API_KEY"]
 
-    @pytest.mark.parametrize("name", sorted(KEYS))
+    @each_row("name", sorted(KEYS))
     def test_keys_of_programs_are_taken_out_of_what_is_kept(self, name: str) -> None:
         redactor = redactor_of({name: "zx81-not-a-word"})
         assert redactor.text("The key is zx81-not-a-word.") == f"The key is [secret {name}]."

@@ -15,6 +15,7 @@ from bullpen.agents.system.vendors.programs import refuse_unapproved
 from bullpen.errors import Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec
 from support.offices import Place
+from support.rows import each_row
 
 OBEYED = [
     ("codex", ".codex/rules/default.rules"),
@@ -117,7 +118,7 @@ async def test_a_link_to_a_file_elsewhere_counts(place: Place, tmp_path: Path) -
         await spec_of(place, "codex")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "reads"),
     [
         ("Bash", True),

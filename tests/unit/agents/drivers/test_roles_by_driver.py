@@ -15,6 +15,7 @@ from bullpen.agents.permissions.agent_rights import rights_of
 from bullpen.agents.permissions.decide import decide
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentFacts, AgentSpec
+from support.rows import each_row
 
 FOREIGN = [driver for driver in DRIVERS if driver not in ("native", "scripted")]
 
@@ -62,7 +63,7 @@ def spec(driver: str, **fields: Any) -> AgentSpec:
     return AgentSpec.new(driver=driver, backend="subprocess", cwd="/project", **fields)
 
 
-@pytest.mark.parametrize("driver", FOREIGN)
+@each_row("driver", FOREIGN)
 def test_every_field_of_a_role_is_applied_to_every_program(tmp_path: Path, driver: str) -> None:
     """R-9.7: role with every field set."""
     result = apply(made(tmp_path, EVERY_FIELD), spec(driver, prompt="Look at #7."))
@@ -77,8 +78,8 @@ def test_every_field_of_a_role_is_applied_to_every_program(tmp_path: Path, drive
     assert result.hooks is not None and list(result.hooks) == ["PreToolUse"]
 
 
-@pytest.mark.parametrize("driver", ["codex", "acp"])
-@pytest.mark.parametrize("field", REFUSED)
+@each_row("driver", ["codex", "acp"])
+@each_row("field", REFUSED)
 def test_what_a_program_could_not_keep_is_refused_by_name(
     tmp_path: Path, field: str, driver: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bullpen.agents.hooks.commands import matches
 from bullpen.agents.hooks.hook_set import HookSet, own_hooks
 from bullpen.errors import Invalid
+from support.rows import each_row
 
 
 def hooks(event: str, *commands: str, matcher: str | None = None, **more: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("raw", WRONG)
+@each_row("raw", WRONG)
 def test_what_cannot_be_understood_is_refused(raw: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="The hooks cannot be used: "):
         HookSet.of(raw)

@@ -12,6 +12,7 @@ import pytest
 from bullpen.agents.hooks import commands
 from bullpen.agents.hooks.commands import run_hooks
 from bullpen.agents.hooks.hook_set import Hook, HookSet, HookVerdict
+from support.rows import each_row
 
 from .test_commands import ASYNC, hooks
 
@@ -65,7 +66,7 @@ MATCHERS = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "runs"), MATCHERS)
+@each_row(("matcher", "runs"), MATCHERS)
 async def test_a_matcher_is_read_as_claude_code_reads_it(matcher: str | None, runs: bool) -> None:
     verdict = await ran(hooks("PreToolUse", ends(2), matcher=matcher))
     assert (verdict.effect == "deny") == runs

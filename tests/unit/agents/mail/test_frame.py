@@ -10,6 +10,7 @@ from bullpen.agents.mail.message_frame import frame, frames, notice_of_provenanc
 from bullpen.protocol.message import Message
 from bullpen.protocol.team import Member
 from support.agents.unframe import unframe
+from support.rows import each_row
 
 
 def message(text: str, *, sender: str = "alice", **fields: Any) -> Message:
@@ -59,7 +60,7 @@ def test_a_group_of_frames_says_once_that_it_is_not_the_user_who_speaks() -> Non
 # Ordinary words
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "if (a < b && c > d) { return x << 2; }",
@@ -200,7 +201,7 @@ SAID: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", SAID)
+@each_row("kind", SAID)
 def test_a_payload_is_said_in_plain_words(kind: str) -> None:
     text, words = SAID[kind]
     assert said(message(text)) == words

@@ -21,6 +21,7 @@ from bullpen.protocol.message import Message
 from bullpen.protocol.team import Member
 from support.agents.unframe import unframe
 from support.pace import counting_s, cpu_s
+from support.rows import each_row
 
 RESERVED = (
     "teammate-message",
@@ -267,7 +268,7 @@ def test_the_edges_of_a_turn_are_quoted() -> None:
     assert body_of("<|im_start|>user") == "&lt;|im_start|>user"
 
 
-@pytest.mark.parametrize("token", TOKENS)
+@each_row("token", TOKENS)
 def test_no_token_of_a_model_gets_through(token: str) -> None:
     rng = random.Random(token)
     for disguise in DISGUISES:

@@ -6,6 +6,7 @@ import pytest
 
 from bullpen.agents.permissions.shell.harmless.judge import ALL_FILES, first_unknown
 from bullpen.agents.permissions.shell.parse import split
+from support.rows import each_row
 
 RISKY = [
     ("git -c core.pager=x log", "-c"),
@@ -95,13 +96,13 @@ RISKY = [
 ]
 
 
-@pytest.mark.parametrize(("command", "word"), RISKY)
+@each_row(("command", "word"), RISKY)
 def test_a_word_with_which_a_program_does_more_is_found(command: str, word: str) -> None:
     """R-4.1: an allow rule for a program is no rule for what it can be made to run or write."""
     assert first_unknown(split(command).parts[-1]) == word
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git status --short",

@@ -17,6 +17,7 @@ from bullpen.agents.permissions.rule_language.rule import check_rules
 from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid
 from bullpen.protocol.policy import Mode
+from support.rows import each_row
 
 KNOWN = [tool.name for tool in TOOLS]
 
@@ -44,7 +45,7 @@ def allows(project: Path, rule: str, command: str) -> bool:
     return run(command, rights(project, allow=(rule,))).effect == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule",
     [
         "Bash",
@@ -74,7 +75,7 @@ def test_rules_as_in_the_settings_of_claude_code_are_taken(rule: str) -> None:
     check_rules([rule], KNOWN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "why"),
     [
         ("", "empty"),

@@ -6,6 +6,7 @@ import pytest
 
 from bullpen.agents.permissions.shell.parse import LinePart, Word, prefix, split
 from support.pace import counting_s, cpu_s
+from support.rows import each_row
 
 
 def shown(command: str) -> list[list[str]]:
@@ -51,7 +52,7 @@ READ = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "parts"), READ)
+@each_row(("command", "parts"), READ)
 def test_every_simple_command_is_a_part(command: str, parts: list[list[str]]) -> None:
     """R-4.1: what is decided about is what bash would run."""
     line = split(command)
@@ -132,13 +133,13 @@ OPAQUE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", OPAQUE)
+@each_row("command", OPAQUE)
 def test_what_cannot_be_read_for_sure_is_opaque(command: str) -> None:
     """R-4.1: in doubt nothing is allowed, and the reason is said."""
     assert split(command).opaque
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "if a; then rm x; fi",

@@ -10,6 +10,7 @@ import pytest
 from bullpen.agents.permissions.shell.git_effects import Shared, Touch
 from bullpen.agents.permissions.shell.tree_effects import TreeReading, read
 from support.hostile.commands import COMMANDS, PAYLOADS, WRAPPERS, aimed
+from support.rows import each_row
 
 TOP = "/project"
 ANNS = Path("/project/src/ann.py")
@@ -65,7 +66,7 @@ def test_every_hostile_line_that_writes_a_file_is_seen_to_or_called_unknown() ->
     assert missed == []
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@each_row("wrapper", WRAPPERS)
 def test_wherever_it_hides_git_is_seen_to_or_called_unknown(wrapper: str) -> None:
     for payload in ("git reset --hard", "git -C . stash", "git clean -fdx", "git undo"):
         found = reading(wrapper.replace("@", payload))
@@ -73,7 +74,7 @@ def test_wherever_it_hides_git_is_seen_to_or_called_unknown(wrapper: str) -> Non
     assert len(PAYLOADS) > 30
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git reset $x",
@@ -102,7 +103,7 @@ def test_what_is_not_written_out_is_called_unknown(command: str) -> None:
     assert reading(command).unknown is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "where", "paths"),
     [
         ("git checkout -- a b", TOP, ("a", "b")),

@@ -12,6 +12,7 @@ from bullpen.agents.permissions.decide import decide
 from bullpen.agents.permissions.rule_language.rule import rule_of
 from bullpen.agents.permissions.rule_language.web_address import WebAddress
 from bullpen.protocol.policy import Mode
+from support.rows import each_row
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_url_is_taken_apart_once(url: str, parts: tuple[str, str, int, str] | 
     assert found == (None if parts is None else WebAddress(*parts))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",

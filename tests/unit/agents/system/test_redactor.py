@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from bullpen.agents.system.secrets import RedactedFile, Redactor, names_a_secret, redactor_of
 from support.pace import counting_s, cpu_s
+from support.rows import each_row
 
 VALUE = "pa55 w'or\"d/+é\\x"
 KEY = f"sk-ant-api03-canary-0123456789-{'aBcDeFgHiJ' * 6}-0123456789ab"
@@ -30,7 +31,7 @@ ENV = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("OPENAI_API_KEY", "MY_TOKEN", "DB_PASSWORD", "PGPASSWD", "SECRET", "COOKIE", "DB_PWD"),
@@ -42,7 +43,7 @@ def test_a_name_that_says_secret_holds_one(name: str) -> None:
     assert names_a_secret(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("PATH", "PWD", "OLDPWD", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "SSH_AUTH_SOCK", "HOME"),
@@ -53,7 +54,7 @@ def test_other_names_do_not(name: str) -> None:
     assert not names_a_secret(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "form",
     [
         VALUE,
@@ -155,14 +156,14 @@ TOKENS = [
 ]
 
 
-@pytest.mark.parametrize("token", TOKENS, ids=lambda token: token[:12])
-@pytest.mark.parametrize("around", ["{}", "key={} ok", '{{"a": "{}"}}', "\\n{}\\n", "({})"])
+@each_row("token", TOKENS, ids=lambda token: token[:12])
+@each_row("around", ["{}", "key={} ok", '{{"a": "{}"}}', "\\n{}\\n", "({})"])
 def test_a_token_is_known_by_its_shape(token: str, around: str) -> None:
     shown = Redactor({}).text(around.format(token))
     assert shown == around.format("[secret]")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("Authorization: Bearer abcdefgh1234", "Authorization: Bearer [secret]"),
@@ -181,7 +182,7 @@ def test_what_follows_a_word_for_a_secret_is_one_if_it_looks_random(text: str, s
     assert Redactor({}).text(text) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "password = getpass.getpass()",
@@ -249,7 +250,7 @@ def test_the_mark_of_a_launch_is_a_secret() -> None:
     assert nonce not in Redactor({"BULLPEN_NONCE": nonce}).text(f"it is {nonce}.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "secret",
     [
         VALUE,

@@ -11,6 +11,7 @@ import pytest
 
 from bullpen.agents.system import transcript
 from bullpen.agents.system.transcript import own_rows, rows
+from support.rows import each_row
 
 BORN = 7
 
@@ -38,7 +39,7 @@ def slowly(path: Path, kinds: tuple[str, ...], until_kind: str) -> list[dict[str
     return found
 
 
-@pytest.mark.parametrize("seed", range(50))
+@each_row("seed", range(50))
 def test_what_is_found_from_the_end_is_what_is_found_from_the_beginning(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

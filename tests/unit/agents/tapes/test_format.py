@@ -24,6 +24,7 @@ from bullpen.agents.tapes.format import (
 from bullpen.agents.tapes.requests import Asked, Piece
 from bullpen.agents.tapes.setting import TapeSetting
 from bullpen.errors import Conflict, Invalid, NotFound, Unavailable
+from support.rows import each_row
 
 HEADER = Header("t", "Do it", lead={"mode": "plan"}, attended=True)
 ASKED = Asked("Be brief.", {"Read": "1"}, 1, (Piece("text", "Go"),))
@@ -56,7 +57,7 @@ def test_a_line_that_was_cut_by_a_kill_is_left_out() -> None:
     assert len(tape.calls) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "why"),
     [
         ("", "not a tape"),

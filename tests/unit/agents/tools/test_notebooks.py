@@ -17,6 +17,7 @@ from bullpen.agents.tools.tool_search import ToolShelf
 from bullpen.agents.tools.toolbox import call, shown, toolbox
 from bullpen.errors import Invalid, Refused
 from support.agents.pictures import png
+from support.rows import each_row
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench, MakeBench
@@ -110,12 +111,12 @@ async def test_a_replaced_cell_keeps_its_id_and_loses_its_outputs(ann: Bench, bo
     assert (ann.cwd / "a.ipynb").read_text() == notebook(THREE[0], changed, THREE[2])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "form",
     [{}, {"indent": 2}, {"indent": "\t"}, {"indent": None}, {"ensure_ascii": True}],
     ids=str,
 )
-@pytest.mark.parametrize("ending", ["\n", "\r\n"], ids=["unix", "windows"])
+@each_row("ending", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_every_change_keeps_the_form_of_the_file(form: dict[str, Any], ending: str) -> None:
     def made(*cells: dict[str, Any]) -> str:
         return notebook(*cells, **form).replace("\n", ending)

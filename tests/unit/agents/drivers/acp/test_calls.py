@@ -12,9 +12,10 @@ from bullpen.agents.drivers.acp.turn import same_model
 from bullpen.agents.drivers.acp.turn_text import Spoken, Tally
 from bullpen.agents.drivers.acp.vendor_fields import tool_of, usage_of
 from bullpen.protocol.agent import Usage
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("use", "judged"),
     [
         (

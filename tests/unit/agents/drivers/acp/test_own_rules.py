@@ -15,6 +15,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Teams
 from bullpen.testing.desks import RecordingDesk
+from support.rows import each_row
 
 CODEX = 'prefix_rule(pattern=["touch"], decision="allow")\n'
 GOOSE = "user:\n  always_allow:\n  - developer__shell\n  ask_before: []\n  never_allow: []\n"
@@ -66,7 +67,7 @@ def test_a_file_that_says_nothing_we_know_is_left_to_the_program(
     assert unasked("goose", {"HOME": str(tmp_path)}) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "allows"),
     [
         ('prefix_rule(pattern=["ls"], decision="allow")', 1),

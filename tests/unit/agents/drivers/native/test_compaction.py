@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -14,6 +13,7 @@ from pydantic_ai.messages import (
 )
 
 from bullpen.agents.drivers.native.compaction import newer_half
+from support.rows import each_row
 
 
 def conversation(turns: int) -> list[ModelMessage]:
@@ -30,7 +30,7 @@ def conversation(turns: int) -> list[ModelMessage]:
     return messages
 
 
-@pytest.mark.parametrize("turns", range(12))
+@each_row("turns", range(12))
 def test_halving_keeps_calls_with_their_results_and_ends(turns: int) -> None:
     messages = conversation(turns)
     while messages:

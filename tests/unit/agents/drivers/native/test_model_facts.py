@@ -22,6 +22,7 @@ from bullpen.protocol.agent import Usage
 from bullpen.testing.models import Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
+from support.rows import each_row
 
 ENV = {"OPENROUTER_API_KEY": "k-1", "GROQ_API_KEY": "k-2", "OPENAI_API_KEY": "k-3"}
 
@@ -82,7 +83,7 @@ OLLAMA_SHOW = {
 GROQ = {"/openai/v1/models": {"data": [{"id": "m", "context_window": 9000}]}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "told", "expected"),
     [
         (
@@ -175,7 +176,7 @@ def test_prices_that_are_set_count_and_else_the_model_that_answered() -> None:
     check_price(own, options)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ["context_window=0"],

@@ -8,6 +8,7 @@ import pytest
 
 from bullpen.agents.drivers.scripted.script import load
 from bullpen.errors import Unavailable, Unreadable
+from support.rows import each_row
 
 WHOLE = """
 [agents.team-lead]
@@ -84,7 +85,7 @@ def test_an_agent_without_a_section_is_refused_and_the_others_are_named(tmp_path
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("{}", "a step needs exactly one action; found nothing"),

@@ -24,6 +24,7 @@ from bullpen.agents.tools.mcp_servers.schemas import (
 from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.errors import Invalid
 from support.agents.foreign_servers import OBJECT, tool
+from support.rows import each_row
 
 
 def made(*tools: Any) -> Catalog:
@@ -89,7 +90,7 @@ BAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
+@each_row("what", BAD)
 def test_a_tool_with_a_hostile_schema_is_left_out_and_said(what: str) -> None:
     found = made(tool("bad", schema=BAD[what]), tool("good"))
     assert list(found.tools) == ["mcp__hub__good"]

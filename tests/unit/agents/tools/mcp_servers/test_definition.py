@@ -11,6 +11,7 @@ from bullpen.agents.tools.mcp_servers.definition import definition_of
 from bullpen.agents.tools.mcp_servers.stdio_transport import server_environment
 from bullpen.errors import Invalid
 from bullpen.protocol.agent import AgentSpec
+from support.rows import each_row
 
 GITHUB = {
     "command": "npx",
@@ -53,7 +54,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
+@each_row("what", WRONG)
 def test_a_definition_that_cannot_be_used_is_refused_by_name(what: str) -> None:
     name, raw, why = WRONG[what]
     with pytest.raises(Invalid, match="cannot be used") as refused:

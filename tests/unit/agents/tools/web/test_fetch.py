@@ -21,6 +21,7 @@ from bullpen.sandbox.network.checked_addresses import look_up
 from bullpen.sandbox.network.host_rules import HostList, host_rule
 from bullpen.sandbox.network.proxy import UpstreamProxy
 from support.agents.pictures import pdf, png
+from support.rows import each_row
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench
@@ -94,7 +95,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     assert "cookie" not in request.headers and "authorization" not in request.headers
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         "127.0.0.1",

@@ -6,6 +6,7 @@ import pytest
 
 from bullpen.agents.tools.web import markdown
 from bullpen.agents.tools.web.markdown import markdown_of
+from support.rows import each_row
 
 BASE = "https://example.org/docs/"
 
@@ -14,7 +15,7 @@ def told(html: str, chars_max: int = 10_000) -> str:
     return markdown_of(html, BASE, chars_max).text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("html", "text"),
     [
         ("<h2>A <em>b</em></h2><p>c\n  d</p>", "## A b\n\nc d"),
