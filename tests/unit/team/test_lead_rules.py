@@ -27,6 +27,7 @@ from bullpen.team.promises.rules import PromiseDraft
 from bullpen.team.team import Team, Teams, operations
 from support.identity.expected import OPERATIONS as EXPECTED
 from support.open_acts import open_to_agents
+from support.rows import each_row
 
 SPEC = AgentSpec.new(driver="told", backend="in-process", cwd="/")
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
@@ -172,46 +173,47 @@ def test_every_right_of_the_lead_that_names_who_acts_is_tried_here() -> None:
     assert limited - tried - teams == elsewhere
 
 
-@pytest.mark.parametrize("name", LEAD_ONLY)
-@pytest.mark.parametrize("by", ["zoe", "pat", "stranger"])
-async def test_only_the_lead_does_what_is_the_leads(team: Team, name: str, by: str) -> None:
+@each_row("name", LEAD_ONLY)
+@each_row("by", ["zoe", "pat", "stranger"])
+async def test_only_the_lead_does_what_is_the_leads(name: str, by: str) -> None:
+    team = await made(MemoryStore())
     before = await team.agents.config()
     assert await refusal(LEAD_ONLY[name](team, by)) == "not_lead"
     assert await team.agents.config() == before
 
 
-@pytest.mark.parametrize("name", LEAD_ONLY)
-async def test_the_lead_does_what_is_the_leads(team: Team, name: str) -> None:
-    await LEAD_ONLY[name](team, LEAD)
+@each_row("name", LEAD_ONLY)
+async def test_the_lead_does_what_is_the_leads(name: str) -> None:
+    await LEAD_ONLY[name](await made(MemoryStore()), LEAD)
 
 
-@pytest.mark.parametrize("name", MANAGES)
-async def test_a_stranger_does_nothing_to_an_agent(team: Team, name: str) -> None:
+@each_row("name", MANAGES)
+async def test_a_stranger_does_nothing_to_an_agent(name: str) -> None:
+    team = await made(MemoryStore())
     before = await team.agents.config()
     assert await refusal(MANAGES[name](team, "bob")) == "not_lead"
     assert await team.agents.config() == before
     assert (await team.mailbox.read("kid")).entries == ()
 
 
-@pytest.mark.parametrize("name", MANAGES)
-@pytest.mark.parametrize("by", ["zoe", LEAD, "kid"])
-async def test_a_parent_the_lead_and_an_agent_itself_may_end_it(
-    team: Team, name: str, by: str
-) -> None:
-    await MANAGES[name](team, by)
+@each_row("name", MANAGES)
+@each_row("by", ["zoe", LEAD, "kid"])
+async def test_a_parent_the_lead_and_an_agent_itself_may_end_it(name: str, by: str) -> None:
+    await MANAGES[name](await made(MemoryStore()), by)
 
 
-@pytest.mark.parametrize("name", OWNS)
-async def test_a_task_of_another_is_left_alone(team: Team, name: str) -> None:
+@each_row("name", OWNS)
+async def test_a_task_of_another_is_left_alone(name: str) -> None:
+    team = await made(MemoryStore())
     before = (await team.tasks.list()).tasks
     assert await refusal(OWNS[name](team, "zoe")) == "not_owner"
     assert (await team.tasks.list()).tasks == before
 
 
-@pytest.mark.parametrize("name", OWNS)
-@pytest.mark.parametrize("by", ["bob", LEAD])
-async def test_its_owner_and_the_lead_may_do_it(team: Team, name: str, by: str) -> None:
-    await OWNS[name](team, by)
+@each_row("name", OWNS)
+@each_row("by", ["bob", LEAD])
+async def test_its_owner_and_the_lead_may_do_it(name: str, by: str) -> None:
+    await OWNS[name](await made(MemoryStore()), by)
 
 
 async def test_a_task_of_nobody_can_be_deleted_and_assigned_by_everybody(team: Team) -> None:

@@ -22,6 +22,7 @@ from bullpen.team.forge.way_back import (
     Wait,
     decide,
 )
+from support.rows import each_row
 
 from .forge_teams import (
     ACCOUNT,
@@ -288,7 +289,7 @@ def test_too_many_words_go_back_in_parts() -> None:
     assert not {each.heard for each in second.heard.asked} & set(known)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "means"),
     [
         ("@bullpen please", True),

@@ -8,9 +8,10 @@ import pytest
 
 from bullpen.errors import Invalid
 from bullpen.team.promises.path_patterns import check_pattern, covers, overlap
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ("src/app.py", "src/app.py"),

@@ -6,6 +6,7 @@ import pytest
 
 from bullpen.errors import Invalid
 from bullpen.team.promises.signatures import agree, check_signature, name_of, problem
+from support.rows import each_row
 
 SOURCE = """
 import typing
@@ -37,7 +38,7 @@ def test_a_signature_that_is_there_is_found(signature: str) -> None:
     assert problem("a.py", signature, SOURCE) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "signature",
     [
         "parse(text, strict=False)",

@@ -15,12 +15,17 @@ from bullpen.protocol.request import Voice
 from bullpen.store.memory import MemoryStore
 from bullpen.team.requests.mode_rules import wider_mode
 from bullpen.team.team import Team, Teams
+from support.rows import each_row
 
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
 
 
 @pytest.fixture
 async def team() -> Team:
+    return await made()
+
+
+async def made() -> Team:
     teams = Teams(MemoryStore())
     await teams.create("crew")
     return teams.open("crew")
@@ -49,11 +54,10 @@ async def refusal(
     return error.value.reason
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("before", MODES)
-async def test_a_person_sets_every_mode_and_the_agent_is_told(
-    team: Team, before: Mode, mode: Mode
-) -> None:
+@each_row("mode", MODES)
+@each_row("before", MODES)
+async def test_a_person_sets_every_mode_and_the_agent_is_told(before: Mode, mode: Mode) -> None:
+    team = await made()
     await hire(team, "ann", before)
     await team.modes.change("ann", mode, by=LEAD)
     member, agent = await team.agents.get("ann")
@@ -69,12 +73,13 @@ async def test_a_person_sets_every_mode_and_the_agent_is_told(
     assert (said.mode, said.sender) == (mode, LEAD)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("before", MODES)
-@pytest.mark.parametrize("leads", MODES)
+@each_row("mode", MODES)
+@each_row("before", MODES)
+@each_row("leads", MODES)
 async def test_a_lead_that_is_a_model_never_gives_more_than_it_has(
-    team: Team, leads: Mode, before: Mode, mode: Mode
+    leads: Mode, before: Mode, mode: Mode
 ) -> None:
+    team = await made()
     await hire(team, LEAD, leads, teammates="acceptEdits")
     await hire(team, "ann", before, after_plan="bypassPermissions")
     widest: Mode = "acceptEdits" if leads == "delegate" else leads

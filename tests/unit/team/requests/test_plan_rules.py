@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.names import plan_digest
 from bullpen.protocol.policy import MODES, Plan, Policy, Standing
 from bullpen.protocol.request import Request
 from bullpen.team.requests.mode_rules import wider_mode
 from bullpen.team.requests.plan_rules import entered, settled
+from support.rows import each_row
 
 TEXT = "# The plan"
 
@@ -48,7 +47,7 @@ def test_an_approval_of_this_plan_ends_plan_mode() -> None:
     assert (status.answer, after.mode, after.standing.plan) == ("approved", "acceptEdits", None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"state": "denied"},
@@ -84,8 +83,8 @@ def test_a_pending_request_changes_nothing() -> None:
     assert (status.answer, after) == ("waiting", before)
 
 
-@pytest.mark.parametrize("widest", [mode for mode in MODES if mode != "plan"])
-@pytest.mark.parametrize("given", [*MODES, "nonsense", None])
+@each_row("widest", [mode for mode in MODES if mode != "plan"])
+@each_row("given", [*MODES, "nonsense", None])
 def test_no_answer_leads_to_a_wider_mode_than_the_spawn_allows(
     widest: Any, given: str | None
 ) -> None:

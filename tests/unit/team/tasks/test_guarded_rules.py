@@ -25,6 +25,7 @@ from bullpen.team.tasks.guarded_rules import (
     request_input,
 )
 from bullpen.team.team import Team, Teams
+from support.rows import each_row
 
 FILE, GONE, LINK, MODULE = "100644", "000000", "120000", "160000"
 BLOB, OTHER = "a" * 40, "b" * 40
@@ -62,7 +63,7 @@ def test_it_says_what_happens_to_a_path_and_who_obeys_it(
     assert said == f"{words}Bullpen and Claude Code take rules and hooks from it"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "link", "is_guarded"),
     [
         ("notes", ".claude", True),
@@ -140,7 +141,7 @@ async def test_two_approvals_do_not_add_up() -> None:
     assert not found.approves([HOOKS, other])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"state": "pending", "voice": None},

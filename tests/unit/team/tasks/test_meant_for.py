@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.tasks.dispatch_rules import in_order, kept_for
 from support.pace import counting_s, cpu_s
+from support.rows import each_row
 
 
 def a_member(name: str, *, ended: bool = False, claims: bool = True, **fields: Any) -> Member:
@@ -75,7 +74,7 @@ THINGS = a_team(a_member("cache"), a_member("race"), a_member("disk"))
 WORKERS = a_team(a_member("worker-1"), a_member("worker-2"), a_member("worker-3"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("team", "subject", "description", "expected"),
     [
         # Three reviewers, a lens each.

@@ -12,6 +12,7 @@ from bullpen.protocol.request import Request
 from bullpen.protocol.task import Check, Task
 from bullpen.team.tasks.reviews import rules
 from bullpen.team.tasks.reviews.rules import asked_of, digest_of, next_step, same_as_author
+from support.rows import each_row
 
 CHECK = Check.new(name="review", kind="review", by="codex", rounds=2)
 
@@ -42,7 +43,7 @@ def request(state: str, work: str = "one", **more: object) -> Request:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reviews", "act"),
     [
         ([], "review"),
@@ -68,7 +69,7 @@ def test_what_happens_next_depends_on_the_reviews_so_far(
     assert next_step(task(*reviews), CHECK, "one", []).act == act
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "act"),
     [
         (request("pending"), "wait"),

@@ -17,6 +17,7 @@ from bullpen.team.tasks.reviews.verdict import (
     prompt,
     verdict_in,
 )
+from support.rows import each_row
 
 TOKEN = "review-0123456789abcdef"
 
@@ -43,7 +44,7 @@ def test_marks_and_fences_around_a_verdict_do_not_matter(text: str) -> None:
     assert verdict_in(text, TOKEN).verdict == "veto"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "why"),
     [
         ("", "no line"),
