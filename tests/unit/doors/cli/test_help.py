@@ -45,7 +45,7 @@ def test_all_commands_are_there() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@each_row("words", COMMANDS)
 def test_every_command_has_help_and_the_common_options(
     run: Callable[..., Any], words: tuple[str, ...]
 ) -> None:
@@ -63,7 +63,7 @@ def test_every_command_has_help_and_the_common_options(
         assert re.search(r"Examples:\n    (.*[ (|])?bullpen\b", result.stdout)
 
 
-@pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+@each_row("words", [(), *COMMANDS])
 def test_nothing_is_cut_at_eighty_columns(
     run: Callable[..., Any], words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
