@@ -14,6 +14,7 @@ from bullpen.sandbox.network.host_rules import (
     hosts_in,
     is_public,
 )
+from support.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_a_rule_names_a_host_and_perhaps_a_port(text: str, rule: HostRule) -> No
     assert host_rule(text) == rule
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "*", "*.", "a b", "http://a", "a:0", "a:65536", "a:", "a:x", "[::1", "[a]:1", "a/b", "@a"],
 )
@@ -66,7 +67,7 @@ def test_only_a_host_with_its_port_means_a_private_address() -> None:
     assert not hosts.names_exactly("x.corp", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         *("127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1"),
@@ -89,7 +90,7 @@ def test_the_hosts_of_urls_are_named_with_their_ports() -> None:
     assert hosts_in(urls) == ["127.0.0.1:9000", "a.org:443", "[::1]:7", "b.org:443"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "has", "covered"),
     [
         ("a.org", {"hosts": ["a.org"]}, True),

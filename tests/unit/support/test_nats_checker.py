@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from bullpen.protocol.changes import Change, Deliver, Event, MarkMail, PutTask, PutTeam
 from bullpen.testing.sample_records import message, task
 from support.nats_chaos.checker import Logs, acknowledged, violations
 from support.nats_chaos.diary import Note, digest
+from support.rows import each_row
 
 Damage = Callable[[list[Note], dict[str, list[Event]]], None]
 
@@ -119,7 +118,7 @@ def test_a_good_run_is_called_good() -> None:
     assert acknowledged(notes) == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("damage", "words"),
     [
         (lose_the_last, "is lost"),

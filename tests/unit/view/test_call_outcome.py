@@ -7,9 +7,10 @@ import pytest
 from bullpen.agents.system.transcript import RESULT_CHARS_MAX, recorded_result
 from bullpen.view.calls.call_line import call_line
 from bullpen.view.calls.call_outcome import call_outcome, output_of, summary_of_tests
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "said"),
     [
         ("....\n12 passed in 0.30s", "12 passed"),

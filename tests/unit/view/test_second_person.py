@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Member
@@ -11,6 +9,7 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Teams
 from bullpen.view.news import addressed
 from bullpen.view.story import Story, story_of
+from support.rows import each_row
 
 
 async def told(*, agent_leads: bool = False) -> Story:
@@ -47,7 +46,7 @@ async def test_an_agent_or_another_program_that_leads_keeps_its_name() -> None:
     assert story.shown_name(LEAD) == LEAD
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "shown"),
     [
         ("team-lead added task #1 Ask team-lead", "you added task #1 Ask team-lead"),

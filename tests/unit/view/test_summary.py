@@ -18,6 +18,7 @@ from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.team.team import Team, Teams
 from bullpen.view.summary import Summary, WorktreeLine, summed_up
+from support.rows import each_row
 
 PLACE = ProcessRecord.new(backend="in-process", host="here", pid=1, start="s")
 
@@ -218,7 +219,7 @@ async def test_a_task_that_is_no_longer_listed_is_not_said_to_have_used_nothing(
     assert "Do it" in "\n".join(markdown_of(summary))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_row("seed", range(10))
 async def test_the_account_equals_what_was_done(seed: int) -> None:
     story = Story(seed)
     await story.live(120)

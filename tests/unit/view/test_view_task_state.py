@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bullpen.doors.cli.runs.summary_view import markdown_of
 from bullpen.doors.report.markdown import markdown_page
 from bullpen.doors.report.run_facts import run_of
@@ -17,6 +15,7 @@ from bullpen.view.scene import scene_of
 from bullpen.view.story import story_of
 from bullpen.view.summary import summed_up
 from bullpen.view.task_state import TASK_STATES, TaskState, state_word, task_states
+from support.rows import each_row
 
 
 def task(state: MergeState | None = None, **fields: object) -> Task:
@@ -32,7 +31,7 @@ def task(state: MergeState | None = None, **fields: object) -> Task:
 CHECK = [Check.new(name="tests", kind="command", run="make").raw]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "state"),
     [
         (task(), "ready"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bullpen.workspace.git.program_settings import (
     Setting,
     as_variables,
@@ -12,6 +10,7 @@ from bullpen.workspace.git.program_settings import (
     settings_in,
 )
 from bullpen.workspace.git.run_git import _with_options
+from support.rows import each_row
 
 THEIRS = "touch canary"
 
@@ -29,8 +28,8 @@ def test_settings_are_read_with_their_scope_and_any_value() -> None:
     ]
 
 
-@pytest.mark.parametrize("scope", ["local", "worktree", "unknown", "some later scope"])
-@pytest.mark.parametrize(
+@each_row("scope", ["local", "worktree", "unknown", "some later scope"])
+@each_row(
     "key",
     [
         "core.sshcommand", "core.askpass", "core.editor", "sequence.editor", "diff.external",

@@ -12,6 +12,7 @@ from bullpen.workspace.git.task_commits import (
     parse_author,
     trailers,
 )
+from support.rows import each_row
 
 
 def test_a_commit_names_task_and_agent_in_trailers_and_links_to_no_issue() -> None:
@@ -24,7 +25,7 @@ def test_a_commit_names_task_and_agent_in_trailers_and_links_to_no_issue() -> No
     assert "#" not in message("", "11", "worker-2", merge=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "a\nCo-authored-by: Una <una@example.org>",

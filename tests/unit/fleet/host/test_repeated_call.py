@@ -17,6 +17,7 @@ from bullpen.store.hosted.tokens import TokenIdentity
 from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team, Teams
 from support.hostile.host_calls import ME, TEAM, furnish
+from support.rows import each_row
 
 ANN = TokenIdentity(TEAM, ME)
 
@@ -53,7 +54,7 @@ def host_of(store: MemoryStore, clock: Clock = now_ms) -> Callable[..., Awaitabl
     return AgentOperations(store, judge=anything, place=anything, clock=clock)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 async def test_what_was_done_is_found_and_not_done_again(name: str) -> None:
     store, at_ms = await furnished(), now_ms() - 500
     first = await host_of(store)(ANN, call(name, repeated=False, at_ms=at_ms))
@@ -67,7 +68,7 @@ async def test_what_was_done_is_found_and_not_done_again(name: str) -> None:
         assert again["result"]["duplicate"] is False
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 async def test_what_was_not_done_is_done_now(name: str) -> None:
     store = await furnished()
     seq = (await store.read(TEAM)).seq

@@ -11,6 +11,7 @@ import pytest
 
 from bullpen.agents.drivers.scripted.script import load
 from bullpen.runs import demo
+from support.rows import each_row
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "scripted-team.toml"
@@ -40,7 +41,7 @@ def test_there_are_pictures_at_work_and_at_the_end() -> None:
     assert stems == {*shown, *ends, "tui"}
 
 
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
+@each_row("picture", PICTURES, ids=lambda path: str(path.name))
 def test_a_picture_is_small_and_needs_nothing_from_elsewhere(picture: Path) -> None:
     svg = picture.read_text(encoding="utf-8")
     assert len(svg.encode()) < 200_000
@@ -51,7 +52,7 @@ def test_a_picture_is_small_and_needs_nothing_from_elsewhere(picture: Path) -> N
     assert not re.search(r"@import|@font-face|<image|<script|href", svg)
 
 
-@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: str(path.name))
+@each_row("picture", PICTURES, ids=lambda path: str(path.name))
 def test_a_picture_shows_no_path_of_the_machine_it_was_made_on(picture: Path) -> None:
     tree = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
     shown = " ".join("".join(tree.itertext()).split())

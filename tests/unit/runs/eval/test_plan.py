@@ -20,6 +20,7 @@ from bullpen.runs.eval.plan import (
     read_arms,
     read_part,
 )
+from support.rows import each_row
 
 
 def test_every_arm_gets_the_same_money() -> None:
@@ -147,7 +148,7 @@ def test_in_a_part_no_arm_is_always_first() -> None:
         assert {part[at].arm for at in range(0, len(part), 2)} == {"solo", "team"}
 
 
-@pytest.mark.parametrize("text", ["", "2", "0/3", "4/3", "1/0", "1/-1", "1/2/3", "a/b", "1 / 2"])
+@each_row("text", ["", "2", "0/3", "4/3", "1/0", "1/-1", "1/2/3", "a/b", "1 / 2"])
 def test_what_is_no_part_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="is not a part"):
         read_part(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bullpen.runs.forge.remote import page_of
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("remote", "page"),
     [
         ("https://github.com/acme/shop.git", "https://github.com/acme/shop"),

@@ -24,6 +24,7 @@ from bullpen.runs.reach.answer_links import (
     signed,
     verified,
 )
+from support.rows import each_row
 
 KEY = bytes(range(32))
 NOW = 1_800_000_000_000
@@ -93,7 +94,7 @@ FLAWS = [
 ]
 
 
-@pytest.mark.parametrize(("given_link", "request_", "now", "flaw"), FLAWS)
+@each_row(("given_link", "request_", "now", "flaw"), FLAWS)
 def test_a_link_counts_for_its_team_its_time_and_exactly_what_was_asked(
     given_link: AnswerLink, request_: Request | None, now: int, flaw: str
 ) -> None:

@@ -12,6 +12,7 @@ from bullpen.protocol.clock import iso
 from bullpen.runs.reach.courier import payload_of
 from bullpen.runs.reach.notice_text import LINES_MAX, TEXT_MAX, Link, notice_of, plain
 from bullpen.view.notable_events import Happening, Kind
+from support.rows import each_row
 
 ADDRESS = "https://team.example.com/answer/abc"
 
@@ -48,7 +49,7 @@ TRICKS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "trick"), TRICKS)
+@each_row(("text", "trick"), TRICKS)
 def test_no_chat_finds_markup_links_or_mentions_in_words_of_agents(text: str, trick: str) -> None:
     assert re.search(trick, plain(text, 400)) is None
 

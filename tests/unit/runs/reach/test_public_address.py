@@ -13,6 +13,7 @@ from bullpen.protocol import json_text
 from bullpen.runs.reach.for_team import public_url
 from bullpen.runs.reach.home_files import write_private
 from bullpen.runs.reach.web_address import address_of, served_at
+from support.rows import each_row
 
 SETTING = "https://setting.example.com"
 SERVED = "https://served.example.com"
@@ -34,7 +35,7 @@ def test_an_address_is_https_or_on_this_machine(given: str, address: str) -> Non
     assert host_of(address) in address
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         "", "team.example.com", "http://team.example.com", "ftp://team.example.com", "https://",

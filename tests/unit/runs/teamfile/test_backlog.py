@@ -18,6 +18,7 @@ from bullpen.runs.teamfile.backlog import command, entries
 from bullpen.runs.teamfile.backlog.backlog import Item, new_drafts, read_backlog
 from bullpen.runs.teamfile.backlog.markdown_list import entries_of, ticked
 from bullpen.runs.teamfile.tables import BacklogTable
+from support.rows import each_row
 
 LIST = """\
 ---
@@ -198,7 +199,7 @@ WRONG_LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "why"), WRONG_LISTS, ids=[why for _, why in WRONG_LISTS])
+@each_row(("text", "why"), WRONG_LISTS, ids=[why for _, why in WRONG_LISTS])
 async def test_a_list_with_an_entry_that_is_none_is_refused(
     tmp_path: Path, text: str, why: str
 ) -> None:

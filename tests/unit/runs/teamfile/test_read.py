@@ -22,6 +22,7 @@ from bullpen.runs.teamfile.forge_table import ForgeTable
 from bullpen.runs.teamfile.notify_table import NotifyTable
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.store.memory import MemoryStore
+from support.rows import each_row
 
 PAGE = Path(__file__).parents[4] / "docs/reference/team-file.md"
 TEAM = '[team]\nname = "docs"\ngoal = "Write the manual."\n'
@@ -269,7 +270,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "why"), WRONG, ids=[why for _, why in WRONG])
+@each_row(("text", "why"), WRONG, ids=[why for _, why in WRONG])
 def test_a_wrong_file_is_refused_with_the_place_of_the_mistake(
     tmp_path: Path, text: str, why: str
 ) -> None:

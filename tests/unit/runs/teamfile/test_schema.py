@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
-import pytest
 
 from bullpen.runs.teamfile.project import Project
 from bullpen.runs.teamfile.schema import SHIPPED, shipped
 from bullpen.runs.teamfile.templates import TEAM_FILE, TEMPLATES, TemplateChoice, files_of
+from support.rows import each_row
 from support.runs.whole_file import WHOLE, pairs
 
 ROOT = Path(__file__).parents[4]
@@ -59,7 +59,7 @@ def test_every_file_that_we_ship_is_right_by_the_schema(tmp_path: Path) -> None:
         assert problems(text) == [], text[:200]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         '[team]\ngoal = "b"\n',
@@ -77,7 +77,7 @@ def test_a_wrong_file_is_wrong_by_the_schema(wrong: str) -> None:
     assert problems(wrong)
 
 
-@pytest.mark.parametrize("number", pairs(WHOLE))
+@each_row("number", pairs(WHOLE))
 def test_a_misspelled_key_is_wrong_by_the_schema(number: int) -> None:
     lines = WHOLE.split("\n")
     lines[number] = lines[number].replace(" = ", "x = ", 1)

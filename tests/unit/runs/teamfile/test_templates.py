@@ -10,6 +10,7 @@ from bullpen.agents.drivers.registry import DRIVERS, capabilities_of
 from bullpen.runs.teamfile.project import Project, command_of_tests
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.runs.teamfile.templates import IN_TREES, SCHEMA, TEMPLATES, TemplateChoice, files_of
+from support.rows import each_row
 
 GUESSES = [
     ({"Makefile": "all:\ntest: all\n"}, "make test"),
@@ -29,7 +30,7 @@ GUESSES = [
 ]
 
 
-@pytest.mark.parametrize(("files", "command"), GUESSES)
+@each_row(("files", "command"), GUESSES)
 def test_the_command_that_runs_the_tests_is_guessed(
     tmp_path: Path, files: dict[str, str], command: str | None
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bullpen.errors import Invalid
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.runs.teamfile.toml_lines import line_of, lines_of
+from support.rows import each_row
 from support.runs.whole_file import WHOLE, pairs
 
 
@@ -44,7 +45,7 @@ def test_the_file_to_be_broken_is_right(tmp_path: Path) -> None:
     assert len(pairs(WHOLE)) > 40
 
 
-@pytest.mark.parametrize("number", pairs(WHOLE))
+@each_row("number", pairs(WHOLE))
 def test_a_value_of_the_wrong_kind_is_found_on_its_line(tmp_path: Path, number: int) -> None:
     lines = WHOLE.split("\n")
     key = lines[number].split(" = ")[0]
@@ -131,7 +132,7 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line"), ELSEWHERE)
+@each_row(("text", "line"), ELSEWHERE)
 def test_what_tables_contradict_each_other_in_is_found_on_its_line(
     tmp_path: Path, text: str, line: int
 ) -> None:

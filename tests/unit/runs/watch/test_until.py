@@ -19,6 +19,7 @@ from bullpen.runs.watch.ending import HELD_S, EndVerdict, QueueState, all_done, 
 from bullpen.runs.watch.quiet_hours import is_quiet
 from bullpen.runs.watch.restarts import LOST_WITHIN_S, PAUSE_MAX_S, Prospect, Restarts, passes
 from bullpen.runs.watch.until import DONE, Until, read_until
+from support.rows import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def at(text: str) -> datetime:
 NOW = "2031-05-01T22:15:30"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("07:00", "2031-05-02T07:00:00"),
@@ -64,7 +65,7 @@ def test_words_are_ends_too() -> None:
     assert read_until(" idle ", now=at(NOW)) == Until("idle", words="idle")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "soon", "25:00", "7", "h", "-3h", "2031-05-01T22:00", "0s", "99999h", "12:60"]
 )
 def test_what_is_no_time_or_over_is_refused(text: str) -> None:
@@ -95,7 +96,7 @@ def test_a_time_of_day_is_within_a_day_and_shows_that_time(h: int, m: int, s: in
         assert (then.hour, then.minute) == (h, m)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spans", "time_", "quiet"),
     [
         (["22:00-06:30"], "23:00", True),
@@ -171,7 +172,7 @@ def test_a_restart_waits_neither_longer_nor_shorter_when_the_clock_was_set() -> 
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cause", "does"),
     [
         ("The model's API failed 5 times: 529 overloaded_error", True),
@@ -193,7 +194,7 @@ def test_what_passes_by_itself_is_known(cause: str | None, does: bool) -> None:
     assert Restarts(patient=False).prospect("ann", agent("failed", cause), 1e6) == "never"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("failure", "does"),
     [
         *((each, True) for each in ("rate_limit", "overload", "network", "server")),

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.runs.forge.clients.gitea_requests import ANSWER_BYTES_MAX, READS_MAX, GiteaRequests
 from bullpen.runs.forge.contract import TryLater
+from support.rows import each_row
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
@@ -62,9 +63,9 @@ def paged(
 # Lists
 
 
-@pytest.mark.parametrize("count", [0, 1, 49, 50, 51, 100, 101])
-@pytest.mark.parametrize("cap", [50, 20])
-@pytest.mark.parametrize(("total", "link"), [(True, False), (False, True), (False, False)])
+@each_row("count", [0, 1, 49, 50, 51, 100, 101])
+@each_row("cap", [50, 20])
+@each_row(("total", "link"), [(True, False), (False, True), (False, False)])
 async def test_all_pages_are_read_however_the_server_counts_them(
     count: int, cap: int, total: bool, link: bool
 ) -> None:
@@ -152,7 +153,7 @@ async def test_an_unchanged_answer_is_what_it_was() -> None:
 # Failures
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "error"),
     [
         (301, NotFound),
