@@ -29,14 +29,17 @@ def test_what_a_library_may_read_when_it_is_imported_names_the_parent() -> None:
 
 def test_what_differs_between_agents_does_not_name_the_parent() -> None:
     one, two = (
-        inherited.key("warm", (), {"BULLPEN_NONCE": nonce, "MY_KEY": nonce}) for nonce in "ab"
+        inherited.key("warm", (), {"BULLPEN_NONCE": text, "MY_KEY": text, "TMPDIR": f"/{text}"})
+        for text in "ab"
     )
     assert one == two
 
 
 def test_a_parent_gets_only_a_fixed_list_of_variables() -> None:
-    given = {"HOME": "/h", "LANG": "C", "ANTHROPIC_API_KEY": "k", "HTTPS_PROXY": "http://u:p@x"}
-    assert inherited.environment_at_start(given) == {"HOME": "/h", "LANG": "C"}
+    kept = {"HOME": "/h", "LANG": "C"}
+    # The first agent's folder for temporary files may be gone before the parent.
+    left = {"ANTHROPIC_API_KEY": "k", "HTTPS_PROXY": "http://u:p@x", "TMPDIR": "/t"}
+    assert inherited.environment_at_start({**kept, **left}) == kept
 
 
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTHONHASHSEED", "LD_PRELOAD", "OPENSSL_CONF"])

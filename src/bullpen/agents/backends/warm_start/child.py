@@ -51,6 +51,7 @@ def become(
             _answer(line, REFUSED, "its environment is too big")
         image.replace(words, env)
         time.tzset()
+        # A parent serves agents with different TMPDIRs.
         tempfile.tempdir = None
         try:
             os.chdir(asked["cwd"])

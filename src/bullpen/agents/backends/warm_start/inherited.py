@@ -12,8 +12,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-AT_START = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
-"""Variables that Python or a library may read while it is imported. None is a secret."""
+AT_START = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""Variables that Python or a library may read while it is imported. None is a secret.
+
+TMPDIR is not one of them: nothing that agents import asks for it, each agent with a worktree has
+another, and it may be gone before the parent.
+"""
 
 _NEVER_WARM = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_", "PYDANTIC_")
 """Beginnings of variables that count only when a program starts."""
