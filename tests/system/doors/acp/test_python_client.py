@@ -42,34 +42,6 @@ async def test_a_prompt_is_answered_with_words_calls_a_plan_and_a_question(edito
     assert await editor.ends(session) == ["suspended"], "nothing is left running"
 
 
-async def test_a_call_that_the_client_denies_is_not_made(editor: Editor) -> None:
-    async with editor.talk() as talk:
-        talk.heard.answer = "reject_once"
-        session = await talk.open(editor.project)
-        await talk.say(session, "Begin")
-        assert talk.heard.asked
-        ended = talk.heard.of("tool_call_update")
-        assert any(each["status"] == "failed" for each in ended)
-    assert not (editor.project / "made").exists()
-
-
-async def test_a_cancelled_prompt_ends_at_once_and_the_next_one_is_heard(editor: Editor) -> None:
-    async with editor.talk() as talk:
-        session = await talk.open(editor.project)
-        stopped: list[str] = []
-
-        async def wait() -> None:
-            stopped.append(await talk.say(session, "wait for me"))
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait)
-            await until_words(talk, "I wait.")
-            await talk.client.cancel(session_id=session)
-        assert stopped == ["cancelled"]
-        assert await talk.say(session, "go on") == "end_turn"
-        assert talk.heard.words().endswith("I heard you.")
-
-
 async def test_a_cancelled_question_is_denied(editor: Editor) -> None:
     async with editor.talk() as talk:
         talk.heard.answer = None

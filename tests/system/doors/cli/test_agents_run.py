@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from bullpen.agents.system import processes
-from support.doors.json_shapes import fitting, fitting_lines
+from support.doors.json_shapes import fitting_lines
 
 SCRIPT = """
 [[agents.team-lead.turns]]
@@ -125,14 +124,6 @@ def test_for_programs_there_are_lines_of_json_and_the_outcome_is_the_last(
     assert outcome["usage"]["costUsd"] == 0.01
 
 
-def test_one_object_for_programs_is_the_outcome(spawn: Callable[..., Any], goal: Words) -> None:
-    done = spawn(*goal(SCRIPT), "--json")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    outcome = fitting(done.stdout)
-    assert (outcome["schema"], outcome["status"]) == ("bullpen/outcome/1", "done")
-
-
 def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -> None:
     """R-9.9."""
     done = spawn(*goal(DYING, "--backend", "subprocess"))
@@ -198,19 +189,6 @@ def test_a_second_ctrl_c_ends_at_once(follow: Callable[..., Any], goal: Words) -
     assert "Quit at once; agents may still be running. See: bullpen ps -t calc" in said
 
 
-def test_a_run_that_was_interrupted_can_be_resumed(follow: Callable[..., Any], goal: Words) -> None:
-    following = follow(*goal(HANGING))
-    while "All are here" not in following.line():
-        pass
-    assert following.interrupt()[0] == 130
-
-    again = follow("team", "resume", "calc")
-    assert again.line().endswith("team calc: Say hello")
-    while "team-lead is ready again" not in again.line():
-        pass
-    assert again.interrupt()[0] == 130
-
-
 def test_at_a_terminal_the_screen_opens_and_then_there_is_a_summary(
     at_terminal: Callable[..., tuple[int, str]], goal: Words
 ) -> None:
@@ -234,20 +212,6 @@ def test_with_plain_there_are_lines_at_a_terminal(
     assert "team-lead added tasks #1-#4" in shown
     assert re.search(r"Done in \d+s: Enough\.", shown)
     assert "$" not in shown, "no model was asked"
-
-
-def test_what_is_planned_in_one_go_is_one_line_but_each_by_itself_for_programs(
-    spawn: Callable[..., Any], goal: Words
-) -> None:
-    lines = [line[10:] for line in spawn(*goal(TWO)).stdout.splitlines()]
-    assert "team-lead added tasks #1-#4" in lines
-    assert not any("added task #" in line for line in lines)
-
-    said = spawn(*goal(TWO), "--jsonl", "-t", "again").stdout.splitlines()
-    news = [row["text"] for row in map(json.loads, said) if row["kind"] == "news"]
-    assert [line for line in news if "added" in line] == [
-        f"team-lead added task #{number} Part {number}" for number in range(1, 5)
-    ]
 
 
 def test_a_run_says_who_still_runs_and_how_to_stop_them(
@@ -276,41 +240,3 @@ def test_a_signal_at_the_screen_stops_the_agents_and_gives_the_terminal_back(
     assert "Interrupted after" in after
     assert "everything" not in after, "what was typed into the screen does not reach the shell"
     assert set(_states(as_json).values()) == {("stopped", "suspended")}
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--keep",), 2),
-        (("--cwd", "/no/such/directory"), 3),
-        (("--backend", "cloud"), 2),
-        (("--timeout", "0"), 2),
-    ],
-)
-def test_a_run_that_cannot_begin_says_why(
-    run: Callable[..., Any], goal: Words, words: tuple[str, ...], code: int
-) -> None:
-    result = run(*goal(SCRIPT, *words))
-
-    assert result.exit_code == code, result.output
-    assert "hint: " in result.stderr
-
-
-def test_the_demo_shows_what_the_team_made_and_leaves_nothing(
-    spawn: Callable[..., Any],
-    goal: Words,
-    home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "demos"))
-    (tmp_path / "demos").mkdir()
-    done = spawn("demo", "--backend", "in-process")
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Done in" in done.stdout
-    assert "What the team made:" in done.stdout
-    assert "  README.md (" in done.stdout
-    assert "Commits, newest first:" in done.stdout
-    assert list((tmp_path / "demos").iterdir()) == []
-    assert not (home / "teams").exists()

@@ -19,16 +19,6 @@ def test_a_healthy_team_is_said_to_be_well(ok: Callable[..., str], team: str) ->
     assert ok("doctor", "--all") == "No problems found.\n"
 
 
-def test_damage_is_found_and_exits_with_one(run: Callable[..., Any], team: str, home: Path) -> None:
-    _break_an_edge(home)
-
-    result = run("doctor")
-
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[1].split()[:2] == ["open", "one_ended_edge"]
-    assert "bullpen doctor --fix" in result.stdout
-
-
 def test_damage_is_mended_when_asked(run: Callable[..., Any], team: str, home: Path) -> None:
     _break_an_edge(home)
 
@@ -47,26 +37,6 @@ def test_all_teams_are_examined(run: Callable[..., Any], team: str, home: Path) 
     assert run("doctor", "-t", "beta").exit_code == 0
     assert run("doctor").exit_code == 2
     assert run("doctor", "--all").exit_code == 1
-
-
-def test_doctor_end_to_end_finds_and_mends(
-    spawn: Callable[..., Any], team: str, home: Path
-) -> None:
-    _break_an_edge(home)
-
-    found = spawn("doctor", "--json")
-    assert found.returncode == 1
-    finding = json.loads(found.stdout)["findings"][0]
-    assert set(finding) == {"kind", "where", "what", "fixed", "action"}
-    assert finding["fixed"] is False
-
-    mended = spawn("doctor", "--fix", "--json")
-    assert mended.returncode == 0
-    assert json.loads(mended.stdout)["findings"][0]["fixed"] is True
-
-
-def test_doctor_end_to_end_of_an_unknown_team(spawn: Callable[..., Any], team: str) -> None:
-    assert spawn("doctor", "-t", "nosuch", "--json").returncode == 3
 
 
 def test_a_home_that_others_may_enter_is_said_and_closed(

@@ -26,17 +26,3 @@ def test_following_without_json_writes_a_line_for_each(
 
     assert following.line().startswith("1  ")
     assert following.interrupt() == (130, "")
-
-
-def test_events_end_to_end_as_json(spawn: Callable[..., Any], team: str) -> None:
-    listed = spawn("events", "--json")
-    assert (listed.returncode, listed.stderr) == (0, "")
-    event = json.loads(listed.stdout)["events"][1]
-    assert (event["seq"], event["actor"], event["op"]) == (2, "team-lead", "member.join")
-
-
-def test_events_end_to_end_with_a_bad_bound(spawn: Callable[..., Any], team: str) -> None:
-    refused = spawn("events", "--after", "-1", "--json")
-
-    assert refused.returncode == 2
-    assert json.loads(refused.stdout)["error"]["kind"] == "usage"

@@ -102,14 +102,3 @@ def test_a_terminal_that_lacks_characters_loses_nothing(
 
     assert code == 0
     assert "na\\xefve \\u2603" in shown
-
-
-def test_json_is_the_only_thing_on_standard_output(run: Callable[..., Any], team: str) -> None:
-    for words in (
-        ["team", "list"], ["team", "show"], ["member", "list"], ["task", "list"],
-        ["task", "show", "1"], ["task", "graph"], ["inbox", "alice"], ["events"], ["doctor"],
-        ["task", "claim", "1", "--as", "bob"], ["task", "done", "1"], ["send", "bob", "x"],
-    ):  # fmt: skip
-        result = run(*words, "--json")
-        json.loads(result.stdout)
-        assert result.stderr == "", words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -37,24 +36,3 @@ def test_the_graph_is_drawn_at_a_terminal(
 
     assert code == 0
     assert "└─ 3 [blocked] Test both" in drawing
-
-
-def test_task_end_to_end_two_members_finish_a_chain(spawn: Callable[..., Any], team: str) -> None:
-    first = json.loads(spawn("task", "claim", "--as", "alice", "--json").stdout)
-    second = json.loads(spawn("task", "claim", "--as", "bob", "--json").stdout)
-    assert (first["id"], second["id"]) == ("1", "2")
-
-    spawn("task", "done", "1", "--as", "alice")
-    done = json.loads(spawn("task", "done", "2", "--as", "bob", "--json").stdout)
-    assert (done["task"]["status"], done["unblocked"]) == ("completed", ["3"])
-
-
-def test_task_end_to_end_add_list_show_delete(spawn: Callable[..., Any], team: str) -> None:
-    added = json.loads(spawn("task", "add", "Ship", "--blocked-by", "3", "--json").stdout)
-    assert (added["id"], added["blockedBy"]) == ("4", ["3"])
-
-    assert json.loads(spawn("task", "show", "4", "--json").stdout) == added
-    assert spawn("task", "delete", "4", "--json").returncode == 0
-    listed = json.loads(spawn("task", "list", "--json").stdout)
-    assert [task["id"] for task in listed["tasks"]] == ["1", "2", "3"]
-    assert spawn("task", "show", "4", "--json").returncode == 3

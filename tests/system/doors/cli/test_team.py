@@ -92,22 +92,3 @@ def test_an_interrupted_question_deletes_nothing(
     assert code == 130
     assert "Traceback" not in said
     assert team in ok("team", "list")
-
-
-def test_team_end_to_end_create_list_show(spawn: Callable[..., Any]) -> None:
-    created = spawn("team", "create", "omega", "--json")
-    assert (created.returncode, created.stderr) == (0, "")
-    assert json.loads(created.stdout)["name"] == "omega"
-
-    listed = json.loads(spawn("--json", "team", "list").stdout)["teams"]
-    assert [(team["name"], team["members"]) for team in listed] == [("omega", 1)]
-
-    shown = json.loads(spawn("team", "--json", "show", "omega").stdout)
-    assert shown["members"][0]["member"]["name"] == "team-lead"
-
-
-def test_team_end_to_end_delete(spawn: Callable[..., Any], team: str) -> None:
-    assert spawn("team", "delete", team, "--json").returncode == 2
-    deleted = spawn("team", "delete", team, "--yes", "--json")
-    assert json.loads(deleted.stdout) == {"name": "alpha", "deleted": True}
-    assert spawn("team", "show", team, "--json").returncode == 3

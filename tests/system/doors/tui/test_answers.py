@@ -130,16 +130,6 @@ async def test_a_word_that_begins_with_such_a_key_is_text(
         assert (await answered(pilot, team, request)).state == "approved"
 
 
-async def test_a_key_in_a_text_is_text(tmp_path: Path, team: Team) -> None:
-    request = await ask(team, "alice")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "alice wants to run")
-        await pilot.press(*"xad")
-        await anyio.sleep(4 * SETTLED_S)
-        assert line(pilot) == "xad"
-        assert (await team.approvals.get(request.id)).state == "pending"
-
-
 async def test_deny_takes_a_reason_in_place(tmp_path: Path, team: Team) -> None:
     request = await ask(team, "alice")
     async with opened(tmp_path, frozen=False) as pilot:
@@ -152,16 +142,6 @@ async def test_deny_takes_a_reason_in_place(tmp_path: Path, team: Team) -> None:
         mail = await team.mailbox.read("alice", history=True)
         assert any("not now" in entry.message.text for entry in mail.entries)
         await until_told(pilot, "Denied alice")
-
-
-async def test_deny_needs_no_reason(tmp_path: Path, team: Team) -> None:
-    request = await ask(team, "alice")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "git push")
-        await pilot.press("d")
-        await until(pilot, "deny alice, reason")
-        await pilot.press("enter")
-        assert (await answered(pilot, team, request)).state == "denied"
 
 
 async def test_escape_answers_nothing(tmp_path: Path, team: Team) -> None:
@@ -177,20 +157,6 @@ async def test_escape_answers_nothing(tmp_path: Path, team: Team) -> None:
         await pilot.press("escape")
         await until(pilot, lambda: "Cancel" not in text_of(pilot))
         assert (await team.approvals.get(request.id)).state == "pending"
-
-
-async def test_edit_allows_another_input(tmp_path: Path, team: Team) -> None:
-    request = await ask(team, "alice", "rm -rf build")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "rm -rf build")
-        await pilot.press("e")
-        await until(pilot, '"command": "rm -rf build"')
-        pilot.app.screen.query_one(TextArea).text = json.dumps({"command": "ls build"})
-        await pilot.press("ctrl+s")
-        found = await answered(pilot, team, request)
-        assert found.state == "approved"
-        assert found.answer is not None
-        assert found.answer["updatedInput"] == {"command": "ls build"}
 
 
 async def test_an_edit_that_is_no_input_is_refused_and_can_be_mended(
@@ -292,21 +258,6 @@ async def test_a_plan_is_rendered_and_approved_with_words(tmp_path: Path, team: 
         assert (found.answer or {})["feedback"] == "mind the tests"
 
 
-async def test_a_plan_is_rejected_with_a_reason(tmp_path: Path, team: Team) -> None:
-    await hire(team, "carol", mode="plan")
-    request = await team.approvals.ask_plan(PLAN, by="carol", approver="human")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "carol asks you to approve its plan")
-        await pilot.press("d")
-        await until(pilot, "reject the plan of carol, reason")
-        assert "Enter denies, Esc goes back." in text_of(pilot)
-        await pilot.press(*"too slow", "enter")
-        found = await answered(pilot, team, request)
-        assert found.state == "denied"
-        assert (found.answer or {})["feedback"] == "too slow"
-        await until_told(pilot, "Rejected the plan of carol")
-
-
 async def test_a_question_is_answered_by_number(tmp_path: Path, team: Team) -> None:
     colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
     request = await team.approvals.ask_question([colour], by="alice")
@@ -316,21 +267,6 @@ async def test_a_question_is_answered_by_number(tmp_path: Path, team: Team) -> N
         await pilot.press("2")
         found = await answered(pilot, team, request)
         assert found.state == "approved" and (found.answer or {})["feedback"] == "Blue"
-
-
-async def test_a_question_is_answered_in_words(tmp_path: Path, team: Team) -> None:
-    colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
-    request = await team.approvals.ask_question([colour], by="alice")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "answer alice:")
-        # Who wants to say something else first leaves the question, and comes back to it.
-        await pilot.press("escape")
-        await until(pilot, lambda: "answer alice:" not in text_of(pilot))
-        await pilot.press("w")
-        await until(pilot, "answer alice, words:")
-        await pilot.press(*"Green", "enter")
-        found = await answered(pilot, team, request)
-        assert found.state == "approved" and (found.answer or {})["feedback"] == "Green"
 
 
 async def test_typed_words_answer_the_question_that_the_line_names(
@@ -452,18 +388,6 @@ async def test_how_long_is_left_to_answer_is_shown_from_the_start(
         bar = pilot.app.screen.query_one(ask_bar.AskBar)
         bar.age(now_ms() + 500_000)
         assert "1m 3" in str(bar.content) and "left to answer" in str(bar.content)
-
-
-async def test_a_request_that_fits_on_the_screen_is_shown_in_full(
-    tmp_path: Path, team: Team
-) -> None:
-    lines = [f"echo step {number}" for number in range(8)]
-    request = await ask(team, "alice", "\n".join(lines))
-    async with opened(tmp_path, frozen=False) as pilot:
-        await seen(pilot, "echo step 7")
-        assert "more lines" not in text_of(pilot)
-        await pilot.press("a")
-        assert (await answered(pilot, team, request)).state == "approved"
 
 
 async def test_the_card_of_a_question_names_each_way_to_answer_once(

@@ -148,18 +148,6 @@ async def test_nobody_runs_the_person_so_there_is_no_mode(tmp_path: Path) -> Non
         await until_told(pilot, "This is you.")
 
 
-async def test_ctrl_t_shows_the_tasks_and_goes_back(tmp_path: Path) -> None:
-    await small_team(tmp_path)
-    async with opened(tmp_path) as pilot:
-        await ready(pilot)
-        await pilot.press("ctrl+t")
-        await until(pilot, "Blocked (3)")
-        await pilot.press("g")
-        await until(pilot, "most effort")
-        await pilot.press("ctrl+t")
-        await until(pilot, "you → ")
-
-
 async def test_question_mark_helps_only_in_an_empty_line(tmp_path: Path) -> None:
     await small_team(tmp_path)
     async with opened(tmp_path) as pilot:

@@ -32,6 +32,8 @@ from support.doors.tui_screens import (
 )
 from support.doors.tui_teams import ask, at, beat, hire, nonce, small_team
 
+MODES = {"bob": "acceptEdits", LEAD: "default"}
+
 
 @pytest.fixture
 async def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Team, None]:
@@ -82,17 +84,6 @@ async def test_what_is_typed_goes_to_the_lead_and_is_shown_at_once(
         assert text_of(pilot).count("> Both kinds, please.") == 1
 
 
-async def test_enter_on_a_member_talks_to_that_one(tmp_path: Path, team: Team) -> None:
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "bob")
-        await pilot.press("shift+down", "shift+down", "enter")
-        await until(pilot, "you → bob:")
-        await pilot.press(*"hello bob", "enter")
-        await arrived(pilot, team, "bob", ["hello bob"])
-        assert await got(team, LEAD) == []
-
-
 async def test_a_name_or_everybody_can_be_written_to(tmp_path: Path, team: Team) -> None:
     async with opened(tmp_path, frozen=False) as pilot:
         await ready(pilot)
@@ -109,24 +100,6 @@ async def test_a_name_or_everybody_can_be_written_to(tmp_path: Path, team: Team)
         await until(pilot, "you → alice:")
         await enter(pilot, "@lead")
         await until(pilot, "you → lead:")
-
-
-async def test_a_name_or_command_that_is_not_there_is_told_with_what_was_meant(
-    tmp_path: Path, team: Team
-) -> None:
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "bob")
-        await enter(pilot, "@alise hello")
-        await until_told(pilot, "There is no member 'alise' in this team. Did you mean alice?")
-        assert line(pilot) == "@alise hello"
-        await enter(pilot, "/spwan x y")
-        await until_told(pilot, "There is no command /spwan. Did you mean /spawn?")
-        await enter(pilot, "/spawn carol")
-        await until_told(pilot, "Type: /spawn NAME PROMPT")
-        # What only looks like a command is text.
-        await enter(pilot, "/etc/hosts is wrong")
-        await arrived(pilot, team, LEAD, ["/etc/hosts is wrong"])
 
 
 async def test_the_mail_of_the_lead_says_who_allowed_what(tmp_path: Path, team: Team) -> None:
@@ -223,47 +196,7 @@ async def test_what_could_not_be_sent_comes_back(
         assert "> important" not in text_of(pilot)
 
 
-async def test_tasks_are_added_and_assigned(tmp_path: Path, team: Team) -> None:
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "bob")
-        await enter(pilot, "/task Write the parser of comments")
-        await until_told(pilot, "Added task #1.")
-        assert (await team.tasks.get("1")).subject == "Write the parser of comments"
-        await until(pilot, "○ 1 Write")
-        await enter(pilot, "/assign #1 bob")
-        await until_told(pilot, "Task #1 is assigned to bob.")
-        assert (await team.tasks.get("1")).owner == "bob"
-        await enter(pilot, "/assign 7 bob")
-        await until_told(pilot, "has no task")
-
-
-async def test_the_mode_is_changed_by_name(tmp_path: Path, team: Team) -> None:
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "bob")
-        await enter(pilot, "/mode acceptEdits bob")
-        await until_told(pilot, "bob is in mode acceptEdits from its next")
-        assert (await team.agents.get("bob"))[1].mode == "acceptEdits"
-        await enter(pilot, "/mode fast")
-        await until_told(pilot, "fast")
-        assert (await team.agents.get(LEAD))[1].mode == "default"
-
-
-async def test_the_budget_is_set_and_taken_away(tmp_path: Path, team: Team) -> None:
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await enter(pilot, "/budget 5")
-        await until_told(pilot, "The budget is $5.00.")
-        await until(pilot, "of $5")
-        await enter(pilot, "/budget none")
-        await until_told(pilot, "The team has no budget.")
-        await enter(pilot, "/budget much")
-        await until_told(pilot, "'much' is not an amount.")
-        assert (await team.agents.config()).facts.limits.usd is None
-
-
-async def test_a_teammate_is_started(
+async def test_every_command_does_what_it_says(
     tmp_path: Path, team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: list[tuple[str, str]] = []
@@ -272,10 +205,31 @@ async def test_a_teammate_is_started(
         wanted.append((name, prompt))
 
     monkeypatch.setattr(PersonActions, "spawn", spawn)
-    async with opened(tmp_path, frozen=False) as pilot:
+    async with opened(tmp_path, frozen=False, size=(120, 40)) as pilot:
         await ready(pilot)
-        await enter(pilot, "/spawn dora Write the docs of the parser")
-        await until_told(pilot, "dora is at work.")
+        await until(pilot, "bob")
+        for typed, answer in (
+            ("/task Write the parser of comments", "Added task #1."),
+            ("/assign #1 bob", "Task #1 is assigned to bob."),
+            ("/assign 7 bob", "has no task"),
+            ("/mode acceptEdits bob", "bob is in mode acceptEdits from its next"),
+            ("/mode fast", "fast"),
+            ("/budget 5", "The budget is $5.00."),
+            ("/budget none", "The team has no budget."),
+            ("/budget much", "'much' is not an amount."),
+            ("/spawn dora Write the docs of the parser", "dora is at work."),
+            ("/spwan x y", "There is no command /spwan. Did you mean /spawn?"),
+            ("/finish The parser is done.", "Finishing the run"),
+        ):
+            await enter(pilot, typed)
+            await until_told(pilot, answer)
+            if line(pilot):
+                await pilot.press("ctrl+c")
+        await until(pilot, "result: The parser is done.")
+    task, modes = await team.tasks.get("1"), {n: (await team.agents.get(n))[1].mode for n in MODES}
+    assert (task.subject, task.owner) == ("Write the parser of comments", "bob")
+    assert modes == MODES
+    assert (await team.agents.config()).facts.limits.usd is None
     assert wanted == [("dora", "Write the docs of the parser")]
 
 
@@ -328,16 +282,6 @@ async def test_attach_says_why_there_is_nothing_to_see(tmp_path: Path, team: Tea
             await until_told(pilot, why)
 
 
-async def test_finish_ends_the_run_with_a_summary(tmp_path: Path, team: Team) -> None:
-    async with opened(tmp_path, frozen=False, size=(120, 40)) as pilot:
-        await ready(pilot)
-        await enter(pilot, "/finish The parser is done.")
-        await until_told(pilot, "Finishing the run")
-        await until(pilot, "result: The parser is done.")
-        result = await team.agents.result()
-        assert result is not None and result.summary == "The parser is done."
-
-
 async def test_pages_open_by_their_commands_and_close_with_escape(tmp_path: Path) -> None:
     await small_team(tmp_path)
     async with opened(tmp_path, size=(120, 40)) as pilot:
@@ -379,22 +323,6 @@ async def test_of_several_teams_another_is_chosen(tmp_path: Path) -> None:
         await until(pilot, "Which team?")
 
 
-async def test_interrupt_needs_a_turn(tmp_path: Path, team: Team) -> None:
-    await hire(team, "carol")
-    await beat(team, "carol", "idle", ms=now_ms())
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "carol")
-        await enter(pilot, "/interrupt carol")
-        await until_told(pilot, "carol is not working: there is nothing to interrupt.")
-        await enter(pilot, "/interrupt bob")
-        await until_told(pilot, "Interrupting bob.")
-        # What to do instead is for bob.
-        await until(pilot, "you → bob:")
-        mail = await team.mailbox.read("bob", history=True)
-        assert any('"cancel"' in entry.message.text for entry in mail.entries)
-
-
 async def test_in_a_run_the_list_of_teams_stays_closed(tmp_path: Path, team: Team) -> None:
     assert not TeamApp.is_run
     async with opened(tmp_path, frozen=False) as pilot:
@@ -408,12 +336,3 @@ async def test_in_a_run_the_list_of_teams_stays_closed(tmp_path: Path, team: Tea
         assert await team.agents.result() is None
         await pilot.press("ctrl+d")
         await until_told(pilot, "Finishing the run")
-
-
-async def test_a_request_is_answered_beside_a_command(tmp_path: Path, team: Team) -> None:
-    await ask(team, "bob")
-    async with opened(tmp_path, frozen=False) as pilot:
-        await ready(pilot)
-        await until(pilot, "bob wants to run")
-        await enter(pilot, "/task Look at it")
-        await until_told(pilot, "Added task #1.")
