@@ -141,15 +141,6 @@ async def test_the_lead_answers_again_and_again_until_the_person_ends_the_run(ta
         assert lead.end == "stopped"
 
 
-async def test_what_the_person_says_at_the_end_is_the_summary(talk: Talk) -> None:
-    async def says(person: PersonActions) -> None:
-        await talk.until_said("Which grammar?")
-        await person.finish("  That is all.  ")
-
-    outcome = await talk.with_person(lambda: run_goal(talk.goal, settings=talk.settings), says)
-    assert outcome.summary == "That is all."
-
-
 async def test_the_lead_can_end_the_conversation(talk: Talk) -> None:
     async def says(person: PersonActions) -> None:
         await talk.until_said("Which grammar?")

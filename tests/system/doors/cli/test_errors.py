@@ -127,12 +127,9 @@ def test_a_removed_directory_is_an_error_with_a_remedy(team: str, tmp_path: Path
 _WITHOUT_NATS = "import sys; sys.modules['nats'] = None; from bullpen.__main__ import main; main()"
 
 
-@pytest.mark.parametrize("words", ["hosts", "host forget web-1", "auth list", "server status"])
-def test_a_command_of_an_extra_that_is_not_installed_names_the_extra(
-    home: Path, words: str
-) -> None:
+def test_a_command_of_an_extra_that_is_not_installed_names_the_extra(home: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_NATS, *words.split()],
+        [sys.executable, "-c", _WITHOUT_NATS, "hosts"],
         capture_output=True,
         text=True,
         timeout=60,

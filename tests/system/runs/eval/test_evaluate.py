@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen import Conflict, Invalid, NotFound
+from bullpen import Invalid, NotFound
 from bullpen.runs.eval.arms import ArmAgents
 from bullpen.runs.eval.eval_report import EvalReport, report_of
 from bullpen.runs.eval.evaluate import EvalRequest, Evaluated, evaluate
@@ -23,7 +23,7 @@ from support.evals.suites import FINISH, bash, make_suite, put, script
 
 pytestmark = pytest.mark.anyio
 
-TRIALS = int(os.environ.get("BULLPEN_EVAL_TRIALS", "12"))
+TRIALS = int(os.environ.get("BULLPEN_EVAL_TRIALS", "3"))
 """How many trials of each arm show its odds; 200 in the full run."""
 
 SURE = 3.89
@@ -209,15 +209,6 @@ async def test_the_budget_ends_an_eval(tmp_path: Path) -> None:
 async def test_agents_that_cost_need_a_budget(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="needs a budget"):
         await run(tmp_path, ("solo",), ArmAgents(driver="native"))
-
-
-async def test_results_of_another_eval_are_not_mixed_in(tmp_path: Path) -> None:
-    await run(tmp_path, ("empty",))
-    with pytest.raises(Conflict, match="arms differ"):
-        await run(tmp_path, ("oracle",))
-    put(tmp_path / "suite" / "tasks" / "add-1" / "tests", {"more.py": ""})
-    with pytest.raises(Conflict, match="suite_digest differ"):
-        await run(tmp_path, ("empty",))
 
 
 async def test_a_task_that_is_named_twice_is_run_once(tmp_path: Path) -> None:

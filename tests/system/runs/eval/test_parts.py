@@ -66,14 +66,6 @@ async def test_the_report_over_the_parts_is_that_of_one_run(tmp_path: Path) -> N
     assert parts.comparisons == whole.comparisons
 
 
-async def test_a_folder_has_one_part_only(tmp_path: Path) -> None:
-    await run(tmp_path, "results", part=Part(1, 3))
-    with pytest.raises(Conflict, match="part differ"):
-        await run(tmp_path, "results", part=Part(2, 3))
-    with pytest.raises(Conflict, match="part differ"):
-        await run(tmp_path, "results")
-
-
 async def test_an_eval_has_no_more_parts_than_tries(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"4/4 .* no trials") as said:
         await run(tmp_path, "results", part=Part(4, 4))

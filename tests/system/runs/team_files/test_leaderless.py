@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bullpen.errors import Conflict, Invalid, Refused
+from bullpen.errors import Conflict, Refused
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD
 from bullpen.runs.up import bring_up, start
@@ -18,7 +18,6 @@ from bullpen.runs.watch.outcome import Outcome
 from bullpen.runs.watch.until import Until
 from bullpen.testing.models import Fault, MockModels
 from support.crews import eventually
-from support.evals.records import make_results
 from support.offices import Place
 from support.runs.unattended_team import TEAM, WORKS, Night, git_environment, tasks
 
@@ -211,12 +210,6 @@ async def test_until_a_time_it_is_stopped_in_order_and_goes_on_later(night: Nigh
     assert (await night.up()).status == "done"
 
 
-async def test_until_a_time_it_ends_when_all_is_done_before(night: Night) -> None:
-    night.write(tasks("alpha"), members=["ann"])
-    outcome = await night.up(until=Until("time", now_ms() + 3_600_000, "later", 3_600.0))
-    assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
-
-
 async def test_until_a_time_a_backlog_that_is_read_again_is_read_once_more_and_then_it_ends(
     night: Night,
 ) -> None:
@@ -309,15 +302,6 @@ async def test_r_9_9_failed_without_a_terminal_exits_with_1(night: Night) -> Non
     assert "Failed after" in out
 
 
-async def test_a_team_of_that_name_that_is_not_the_files_is_not_touched(night: Night) -> None:
-    night.write(tasks("alpha"))
-    async with night.opened() as (app, _):
-        await app.teams.create(TEAM, cwd=str(night.project))
-    with pytest.raises(Conflict, match="not created from"):
-        await night.up()
-    assert await night.ops() == ["team.create"]
-
-
 async def test_who_has_no_room_yet_does_not_keep_the_others_from_their_work(night: Night) -> None:
     """R-9.10 in a team of a file: one works, the other waits, and starts when there is room."""
     room = "[unattended]\nprocesses = 1\n"
@@ -348,35 +332,3 @@ async def test_with_shape_auto_a_chain_is_one_agents_and_the_rest_the_teams(nigh
     account = outcome.account
     assert account is not None and account.saved is not None
     assert "too few tasks were done by one agent alone to compare" in account.saved.words
-
-
-async def test_with_evals_of_this_repository_they_decide_and_the_task_says_why(
-    night: Night,
-) -> None:
-    make_results(night.folder / "evals-results", {"solo": 19, "team": 3})
-    night.write(tasks("alpha", "beta") + '[shape]\nevals = "evals-results"\n')
-    outcome = await night.up()
-    assert outcome.status == "done", night.news
-    async with night.opened() as (_, team):
-        shapes = [task.facts.shape for task in (await team.tasks.list()).tasks]
-    assert [(each.shape, each.why) for each in shapes if each is not None] == [
-        ("solo", "in this repository's evals it passed 76% to 99%, most of all")
-    ] * 2
-
-
-async def test_a_team_whose_evals_cannot_be_read_is_not_started(night: Night) -> None:
-    night.write(tasks("alpha") + '[shape]\nevals = "nowhere"\n')
-    with pytest.raises(Invalid, match=r"There is no eval\.json in") as said:
-        await night.up()
-    assert "remove `evals`" in (said.value.remedy or "")
-    async with night.opened() as (app, _):
-        assert await app.teams.names() == []
-
-
-async def test_with_shape_solo_one_member_does_everything(night: Night) -> None:
-    night.write(tasks("alpha", "beta") + '[shape]\nchoose = "solo"\n')
-    outcome = await night.up()
-    assert outcome.status == "done", night.news
-    assert outcome.account is not None
-    assert {line.by for line in outcome.account.merges} == {"ann"}
-    assert outcome.account.saved is None

@@ -9,14 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 import pytest
 from typer.testing import CliRunner, Result
 
-from bullpen.app.settings import settings_from
 from bullpen.doors.cli.main import app
 from bullpen.errors import Invalid
-from bullpen.runs.dry_run import dry_run
 from bullpen.runs.teamfile.project import Project, look_at
 from bullpen.runs.teamfile.read import read_team_file
 from bullpen.runs.teamfile.templates import (
@@ -24,9 +21,7 @@ from bullpen.runs.teamfile.templates import (
     TEMPLATES,
     TemplateChoice,
     files_of,
-    write,
 )
-from bullpen.runs.up import StartRequest
 
 # A whole run of each template takes as long as all other tests here together.
 PLAYED = tuple(TEMPLATES) if os.environ.get("BULLPEN_TEMPLATES") == "all" else ("backlog",)
@@ -117,20 +112,6 @@ def test_a_review_compares_a_branch_with_the_main_branch_and_not_with_itself(
     git(tmp_path, tmp_path, "clone", "--quiet", "--branch=trunk", str(project), "clone")
     git(tmp_path, tmp_path / "clone", "remote", "set-head", "origin", "trunk")
     assert look_at(tmp_path / "clone").base == "origin/trunk"
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_template_with_a_script_can_be_planned_right_away(
-    tmp_path: Path, project: Path, template: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    write(project, files_of(TemplateChoice(template, "scripted"), look_at(project)), force=False)
-    request = StartRequest(read_team_file(project / "TEAM.toml"), str(project))
-    plan = anyio.run(dry_run, settings_from({}, home=tmp_path / "home"), request)
-    assert plan.problems == []
-    assert (plan.cost.usd, plan.cost.unpriced) == ((0.0, 0.0), 0)
-    assert plan.tasks
-    assert all(task.member for task in plan.tasks)
 
 
 @pytest.mark.parametrize("template", PLAYED)

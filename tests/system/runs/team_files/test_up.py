@@ -154,18 +154,6 @@ async def test_a_team_of_a_file_reaches_its_goal(folder: Path) -> None:
         assert len(added) == 1, "nobody ever saw half of the tasks"
 
 
-async def test_brought_up_again_a_team_that_is_done_is_done(folder: Path) -> None:
-    written = Written(folder, team_text(), SCRIPT)
-    first = await written.up()
-    again = await written.up()
-    assert (again.status, again.summary, again.tasks) == (first.status, first.summary, first.tasks)
-    assert first.note is None
-    assert again.note == (
-        "Nothing was run: team docs had finished before. To run it again from the beginning:"
-        " bullpen up TEAM.toml --again"
-    )
-
-
 async def test_a_finished_team_runs_again_from_its_beginning(folder: Path) -> None:
     written = Written(folder, team_text(), SCRIPT)
     await written.up()
@@ -368,11 +356,6 @@ async def test_a_wrong_file_and_a_wrong_team_are_refused_by_the_command(
     assert bullpen("up", "TEAM.toml", "-t", "other").returncode == 2
     assert bullpen("up", "NONE.toml").returncode == 3
     assert not (folder / "home" / "teams").exists()
-
-
-async def test_the_exit_code_is_that_of_the_outcome(bullpen: Typed, folder: Path) -> None:
-    Written(folder, team_text(), HANGING)
-    assert bullpen("up", "TEAM.toml", "--timeout", "2").returncode == 2
 
 
 async def test_without_a_terminal_what_nobody_would_answer_is_denied(
