@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import sys
+import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -19,10 +20,16 @@ _STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.ex
 
 
 class Watcher:
-    """What one test did that its tier does not do."""
+    """What one test did that its tier does not do, in its own thread and in those it started."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
+        # Of another test that ran before in this process, as the thread that reaps orphans.
+        self._others = set(threading.enumerate()) - {threading.current_thread()}
+
+    def note(self, what: str) -> None:
+        if threading.current_thread() not in self._others:
+            self.found.append(what)
 
 
 _watchers: list[Watcher] = []
@@ -44,14 +51,14 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
         return
     if event in _STARTS:
         what = args[1] if event == "subprocess.Popen" else args[:1]
-        _watchers[-1].found.append(f"it started a process: {event} {what}")
+        _watchers[-1].note(f"it started a process: {event} {what}")
     elif event == "socket.bind" and isinstance(args[1], tuple):
-        _watchers[-1].found.append(f"it listened on a port: {args[1]}")
+        _watchers[-1].note(f"it listened on a port: {args[1]}")
 
 
 def _waited(seconds: float) -> None:
     if _watchers and seconds > WAIT_MAX_S:
-        _watchers[-1].found.append(f"it waited {seconds:.1f} s")
+        _watchers[-1].note(f"it waited {seconds:.1f} s")
 
 
 _sleep = time.sleep
@@ -77,7 +84,7 @@ def _watched_select(
 def _watched_start(self: BaseProcess) -> None:
     # The fork server and `spawn` raise no audit event.
     if _watchers:
-        _watchers[-1].found.append(f"it started a process: {type(self).__name__}")
+        _watchers[-1].note(f"it started a process: {type(self).__name__}")
     _start(self)
 
 

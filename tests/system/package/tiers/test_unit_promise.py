@@ -22,7 +22,8 @@ BROKEN = {
     "a nap": ("time.sleep(1.1)", "it waited 1.1 s"),
     "a wait of a loop": ("asyncio.run(asyncio.sleep(1.1))", "it waited 1.1 s"),
 }
-IMPORTS = "import asyncio, multiprocessing, os, pytest, socket, subprocess, time\n"
+IMPORTS = "import asyncio, multiprocessing, os, pytest, socket, subprocess, threading, time\n"
+NAPPING = "threading.Thread(target=nap, daemon=True).start()"
 
 
 def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -52,6 +53,33 @@ def test_a_fixture_of_a_module_is_watched_too(tmp_path: Path) -> None:
 def test_a_unit_test_that_keeps_the_promise_passes(tmp_path: Path) -> None:
     text = "def test_it():\n    socket.socketpair()[0].close()\n    time.sleep(0.01)\n"
     assert run(tmp_path, text).returncode == 0
+
+
+OLDER = """
+def nap():
+    while True:
+        time.sleep(1.1)
+
+{started}
+
+def test_it():
+    {deed}
+    time.sleep(0.9)
+    time.sleep(0.9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("started", "deed", "code"),
+    [(NAPPING, "pass", 0), ("", NAPPING, 1)],
+    ids=["before the test", "by the test"],
+)
+def test_only_threads_that_a_test_started_are_held_against_it(
+    tmp_path: Path, started: str, deed: str, code: int
+) -> None:
+    done = run(tmp_path, OLDER.format(started=started, deed=deed))
+    assert done.returncode == code, done.stdout
+    assert ("it waited 1.1 s" in done.stdout) == bool(code)
 
 
 def test_the_unit_tier_has_this_check() -> None:
