@@ -8,13 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
-from bullpen.agents.system import processes
 from bullpen.protocol.names import LEAD
 from support.crews import eventually
 from support.offices import Place
@@ -72,60 +70,6 @@ async def test_a_team_that_was_left_half_made_is_finished_by_the_next_up(
         "README", "done-1.txt", "done-2.txt", "done-3.txt",
     ]  # fmt: skip
     assert night.git("log", "--format=%s", "main").splitlines().count("alpha") == 1
-
-
-async def test_after_a_reboot_up_again_is_all(night: Night) -> None:
-    """Agents, the queue and `up` itself are killed in the middle; the end is the same."""
-    names = ("ann", "bob")
-    slow = "".join(
-        f"""
-[[agents.{name}.turns]]
-when = "task"
-repeat = true
-steps = [
-  {{tool = "Bash", input = {{command = "echo {name} > done-{{task}}.txt; sleep 0.4"}}}},
-  {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}}},
-]
-[[agents.{name}.turns]]
-task = "task"
-repeat = true
-steps = [
-  {{tool = "Bash", input = {{command = "echo {name} > done-{{task}}.txt"}}}},
-  {{tool = "TaskUpdate", input = {{taskId = "{{task}}", status = "completed"}}}},
-]
-[[agents.{name}.turns]]
-repeat = true
-steps = [{{say = "Nothing."}}]
-"""
-        for name in names
-    )
-    many = [f"task {number}" for number in range(6)]
-    night.write(tasks(*many), members=names, backend="subprocess", script=slow)
-    up = night.start("up", "../TEAM.toml", "--until", "done")
-
-    async def some_are_merged() -> bool:
-        return night.git("rev-list", "--count", "main").strip() != "1"
-
-    await eventually(some_are_merged, within_s=60)
-    os.killpg(up.pid, signal.SIGKILL)
-    up.communicate()
-    async with night.opened() as (app, _):
-        for pid in Place(app, night.folder, "none").processes():
-            with suppress(ProcessLookupError):
-                # What it ran may have ended meanwhile.
-                os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: Place(app, night.folder, "none").processes() == [])
-
-    outcome = await night.up()
-    assert (outcome.status, outcome.tasks) == ("done", {"completed": 6}), (outcome, night.news)
-    subjects = night.git("log", "--format=%s", "main").splitlines()
-    assert sorted(subjects) == sorted([*(f"task {n}" for n in range(6)), "begin"])
-    assert outcome.account is not None
-    assert [merge.task for merge in outcome.account.merges] == [
-        str(int(subject.removeprefix("task ")) + 1) for subject in reversed(subjects[:-1])
-    ]
-    assert all(processes.look(view.place.pid) is None for view in night.progress[-1].agents
-               if view.place is not None and view.place.pid not in (None, os.getpid()))  # fmt: skip
 
 
 async def test_a_backlog_is_read_again_and_new_entries_are_done_too(night: Night) -> None:
