@@ -95,19 +95,6 @@ class TestStopping:
             child.kill()
             child.communicate()
 
-    async def test_its_tasks_are_pending_again(self, place: Place) -> None:
-        await place.spawn("alice", BUSY.format(name="alice", step=SLEEPS), claims=True)
-        await place.team.tasks.add("Write", by=LEAD)
-
-        async def claimed() -> bool:
-            return (await place.team.tasks.get("1")).status == "in_progress"
-
-        await eventually(claimed, within_s=30)
-        await place.supervisor.stop("alice", by=LEAD, reason="not needed")
-        task = await place.team.tasks.get("1")
-        assert (task.status, task.owner) == ("pending", None)
-        assert "not needed" in (task.facts.released or "")
-
     async def test_stopping_twice_is_fine_and_a_stranger_is_not_found(self, place: Place) -> None:
         await place.spawn("alice")
         assert (await place.supervisor.stop("alice", by=LEAD)).was_alive

@@ -21,7 +21,7 @@ from bullpen.agents.contracts.backend import Backend, Launch
 from bullpen.agents.drivers.registry import check_spec
 from bullpen.agents.supervisor.start import Spawned, Starter
 from bullpen.agents.supervisor.supervisor import Supervisor
-from bullpen.errors import Conflict, Invalid, Refused, StartFailed, Unavailable
+from bullpen.errors import Invalid, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
 from support.agents.warm_starts import warm_home, warm_parents
@@ -116,11 +116,6 @@ class TestSpawning:
         assert len(pids) == 8
         assert len(set(pids)) == 1
         assert place.processes() == [int(pids[0])]
-
-    async def test_a_name_that_is_taken_is_refused(self, place: Place) -> None:
-        await place.spawn("alice")
-        with pytest.raises(Conflict, match="alice"):
-            await place.spawn("alice")
 
     @pytest.mark.parametrize("backend", OUTSIDE)
     async def test_a_start_without_a_handshake_is_undone_and_shows_the_last_screen(
@@ -230,32 +225,6 @@ class TestSpawning:
             await place.supervisor.spawn("dora", spec, by="alice")
         assert refused.value.reason == "depth_limit"
         assert len(place.processes()) == 2
-
-    async def test_an_agent_that_always_delegates_meets_the_limits(self, place: Place) -> None:
-        """R-5.3: adversarial agent that always delegates: limits hold."""
-        await place.team.agents.limit(by=LEAD, agents=4, depth=2)
-        await open_to_agents(place.app.teams.open(TEAM), "member.spawn")
-        turns = "\n".join(
-            f'[[agents.a{n}.turns]]\nwhen = "any"\nsteps = ['
-            + ", ".join(
-                '{tool = "SpawnTeammate", may_fail = true, '
-                f'input = {{name = "a{m}", prompt = "go"}}}}'
-                for m in range(n * 3 + 1, n * 3 + 4)
-            )
-            + "]"
-            for n in range(20)
-        )
-        await place.spawn("a0", turns, prompt="go")
-
-        async def rests() -> bool:
-            views = [v for v in await place.supervisor.agents() if v.driver]
-            return len(views) >= 4 and all(v.state == "idle" for v in views)
-
-        await eventually(rests, within_s=90)
-        living = await place.team.agents.living()
-        assert len(living) == 4
-        assert max(agent.depth for _, agent in living) <= 2
-        assert len(place.processes()) == 4
 
 
 class HangingBackend:
