@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
@@ -11,7 +10,6 @@ from bullpen.agents.runner import duties
 from bullpen.protocol.agent import WorkspaceKind
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check, Task
-from bullpen.team.tasks.drafts import Draft
 from support.crews import eventually
 from support.git.repositories import commit, git
 from support.offices import TEAM, Place, kill
@@ -74,15 +72,6 @@ async def test_what_was_done_for_a_task_is_handed_in_and_merged(
     assert names == ["1.txt", "2.txt", "a.txt", "saw", "sub/b.txt"]
 
 
-async def test_a_task_that_changes_nothing_has_nothing_to_be_merged(place: Place) -> None:
-    await merging(place)
-    await plant(
-        place, "ann", WORKS.format(name="ann", command="true"), backend="in-process", claims=True
-    )
-    await place.team.tasks.add("Look at it", by=LEAD)
-    assert (await in_status(place, "1", "completed")).facts.merge is None
-
-
 async def test_without_merging_a_tree_is_left_as_it_is_between_tasks(place: Place) -> None:
     await plant(
         place, "ann", WORKS.format(name="ann", command="echo >> kept"), backend="in-process",
@@ -92,27 +81,6 @@ async def test_without_merging_a_tree_is_left_as_it_is_between_tasks(place: Plac
     await place.team.tasks.add("Second", by=LEAD)
     assert (await in_status(place, "2", "completed")).facts.merge is None
     assert (tree_of(place, "ann") / "kept").read_text() == "\n\n"
-
-
-async def test_a_task_taken_by_a_tool_begins_with_the_newest_target_too(place: Place) -> None:
-    await merging(place)
-    script = """
-[[agents.ann.turns]]
-contains = "take"
-steps = [
-  {tool = "TaskUpdate", input = {taskId = "1", status = "in_progress"}},
-  {tool = "Bash", input = {command = "cat a.txt > saw"}},
-  {tool = "TaskUpdate", input = {taskId = "1", status = "completed"}},
-]
-"""
-    await plant(place, "ann", script, backend="in-process", claims=False)
-    commit(place.project, {"a.txt": "newest\n"})
-    await place.team.tasks.add("First", by=LEAD)
-    await place.team.mailbox.send("ann", "take it", sender=LEAD)
-    record = (await in_status(place, "1", "completed")).facts.merge
-    assert record is not None
-    assert git(place.project, "show", f"{record.commit}:saw") == "newest"
-    assert "Your worktree is" in results(place, "ann")
 
 
 async def test_a_task_whose_tree_cannot_be_got_ready_is_given_back_once(place: Place) -> None:
@@ -260,30 +228,6 @@ steps = [
     assert not (tree_of(place, "bob") / "half.txt").exists()
 
 
-async def test_an_old_attempt_hands_nothing_in(place: Place) -> None:
-    """R-7.4: whoever was given up may still write, but its result is nobody's."""
-    await merging(place)
-    script = """
-[[agents.ann.turns]]
-when = "task"
-steps = [
-  {tool = "Bash", input = {command = "echo > mine; echo > began"}},
-  {wait_mail = {contains = "now", seconds = 60}},
-  {tool = "TaskUpdate", input = {taskId = "1", status = "completed"}, may_fail = true},
-]
-"""
-    await plant(place, "ann", script, claims=True, backend="in-process")
-    await place.team.tasks.add("First", by=LEAD)
-    await eventually((tree_of(place, "ann") / "began").exists, within_s=60)
-    await place.team.tasks.relieve("1", by=LEAD, reason="too slow")
-    await place.team.tasks.claim("1", by=LEAD)
-    await place.team.mailbox.send("ann", "now", sender=LEAD)
-    refused = re.compile(r"reason: (not_owner|stale_attempt)")
-    await eventually(lambda: bool(refused.search(results(place, "ann"))), within_s=60)
-    found = await task(place, "1")
-    assert (found.status, found.owner, found.facts.merge) == ("in_progress", LEAD, None)
-
-
 async def test_a_task_that_was_taken_before_a_kill_is_begun_after_it(place: Place) -> None:
     """Between the claim and the tree there is a moment in which everything can end."""
     await merging(place)
@@ -306,16 +250,6 @@ steps = [
     assert record is not None
     assert git(place.project, "show", f"{record.commit}:saw") == "newest"
     assert "Your worktree is" in told(place, "ann")
-
-
-async def test_a_task_goes_to_whoever_can_do_it(place: Place) -> None:
-    script = "".join(WORKS.format(name=name, command="true") for name in ("ann", "bob"))
-    for name in ("ann", "bob"):
-        skills = ["paint"] if name == "bob" else []
-        await plant(place, name, script, backend="in-process", claims=True, skills=skills)
-    await place.team.tasks.add_many([Draft("Paint", needs=["paint"])] * 2, by=LEAD)
-    for task_id in ("1", "2"):
-        assert (await in_status(place, task_id, "completed")).owner == "bob"
 
 
 async def test_a_tree_is_named_where_agents_are_listed(place: Place) -> None:

@@ -16,7 +16,6 @@ from bullpen.team.tasks.check_rules import CAME_BACK, said_status
 from bullpen.team.tasks.merge_rules import HandIn
 from bullpen.view.news import news
 from bullpen.view.notable_events import happenings
-from bullpen.view.task_state import task_states
 from support.crews import eventually
 from support.offices import Place
 
@@ -48,15 +47,6 @@ def task_with(state: MergeState, **fields: Any) -> Task:
 )  # fmt: skip
 def test_a_status_says_what_it_hides(found: Task, said: str) -> None:
     assert said_status(found) == said
-
-
-def test_what_waits_to_be_merged_is_told_from_what_is_done() -> None:
-    tasks = [
-        task_with("queued", status="completed"),
-        task_with("merged", status="completed", id="2"),
-        task_with("returned", status="pending", id="3"),
-    ]
-    assert task_states(tasks) == {"1": "queued", "2": "merged", "3": "ready"}
 
 
 async def told(place: Place) -> list[str]:
