@@ -137,46 +137,6 @@ def test_an_edit_replaces_the_checks_or_removes_them(run: Run) -> None:
     assert run("task", "done", "1").exit_code == 0
 
 
-def test_a_task_that_another_program_completed_is_shown_as_unproven(
-    run: Run, tmp_path: Path
-) -> None:
-    add(run, "--check", "tests=false")
-    assert run("task", "add", "Next", "--blocked-by", "1").exit_code == 0
-    path = tmp_path / "home/tasks/crew/1.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "status": "completed"}), "utf-8")
-    assert run("task", "list").stdout.splitlines()[1:] == [
-        "1   completed without its checks  ann    -          Ship",
-        "2   pending                       -      1          Next",
-    ]
-    assert "unproven_task" in run("doctor").stdout
-    assert run("task", "done", "1").exit_code == 2
-
-
-def test_the_hooks_of_a_trusted_project_count_for_people_too(run: Run) -> None:
-    """R-7.2: the gate hook has the last word, also when a person completes a task."""
-    refusing = "echo $BULLPEN_TEAM says no >&2; exit 2"
-    hook = [{"hooks": [{"type": "command", "command": refusing}]}]
-    Path(".claude").mkdir()
-    settings = Path(".claude/settings.json")
-    settings.write_text(json.dumps({"hooks": {"TaskCompleted": hook}}), "utf-8")
-    add(run, "--check", "tests=true")
-    assert run("task", "add", "Untrusted").exit_code == 0
-    assert run("task", "done", "2").exit_code == 0, "nobody trusts the project yet"
-    assert run("trust", ".").exit_code == 0
-    refused = run("task", "done", "1", "--json")
-    assert refused.exit_code == 2
-    error = json.loads(refused.stdout)["error"]
-    assert (error["reason"], "crew says no" in error["message"]) == ("hook_refused", True)
-    assert read(run, "task", "show", "1")["status"] == "in_progress"
-    settings.write_text(json.dumps({"hooks": {"TaskCreated": hook}}), "utf-8")
-    changed = run("task", "done", "1", "--json")
-    assert json.loads(changed.stdout)["error"]["reason"] == "not_trusted"
-    assert run("trust", ".").exit_code == 0
-    assert run("task", "add", "Refused").exit_code == 2
-    assert [task["id"] for task in read(run, "task", "list")["tasks"]] == ["1", "2"]
-    assert run("task", "done", "1").exit_code == 0
-
-
 # --- agents in their shells
 
 SCRIPT = """

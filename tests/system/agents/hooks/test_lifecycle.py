@@ -16,7 +16,6 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import Control
 from bullpen.team.team import Team
 from support.crews import Crew, Hired, eventually
-from support.offices import Place
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 ROUNDS = 3
@@ -346,21 +345,3 @@ async def test_a_lead_that_adds_a_task_is_told_as_the_real_program_tells_it(
     golden = json.loads((GOLDEN / "2.1.177/hook-TaskCreated.json").read_text(encoding="utf-8"))
     assert [key for key in payload if key in golden] == list(golden)
     assert "teammate_name" not in payload and payload["agent"] == LEAD
-
-
-ALWAYS = '[agents.alice]\n[[agents.alice.turns]]\nrepeat = true\nsteps = [{ say = "done" }]\n'
-
-
-async def test_an_agent_in_a_process_of_its_own_is_nagged_no_more_often(place: Place) -> None:
-    """R-7.5: hook that always exits 2: at most N turns, also of a real agent."""
-    spec = await place.spec(ALWAYS)
-    spec = spec.evolve(prompt="Go", hooks=hook("TeammateIdle", "exit 2"))
-    await place.supervisor.spawn("alice", spec, by=LEAD, ready_s=60)
-
-    async def told_the_lead() -> bool:
-        return len(await letters(place.team)) == 1
-
-    await eventually(told_the_lead, within_s=60)
-    await place.supervisor.stop("alice", by=LEAD)
-    _, agent = await place.team.agents.get("alice")
-    assert agent.usage.turns == ROUNDS

@@ -143,23 +143,3 @@ async def test_its_hooks_run_and_its_requests_are_booked_on_its_agent(tmp_path: 
     assert [row["tool_name"] for row in told(seen, "PreToolUse")] == ["Task", "Glob"], "once each"
     assert agent.usage.requests == len(mock.requests) == 4
     assert agent.usage.turns == 1
-
-
-async def test_a_teammate_that_may_not_spawn_has_a_subagent_that_reads(tmp_path: Path) -> None:
-    model = Asks(
-        Call("Glob", {"pattern": "*.txt"}),
-        Call("Write", {"file_path": "b.txt", "content": "x"}),
-        subagent_type="Explore",
-    )
-    text, _, mock = await played(model, tmp_path, name="ann")
-    assert "I have looked." in text
-    assert "a.txt" in model.of_subagent[-1].results[0].text
-    assert "do not have the tool 'Write'" in model.of_subagent[-1].results[1].text
-    assert "Task" not in mock.of("ann")[0].tools, "its schema is not paid for"
-
-
-async def test_a_teammate_that_may_not_spawn_has_no_subagent_that_works(tmp_path: Path) -> None:
-    model = Asks(subagent_type="general-purpose")
-    text, _, _ = await played(model, tmp_path, name="ann")
-    assert "subagents that read" in text and "not_allowed" in text
-    assert model.of_subagent == []

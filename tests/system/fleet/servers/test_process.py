@@ -11,10 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-import anyio
-import nats
 import pytest
-from nats.aio.client import Client
 
 from bullpen.agents.system import processes
 from bullpen.errors import Invalid, StartFailed, Unavailable
@@ -25,61 +22,6 @@ from bullpen.fleet.servers.server_process import Cluster
 from bullpen.testing.nats import running
 
 DEADLINE_S = 60.0
-
-
-async def quiet(_: Exception) -> None:
-    """The library prints a traceback for every reconnect otherwise."""
-
-
-async def client_of(cluster: Cluster) -> Client:
-    return await nats.connect(
-        cluster.urls, error_cb=quiet, reconnect_time_wait=0.1, max_reconnect_attempts=-1
-    )
-
-
-async def put(nc: Client, subject: str, count: int) -> None:
-    """Publish until the stream has acknowledged each one."""
-    js = nc.jetstream(timeout=2)
-    for number in range(count):
-        with anyio.fail_after(DEADLINE_S):
-            while True:
-                try:
-                    await js.publish(subject, str(number).encode())
-                    break
-                except Exception:
-                    await anyio.sleep(0.1)
-
-
-async def test_one_server_keeps_a_stream_over_a_crash(tmp_path: Path) -> None:
-    async with running(tmp_path) as cluster:
-        nc = await client_of(cluster)
-        await nc.jetstream().add_stream(name="S", subjects=["s.>"])
-        await put(nc, "s.a", 5)
-        assert await cluster.leader_of("S") == 0
-        cluster.kill(0)
-        assert not cluster.runs(0)
-        await cluster.restart(0)
-        await cluster.wait_ready()
-        await put(nc, "s.a", 1)
-        assert (await nc.jetstream().stream_info("S")).state.messages == 6
-        await nc.close()
-
-
-async def test_three_servers_go_on_when_the_leader_of_a_stream_is_gone(tmp_path: Path) -> None:
-    async with running(tmp_path, 3) as cluster:
-        nc = await client_of(cluster)
-        await nc.jetstream().add_stream(name="S", subjects=["s.>"], num_replicas=3)
-        await put(nc, "s.a", 3)
-        leader = await cluster.leader_of("S")
-        assert leader is not None
-        # It hands over before it ends; after a kill the others first wait for seconds.
-        await cluster.end(leader)
-        await put(nc, "s.a", 3)
-        assert await cluster.leader_of("S") not in (None, leader)
-        await cluster.restart(leader)
-        await cluster.wait_ready()
-        assert (await cluster.monitor(leader, "/jsz"))["meta_cluster"]["cluster_size"] == 3
-        await nc.close()
 
 
 async def test_a_paused_server_does_not_answer_until_it_goes_on(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,51 +37,6 @@ def home(made: Path, tmp_path: Path) -> Path:
     shutil.copytree(made, tmp_path / "home")
     (tmp_path / "home").chmod(0o700)
     return tmp_path / "home"
-
-
-def set_head(home: Path, **fields: Any) -> None:
-    path = home / OWN / "head"
-    raw = {**json.loads(path.read_bytes()[:255]), **fields}
-    with path.open("r+b") as file:
-        file.write(json.dumps(raw, separators=(",", ":")).encode().ljust(255) + b"\n")
-
-
-def test_a_new_kind_of_change_and_a_new_status_are_shown_and_kept(home: Path) -> None:
-    log = home / OWN / "events.jsonl"
-    last = json.loads(log.read_bytes().splitlines()[-1])
-    new = {**last, "seq": last["seq"] + 1, "op": "sprint.open", "changes": [{"put": "sprint"}]}
-    line = json.dumps(new).encode() + b"\n"
-    log.write_bytes(log.read_bytes() + line)
-    set_head(home, seq=new["seq"], size=log.stat().st_size, epoch=3)
-    path = home / "tasks/shop/1.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "status": "review", "points": 5}))
-    before = path.read_bytes()
-    assert bullpen(home, "task", "add", "Two").returncode == 0
-    assert bullpen(home, "send", "ann", "yo").returncode == 0
-    shown = bullpen(home, "events")
-    assert shown.returncode == 0 and "does not know: sprint" in shown.stdout
-    listed = bullpen(home, "task", "list")
-    assert listed.returncode == 0 and "unknown (review)" in listed.stdout
-    refused = bullpen(home, "task", "claim", "1", "--as", "ann")
-    assert refused.returncode != 0 and "'review'" in refused.stderr
-    for words in (("ps",), ("summary",), ("team", "show"), ("doctor",), ("doctor", "--fix")):
-        assert bullpen(home, *words).returncode == 0, words
-    assert path.read_bytes() == before
-    assert line in log.read_bytes()
-    assert not (home / OWN / "quarantine").exists()
-    assert json.loads((home / OWN / "head").read_bytes()[:255])["epoch"] == 3
-
-
-def test_a_home_of_a_newer_major_is_read_and_not_written(home: Path) -> None:
-    set_head(home, format="2.0")
-    for words in (("task", "list"), ("events",), ("ps",), ("team", "show"), ("summary",)):
-        assert bullpen(home, *words).returncode == 0, words
-    for write in ("task add Two", "send ann yo", "team delete shop --yes"):
-        told = bullpen(home, *write.split())
-        assert told.returncode == 5 and "format 2.0" in told.stderr, write
-        assert "hint: Upgrade Bullpen" in told.stderr
-    found = bullpen(home, "doctor", "--fix")
-    assert found.returncode == 1 and "newer_format" in found.stdout
 
 
 READ_ONLY = """

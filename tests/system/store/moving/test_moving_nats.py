@@ -6,11 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
 import pytest
-from typer.testing import CliRunner
 
-from bullpen.doors.cli.main import app
 from bullpen.errors import Refused
 from bullpen.fleet.servers.server_process import Cluster
 from bullpen.protocol.changes import PutTask
@@ -80,32 +77,3 @@ async def test_a_team_that_was_moved_to_nats_is_closed_in_its_files(
     await put(store, PutTask(task("1")))
     await store.append("alpha", "ann", message("m1"), actor=LEAD)
     await store.aclose()
-
-
-def test_a_person_moves_a_team_to_nats_and_back(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("BULLPEN_TEAM", "BULLPEN_AGENT", "BULLPEN_STORE", "BULLPEN_CREDS", "BULLPEN_CA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BULLPEN_HOME", str(tmp_path))
-
-    async def clear() -> None:
-        await (await empty_store(cluster)).aclose()
-
-    anyio.run(clear)
-
-    def said(*words: str) -> str:
-        result = CliRunner().invoke(app, list(words))
-        assert (result.exit_code, result.stderr) == (0, ""), result.output
-        return result.stdout
-
-    said("team", "create", "alpha")
-    said("task", "add", "First", "-t", "alpha")
-    there = json.loads(said("team", "move", "alpha", "--to", cluster.url, "--json"))
-    assert json.loads(said("team", "list", "--json"))["teams"] == []
-    monkeypatch.setenv("BULLPEN_STORE", cluster.url)
-    assert "First" in said("task", "list", "-t", "alpha")
-    back = json.loads(said("team", "move", "alpha", "--to", f"files:{tmp_path}", "--json"))
-    assert back["events"] == there["events"] + 2
-    monkeypatch.delenv("BULLPEN_STORE")
-    assert "First" in said("task", "list", "-t", "alpha")
