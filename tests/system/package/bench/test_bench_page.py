@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -105,54 +103,3 @@ def test_every_script_of_the_page_takes_the_words_that_it_is_given(page: Any, si
             check=False,
         )
         assert done.returncode == 0, done.stderr
-
-
-def test_a_part_that_hangs_is_ended_and_one_that_fails_says_why(
-    page: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    there = tmp_path / "cleaned-up"
-    hangs = f"""
-import pathlib, time
-try:
-    time.sleep(60)
-finally:
-    pathlib.Path({str(there)!r}).touch()
-"""
-    assert page._printed([sys.executable, "-c", hangs], 2.0) == ("", "It did not end within 2 s.")
-    assert there.exists()
-    # A program that waits for its workers in an event loop hears only the second call.
-    monkeypatch.setattr(page, "_CLEAN_UP_S", 1.0)
-    deaf = "import asyncio, time\nasync def work(): time.sleep(60)\nasyncio.run(work())"
-    begun = time.monotonic()
-    assert page._printed([sys.executable, "-c", deaf], 2.0)[1] == "It did not end within 2 s."
-    assert time.monotonic() - begun < 30
-    fails = "raise SystemExit('The disk is full.')"
-    assert page._printed([sys.executable, "-c", fails], 60.0) == ("", "The disk is full.")
-    # A script that ends with 1 because it missed a goal was measured.
-    misses = "print('| a |\\n| --- |'); raise SystemExit(1)"
-    assert page._printed([sys.executable, "-c", misses], 60.0)[1] == ""
-
-
-def test_only_rows_in_the_common_shape_are_goals(page: Any, tmp_path: Path) -> None:
-    file = tmp_path / "rows.json"
-    assert list(page._rows(file)) == []
-    for other in ("[1]", '{"columns": {}}', '{"rows": [{"name": "half"}]}'):
-        file.write_text(other, "utf-8")
-        assert list(page._rows(file)) == []
-
-
-def test_programs_that_cannot_be_installed_are_named_with_the_reason(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / "peers.py", "--quick", "--dir", tmp_path],
-        # Without uv, nothing can be installed.
-        env={**os.environ, "PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "- ClawTeam: not measured: [Errno 2]" in done.stdout
-    assert "- claude-code-teams-mcp: not measured: [Errno 2]" in done.stdout
-    assert "| claim and complete at 50 tasks |" in done.stdout
-    assert list(tmp_path.iterdir()) == []
