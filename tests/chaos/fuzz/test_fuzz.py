@@ -1,4 +1,4 @@
-"""Ten thousand bad inputs: no traceback, no write outside the home, nothing valid is lost."""
+"""Thousands of bad inputs: no traceback, no write outside the home, nothing valid is lost."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-CASES = int(os.environ.get("BULLPEN_FUZZ_CASES") or 10_000)
+CASES = int(os.environ.get("BULLPEN_FUZZ_CASES") or 4_000)
 SEED = int(os.environ.get("BULLPEN_FUZZ_SEED") or 20_261_114)
 ONLY = os.environ.get("BULLPEN_FUZZ_ONLY") or ""
 
