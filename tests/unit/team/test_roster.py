@@ -213,26 +213,6 @@ async def test_a_row_of_another_program_keeps_its_name_and_its_mailbox(name: str
     assert (await roster.join("a-b", by=LEAD)).color == names.color_for(4)
 
 
-async def test_a_removed_members_unfinished_tasks_are_pending_again(team: Team) -> None:
-    await team.tasks.add_many([Draft("a"), Draft("b"), Draft("c", owner="alice")], by=LEAD)
-    await team.tasks.claim("1", by="alice")
-    await team.tasks.done("1", by="alice")
-    await team.tasks.claim("2", by="alice")
-    before = len(await team.events())
-    removal = await team.roster.remove("alice", by=LEAD)
-    assert removal.member.name == "alice"
-    assert [task.id for task in removal.released] == ["2", "3"]
-    assert len(await team.events()) == before + 1
-    tasks = (await team.tasks.list()).tasks
-    assert [(task.status, task.owner) for task in tasks] == [
-        ("completed", "alice"),
-        ("pending", None),
-        ("pending", None),
-    ]
-    assert [member.name for member in await team.roster.list()] == [LEAD, "bob"]
-    assert (await team.events())[-1].op == "member.remove"
-
-
 async def test_the_lead_cannot_be_removed(team: Team) -> None:
     with pytest.raises(Refused) as error:
         await team.roster.remove(LEAD, by=LEAD)
@@ -417,24 +397,3 @@ async def test_followed_events_come_once_each(team: Team) -> None:
 
 async def test_events_can_be_read_from_a_point(team: Team) -> None:
     assert [event.seq for event in await team.events(after=1, limit=1)] == [2]
-
-
-async def test_a_heartbeat_that_stops_shows_without_any_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("bullpen.team.team._LOOK_EVERY_S", 0.02)
-    now = 1_000_000
-    store = MemoryStore(clock=lambda: now)
-    await Teams(store).create("alpha")
-    team = Team(store, "alpha", clock=lambda: now)
-    await team.roster.join("ann", by=LEAD)
-    beat = Presence.new(agent="ann", state="working", since_ms=now, beat_ms=now, ttl_ms=500)
-    await store.beat("alpha", beat)
-    states = []
-    with anyio.fail_after(5):
-        async for snapshot in team.snapshots():
-            states.append(snapshot.members[1].state)
-            if states[-1] == "lost":
-                break
-            now += 1_000
-    assert states == ["working", "lost"]

@@ -148,24 +148,6 @@ async def test_a_failed_turn_gives_its_mail_again_and_tells_the_lead_why(crew: C
     assert first.result == "half an answer"
 
 
-async def test_an_agent_that_fails_again_and_again_ends_and_gives_its_task_back(
-    crew: Crew,
-) -> None:
-    async def turn(given: TurnInput, desk: Desk) -> str:
-        raise TurnFailed("no credit")
-
-    alice = await crew.hire("alice", turn, claims=True)
-    await crew.team.tasks.add("Write", by=LEAD)
-    await eventually(lambda: alice.ended is not None)
-    assert alice.ended is not None
-    assert alice.ended.end == "failed"
-    task = await crew.team.tasks.get("1")
-    assert (task.status, task.owner) == ("pending", None)
-    assert "no credit" in (task.facts.released or "")
-    with pytest.raises(Refused, match="has ended"):
-        await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
-
-
 @pytest.mark.parametrize(("failure", "for_good"), [("credit", True), ("overload", False)])
 async def test_why_a_models_api_failed_an_agent_is_in_its_record(
     crew: Crew, failure: Failure, for_good: bool
@@ -284,21 +266,6 @@ async def test_an_order_is_obeyed_in_the_middle_of_a_turn(crew: Crew, action: st
         assert (await crew.team.agents.get("alice"))[1].end == "stopped"
     else:
         await eventually(lambda: alice.told("end")[0]["interrupted"] == action)
-
-
-async def test_a_paused_agent_takes_no_turn_until_it_is_told_to_go_on(crew: Crew) -> None:
-    alice = await crew.hire("alice")
-    await order(crew.team, "alice", "pause")
-
-    async def paused() -> bool:
-        return (await state(crew.team, "alice"))[0] == "waiting"
-
-    await eventually(paused)
-    await crew.team.mailbox.send("alice", "Hello", sender=LEAD)
-    await anyio.sleep(0.5)
-    assert alice.turns == []
-    await order(crew.team, "alice", "resume")
-    await eventually(lambda: len(alice.turns) == 1)
 
 
 async def test_only_the_lead_and_the_parent_may_give_orders(crew: Crew) -> None:
@@ -439,24 +406,6 @@ async def test_a_program_that_talks_on_after_it_agreed_to_a_shutdown_is_cut_shor
     await eventually(lambda: alice.ended is not None)
     assert (await crew.team.agents.get("alice"))[1].end == "finished"
     assert alice.told("end")[0].get("failure") is None
-
-
-async def test_usage_adds_up_over_turns_and_is_kept_with_the_agent(crew: Crew) -> None:
-    from bullpen.protocol.agent import Usage
-
-    async def turn(given: TurnInput, desk: Desk) -> str:
-        desk.used(Usage.new(requests=1, input_tokens=100, output_tokens=10, cost_usd=0.25))
-        return ""
-
-    alice = await crew.hire("alice", turn, prompt="One")
-    await eventually(lambda: len(alice.told("end")) == 1)
-    await crew.team.mailbox.send("alice", "Two", sender=LEAD)
-
-    async def counted() -> bool:
-        used = (await crew.team.agents.get("alice"))[1].usage
-        return (used.turns, used.requests, used.input_tokens, used.cost_usd) == (2, 2, 200, 0.5)
-
-    await eventually(counted)
 
 
 async def test_what_a_cancelled_turn_used_is_kept_with_the_agent(

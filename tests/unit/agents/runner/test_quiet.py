@@ -283,28 +283,6 @@ def test_a_silent_agent_on_another_machine_is_lost_and_its_task_is_free(tmp_path
     in_simulation(tmp_path, body)
 
 
-def test_two_agents_that_talk_for_ever_meet_the_limit_on_turns(tmp_path: Path) -> None:
-    """R-5.3: the limit is the team's; whoever meets it stops, and nothing goes on after it."""
-
-    async def talk(given: TurnInput, desk: Desk) -> str:
-        other = "bob" if desk.agent == "alice" else "alice"
-        await desk.team.mailbox.send(other, f"And what about {given.text[-9:]}?", sender=desk.agent)
-        return ""
-
-    async def body(crew: Crew) -> None:
-        await crew.team.agents.limit(by=LEAD, turns=50)
-        alice = await crew.hire("alice", talk, pace=SLOW)
-        bob = await crew.hire("bob", talk, pace=SLOW)
-        await crew.team.mailbox.send("alice", "Begin", sender=LEAD)
-        await anyio.sleep(HOUR_S)
-        assert len(alice.turns) + len(bob.turns) == 50
-        ends = [hired.ended.end for hired in (alice, bob) if hired.ended is not None]
-        assert "stopped" in ends
-        assert set(ends) <= {"stopped", "failed"}
-
-    in_simulation(tmp_path, body)
-
-
 @pytest.mark.parametrize("tasks", [0, 3])
 def test_the_reminders_of_a_lead_stop(tmp_path: Path, tasks: int) -> None:
     """R-5.1: a lead that does nothing about it is reminded twice, not for an hour."""
@@ -461,32 +439,6 @@ class TestWaiting:
 
 class TestANewContext:
     """R-1.1: team truth lives in the store; a context that knows nothing is told it all."""
-
-    def test_it_has_the_whole_team_in_its_next_turn(self, tmp_path: Path) -> None:
-        async def body(crew: Crew) -> None:
-            lead = await self.in_a_turn(crew)
-            fresh = Told(nothing)
-            lead.runner._driver = fresh
-            team = crew.team
-            await team.mailbox.send(LEAD, "I met a problem", sender="bob")
-            await self.cancel(team)
-            await team.mailbox.send(LEAD, "It is solved", sender="bob")
-            await eventually(lambda: len(fresh.given) >= 1)
-            told = fresh.given[0].text
-            for part in (
-                "You are the lead of team alpha",
-                "- alice, general-purpose: working, on task #1",
-                "- bob, general-purpose: idle",
-                "- #1 Write the parser (in progress; alice)",
-                "- #2 Review it (pending; bob; after #1)",
-                "Unread messages for you: ",
-                "plan request",
-                "from alice",
-                "Where are we?",
-            ):
-                assert part in told
-
-        in_simulation(tmp_path, body)
 
     def test_what_came_during_the_swap_is_delivered_exactly_once(self, tmp_path: Path) -> None:
         async def body(crew: Crew) -> None:

@@ -85,27 +85,6 @@ async def test_refusals_come_with_their_reason_and_what_to_do(
     assert "has no task '9'" in await ann.refused("TaskGet", taskId="9")
 
 
-async def test_completing_under_an_old_attempt_is_refused(
-    ann: Bench, bob: Bench, team: Team
-) -> None:
-    await team.tasks.add("One", by=LEAD)
-    await ann.ok("TaskUpdate", taskId="1", status="in_progress")
-    await team.tasks.release("1", by=LEAD)
-    await bob.ok("TaskUpdate", taskId="1", status="in_progress")
-    assert "stale_attempt" in await ann.refused("TaskUpdate", taskId="1", status="completed")
-    assert (await team.tasks.get("1")).status == "in_progress"
-    await bob.ok("TaskUpdate", taskId="1", status="completed")
-    assert bob.desk.attempts == {}
-
-
-async def test_a_zombie_of_the_same_name_cannot_complete(ann: Bench, team: Team) -> None:
-    await team.tasks.add("One", by=LEAD)
-    await ann.ok("TaskUpdate", taskId="1", status="in_progress")
-    await team.tasks.release("1", by=LEAD)
-    await team.tasks.claim("1", by="ann")
-    assert "stale_attempt" in await ann.refused("TaskUpdate", taskId="1", status="completed")
-
-
 async def test_a_task_that_asks_for_a_report_takes_it_from_the_tool(ann: Bench, team: Team) -> None:
     await team.tasks.add("One", by=LEAD, checks=[Check.new(name="says", kind="report")])
     await ann.ok("TaskUpdate", taskId="1", status="in_progress")

@@ -16,9 +16,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.contract import View
 from bullpen.store.files.records import Records
 from bullpen.store.files.store import FileStore
-from bullpen.store.files.watch import changed_names, inotify
-from bullpen.team.tasks.drafts import Draft
-from bullpen.team.team import Teams
+from bullpen.store.files.watch import inotify
 from bullpen.testing.sample_records import put, task
 from support.store.peers import TEAM, Files
 
@@ -115,18 +113,6 @@ async def test_a_damaged_task_is_a_problem_until_it_is_whole_again(
     assert (list(state.tasks)[8], state.problems) == ("9", ())
 
 
-async def test_if_notices_were_lost_all_tasks_are_looked_at(
-    store: FileStore, files: Files, looks: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await many(store)
-    looks.clear()
-    lost = [inotify.Notice(None, "")]
-    monkeypatch.setattr(inotify.Inotify, "read", lambda self: lost)
-    in_place(files.task("9"), as_text(task("9", status="completed").raw))
-    assert (await states(store))["9"] == "completed"
-    assert looks == ["all"]
-
-
 async def test_a_task_list_that_was_replaced_is_read_again(
     store: FileStore, files: Files, looks: list[str]
 ) -> None:
@@ -163,21 +149,6 @@ async def test_without_notices_each_file_is_looked_at(
     assert looks == ["all"]
 
 
-def test_the_last_queues_are_left_to_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = 10
-    opened = inotify.Inotify.__init__
-
-    def limited(self: inotify.Inotify) -> None:
-        nonlocal left
-        if not left:
-            raise OSError("no more queues")
-        left -= 1
-        opened(self)
-
-    monkeypatch.setattr(inotify.Inotify, "__init__", limited)
-    assert changed_names._opened() is None
-
-
 async def test_a_claim_is_decided_again_if_what_blocks_the_task_changed(
     store: FileStore, files: Files
 ) -> None:
@@ -198,20 +169,3 @@ async def test_a_claim_is_decided_again_if_what_blocks_the_task_changed(
 
     committed = await store.commit(TEAM, decide, actor=LEAD, op="test")
     assert (runs, committed.changes) == ([True, False], ())
-
-
-async def test_claims_of_two_processes_in_turn_never_take_the_same_task(store: FileStore) -> None:
-    home = Path(store.home)
-    stores = [FileStore(home), FileStore(home)]
-    teams = [Teams(each).open(TEAM) for each in stores]
-    await teams[0].tasks.add_many([Draft(f"Task {n}") for n in range(MANY)], by=LEAD)
-    claimed = []
-    for _ in range(20):
-        for team, name in zip(teams, ("ann", "bob"), strict=True):
-            found = await team.tasks.claim_next(by=name)
-            assert found is not None
-            claimed.append(found.id)
-            await team.tasks.done(found.id, by=name)
-    assert claimed == [str(number) for number in range(1, 41)]
-    for each in stores:
-        await each.aclose()

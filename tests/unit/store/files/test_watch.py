@@ -104,16 +104,6 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("agent", [None, "ann"])
-async def test_our_own_changes_wake(store: FileStore, bell: str, agent: str | None) -> None:
-    async with aclosing(await begun(store.watch("alpha", agent=agent))) as changes:
-        await store.append("alpha", "ann", message("m1"), actor=LEAD)
-        assert await wakes_within(changes, 10)
-    async with aclosing(await begun(store.watch("alpha", agent=agent))) as changes:
-        await put(store, PutTask(task("1")))
-        assert await wakes_within(changes, 10)
-
-
-@pytest.mark.parametrize("agent", [None, "ann"])
 async def test_what_others_write_in_place_wakes(
     store: FileStore, paths: TeamPaths, bell: str, agent: str | None
 ) -> None:
@@ -250,25 +240,6 @@ async def test_turns_of_others_do_not_wake_an_agent(store: FileStore, bell: str)
         assert not await wakes_within(changes, QUIET_S)
 
 
-async def test_mail_for_others_does_not_even_reach_the_queue_of_an_agent(
-    store: FileStore, paths: TeamPaths
-) -> None:
-    await store.append("alpha", "bob", message("m1"), actor=LEAD)
-    await store.beat("alpha", heartbeat("bob"))
-    bell = watching._Kernel(watching._Scope(paths, "ann"))
-    try:
-        bell.changed()
-        for number in range(3):
-            await store.append("alpha", "bob", message(f"n{number}"), actor=LEAD)
-        await store.acknowledge("alpha", "bob", ["n1"], "seen", actor="bob")
-        await store.beat("alpha", heartbeat("bob"))
-        assert bell._queue.read() == []
-        await store.append("alpha", "ann", message("m2"), actor=LEAD)
-        assert bell.changed()
-    finally:
-        bell.close()
-
-
 @pytest.mark.parametrize("agent", [None, "ann"])
 async def test_heartbeats_wake_nobody(store: FileStore, bell: str, agent: str | None) -> None:
     async with aclosing(await begun(store.watch("alpha", agent=agent))) as changes:
@@ -307,16 +278,6 @@ async def test_waiting_needs_no_thread_and_closes_what_it_opened(store: FileStor
         assert threading.active_count() <= threads
         assert open_files() == files + 1
     assert open_files() == files
-
-
-async def test_a_mailbox_that_has_not_changed_is_not_read_again(
-    store: FileStore, paths: TeamPaths
-) -> None:
-    age(paths.inbox("ann"))
-    known = await store.mailbox("alpha", "ann")
-    assert await store.mailbox("alpha", "ann") is known
-    await store.append("alpha", "ann", message("m1"), actor=LEAD)
-    assert [entry.id for entry in (await store.mailbox("alpha", "ann")).entries] == ["m0", "m1"]
 
 
 async def test_every_change_of_a_mailbox_shows_however_soon_it_is_read_again(

@@ -44,16 +44,6 @@ async def test_a_moved_team_is_what_it_was_and_is_gone_where_it_was() -> None:
     assert answer.events == (await target.read("alpha")).seq - 1
 
 
-async def test_the_team_works_on_where_it_was_moved_to() -> None:
-    source, target = MemoryStore(), MemoryStore()
-    await lived(source)
-    await moved(source, target)
-    team = Team(target, "alpha")
-    added = await team.tasks.add("Go on", by=LEAD)
-    assert added.id == "5"
-    await team.mailbox.send("ann", "Hello", sender=LEAD)
-
-
 async def test_a_team_that_is_kept_is_closed_and_can_be_read() -> None:
     source, target = MemoryStore(), MemoryStore()
     await lived(source)
@@ -115,20 +105,6 @@ async def test_a_log_is_copied_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -
     answer = await moved(source, target, on_progress=tell)
     assert told == [*range(10, answer.events, 10), answer.events]
     assert texts((await target.events("alpha"))[: len(events)]) == texts(events)
-
-
-async def test_teams_move_to_and_fro(tmp_path: Path) -> None:
-    source, target = FileStore(tmp_path, fsync=False), MemoryStore()
-    await lived(source)
-    before = await shown(source)
-    for _ in range(2):
-        await moved(source, target)
-        await put(target, PutTask(task("9")))
-        await moved(target, source, to=HERE)
-    assert await living(source, target) == [0]
-    tasks = dict((await source.read("alpha")).tasks)
-    assert tasks.pop("9") == task("9")
-    assert (tasks, await boxes(source, "alpha")) == (before[2], before[4])
 
 
 async def test_a_closed_copy_is_replaced_when_the_team_comes_back() -> None:

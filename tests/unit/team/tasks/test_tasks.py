@@ -12,7 +12,7 @@ from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.changes import Change, Deliver, Event, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import TaskAssignment, payload_of
-from bullpen.protocol.task import Check, Task
+from bullpen.protocol.task import Task
 from bullpen.store.contract import View
 from bullpen.store.memory import MemoryStore
 from bullpen.team.tasks.drafts import Draft
@@ -33,19 +33,6 @@ async def put(store: MemoryStore, *tasks: Task) -> None:
         return [PutTask(task) for task in tasks]
 
     await store.commit("crew", decide, actor="other", op="other")
-
-
-async def test_a_new_task_gets_the_next_id_and_one_event(team: Team) -> None:
-    first = await team.tasks.add("Build", by=LEAD, description="All of it", active_form="Building")
-    second = await team.tasks.add("Test", by="alice", blocked_by=[first.id])
-    assert (first.id, second.id) == ("1", "2")
-    assert await team.tasks.get("1") == first.evolve(blocks=["2"])
-    event = await last_event(team)
-    assert (event.actor, event.op) == ("alice", "task.add")
-    assert {change.task.id for change in event.changes if isinstance(change, PutTask)} == {
-        "1",
-        "2",
-    }
 
 
 async def test_an_id_is_never_given_twice(team: Team) -> None:
@@ -175,28 +162,6 @@ async def test_the_answer_is_that_of_the_decision_that_counted(
     assert await teams.open("crew").tasks.claim_next(by=LEAD) is None
 
 
-async def test_completing_says_what_it_unblocked(team: Team) -> None:
-    await team.tasks.add_many([Draft("a"), Draft("b", blocked_by=["@0"])], by=LEAD)
-    await team.tasks.claim("1", by="alice")
-    done = await team.tasks.done("1", by="alice", attempt=1, report="Fine.")
-    assert (done.task.status, done.unblocked) == ("completed", ("2",))
-    assert [task.id for task in await team.tasks.ready()] == ["2"]
-    assert (await last_event(team)).op == "task.done"
-
-
-async def test_a_released_task_can_be_claimed_by_another(team: Team) -> None:
-    await team.tasks.add("a", by=LEAD)
-    await team.tasks.claim("1", by="alice")
-    released = await team.tasks.release("1", by="alice", reason="stuck")
-    assert (released.status, released.facts.released) == ("pending", "stuck")
-    assert (await team.tasks.claim("1", by="bob")).facts.attempt == 2
-    assert [event.op for event in await team.events()][-3:] == [
-        "task.claim",
-        "task.release",
-        "task.claim",
-    ]
-
-
 async def test_assigning_tells_the_new_owner_once(team: Team) -> None:
     await team.tasks.add("a", by=LEAD)
     for _ in range(2):
@@ -218,46 +183,6 @@ async def test_edges_come_and_go_at_both_ends(team: Team) -> None:
     assert (await team.tasks.undepend("3", "1", by=LEAD)).blocked_by == ["2"]
     assert (await team.tasks.get("1")).blocks == []
     assert [event.op for event in await team.events()][-2:] == ["task.depend", "task.undepend"]
-
-
-async def test_a_deleted_task_blocks_nobody(team: Team) -> None:
-    await team.tasks.add_many([Draft("a"), Draft("b", blocked_by=["@0"])], by=LEAD)
-    assert (await team.tasks.delete("1", by=LEAD)).id == "1"
-    assert (await team.tasks.get("2")).blocked_by == []
-    assert (await last_event(team)).op == "task.delete"
-    with pytest.raises(NotFound):
-        await team.tasks.delete("1", by=LEAD)
-
-
-async def test_a_lease_that_is_not_renewed_gives_the_task_back(team: Team, ticker: Ticker) -> None:
-    await team.tasks.add("a", by=LEAD)
-    await team.tasks.claim("1", by="alice", lease_s=10)
-    ticker.ms += 9_000
-    await team.tasks.renew("1", by="alice", attempt=1, lease_s=10)
-    ticker.ms += 9_000
-    assert await team.tasks.expire(by=LEAD) == []
-    ticker.ms += 1_000
-    [released] = await team.tasks.expire(by=LEAD)
-    assert (released.status, released.owner) == ("pending", None)
-    await team.tasks.claim("1", by="bob")
-    with pytest.raises(Refused) as error:
-        await team.tasks.done("1", by="alice", attempt=1)
-    assert error.value.reason == "stale_attempt"
-    ops = [event.op for event in await team.events()]
-    assert ops[-4:] == ["task.claim", "task.renew", "task.expire", "task.claim"]
-
-
-async def test_a_task_with_checks_is_completed_after_they_passed(team: Team) -> None:
-    check = Check.new(name="tests", kind="command", run="pytest")
-    await team.tasks.add("a", by=LEAD, checks=[check])
-    await team.tasks.claim("1", by="alice")
-    with pytest.raises(Refused) as error:
-        await team.tasks.done("1", by="alice")
-    assert error.value.reason == "checks_missing"
-    found = check.evolve(passed=True, detail="12 passed")
-    await team.tasks.record_checks("1", [found], by="alice", attempt=1)
-    assert (await last_event(team)).op == "task.check"
-    assert (await team.tasks.done("1", by="alice")).task.status == "completed"
 
 
 async def test_operations_on_a_team_that_is_not_there_are_not_found(teams: Teams) -> None:

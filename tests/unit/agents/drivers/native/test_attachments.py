@@ -15,13 +15,12 @@ from bullpen.agents.contracts.tool import Attachment, ToolResult
 from bullpen.agents.drivers.native import attachments, compaction, conversation
 from bullpen.agents.drivers.native.conversation import FILE, History
 from bullpen.agents.drivers.native.model import ModelConnection
-from bullpen.testing.models import Call, Fault, Reply
+from bullpen.testing.models import Fault, Reply
 from bullpen.testing.models import ModelRequest as Request
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
 from support.agents.pictures import pdf, png
 
-from .test_subagent import Types
 from .test_turn import LookInput, every_api, looks, tool_that
 
 PICTURE = png()
@@ -279,19 +278,3 @@ def test_the_estimate_of_an_image_is_that_of_an_image() -> None:
     messages = history.with_prompts([])
     assert isinstance(messages[-1], ModelRequest)
     assert attachments.sent_size(messages) == (400, 1_600)
-
-
-async def test_a_subagent_sees_too(workplace: Workplace) -> None:
-    (workplace.folder / "a.png").write_bytes(PICTURE)
-    workplace.desk.colleagues = Types(workplace.desk.spec.evolve(tools=["Read"]))
-    steps = [
-        Reply("", [Call("Task", {"prompt": "Look at a.png", "description": "look"})]),
-        Reply("", [Call("Read", {"file_path": "a.png"})]),
-        Reply("It is black."),
-        Reply("Black, it says."),
-    ]
-    with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock) as native:
-            await workplace.turn(native)
-    assert images_in(mock.requests[2]) == [IN_BASE64]
-    assert not images_in(mock.requests[3])

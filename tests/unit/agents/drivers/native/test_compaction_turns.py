@@ -259,18 +259,6 @@ async def test_old_results_are_shortened_before_anything_is_summed_up(
     assert 1 <= len(notes) <= 3
 
 
-async def test_a_prompt_that_is_too_long_loses_old_results_before_it_is_summed_up(
-    workplace: Workplace,
-) -> None:
-    brain = TooLongAbove(12_000)
-    with InProcessModels(brain) as mock:
-        async with workplace.driver(mock, tools=tool_that(large)) as native:
-            assert await workplace.turn(native, "Look at ten places.") == "All seen."
-    assert brain.refused >= 1 and brain.looked == 10
-    assert not any(wants_summary(request) for request in mock.requests)
-    assert all(no_orphans(request) for request in mock.requests)
-
-
 async def test_the_todo_list_survives_compaction_as_it_is_then(workplace: Workplace) -> None:
     workplace.desk.spec = workplace.desk.spec.evolve(options={"context_window": 10_000})
     item = {"content": "Paint the door", "status": "pending"}

@@ -274,17 +274,6 @@ async def test_a_server_that_says_when_to_come_back_is_obeyed(
         await run(make(), Api(clock, open_at=clock.now + 9, kind="server", retry_after_s=7200.0))
 
 
-@pytest.mark.parametrize("kind", ["key", "permission", "credit", "model"])
-async def test_a_refusal_that_stays_is_not_tried_again(
-    make: Callable[..., Limiter], clock: Clock, kind: Failure
-) -> None:
-    api, began = Api(clock, open_at=clock.now + 10_000, kind=kind), clock.now
-    with pytest.raises(TurnFailed) as caught:
-        await run(make(), api)
-    assert (caught.value.failure, caught.value.for_good) == (kind, True)
-    assert len(api.asked) == 1 and clock.now == began
-
-
 async def test_an_old_rate_limit_slows_nobody_down_and_hides_no_other_cause(
     make: Callable[..., Limiter], clock: Clock
 ) -> None:

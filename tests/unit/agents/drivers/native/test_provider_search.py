@@ -19,8 +19,6 @@ from bullpen.testing.models import Call, Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
 
-from .test_subagent import Types
-
 FOUND = "The fog lifts at noon (https://fog.example.org)."
 
 
@@ -115,22 +113,6 @@ async def test_a_configured_endpoint_comes_first(
         async with workplace.driver(mock) as native:
             await workplace.turn(native)
     assert len(mock.requests) == 2 and "No results." in mock.requests[1].results[0].text
-
-
-async def test_a_subagent_searches_too(workplace: Workplace) -> None:
-    workplace.desk.colleagues = Types(workplace.desk.spec.evolve(tools=["WebSearch"]))
-
-    steps = [
-        Reply("", [Call("Task", {"prompt": "Look it up", "description": "look"})]),
-        Reply("", [Call("WebSearch", {"query": "when does fog lift"})]),
-        Reply(FOUND),
-        Reply("Noon, says the web."),
-        Reply("Noon."),
-    ]
-    with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock) as native:
-            assert await workplace.turn(native) == "Noon."
-    assert FOUND in mock.requests[3].results[0].text
 
 
 def test_sources_are_listed_once_whatever_the_api_calls_them() -> None:

@@ -109,32 +109,6 @@ async def test_an_agent_that_agreed_to_end_asks_its_model_nothing_more(
     assert (len(mock.requests), seen) == (1, ["north"])
 
 
-async def test_a_tool_that_breaks_is_an_error_for_the_model_and_not_for_the_agent(
-    workplace: Workplace,
-) -> None:
-    async def broken(given: LookInput, desk: Desk) -> str:
-        raise ZeroDivisionError("a bug in the tool")
-
-    steps = [looks("north"), Reply("I see.")]
-    with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock, tools=tool_that(broken)) as native:
-            assert await workplace.turn(native) == "I see."
-    assert "a bug in the tool" in mock.requests[1].results[0].text
-    assert workplace.recorded("result")[-1]["error"] is True
-
-
-async def test_a_tool_that_is_not_there_and_input_that_is_no_input_are_told(
-    workplace: Workplace,
-) -> None:
-    steps = [Reply("", [Call("Fly", {}), Call("Look", {"wher": "x"})]), Reply("I see.")]
-    with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock, tools=tool_that(see)) as native:
-            assert await workplace.turn(native) == "I see."
-    unknown, bad = mock.requests[1].results
-    assert "Fly" in unknown.text and "Look" in unknown.text
-    assert "where" in bad.text and unknown.error and bad.error
-
-
 @every_api
 async def test_mail_is_in_the_very_next_request_after_the_tools_and_only_there(
     workplace: Workplace, model: str
@@ -328,27 +302,6 @@ async def test_a_tool_answer_is_kept_when_the_request_with_it_fails(workplace: W
         async with workplace.driver(mock, tools=tool_that(see)) as again:
             assert await workplace.turn(again, "Go on.") == "Fog, I hear."
     assert [result.text for result in mock.requests[2].results] == ["fog in the north"]
-
-
-async def test_a_restarted_driver_knows_the_whole_conversation(workplace: Workplace) -> None:
-    steps = [looks("north", saying="I look."), Reply("Fog."), Reply("As I said: fog.")]
-    given = await workplace.send("Look north, please.")
-    with InProcessModels(lambda request: steps.pop(0)) as mock:
-        async with workplace.driver(mock, tools=tool_that(see)) as native:
-            await workplace.turn(native, "First turn.")
-        async with workplace.driver(mock, tools=tool_that(see)) as again:
-            assert again.remembers(given)
-            await workplace.turn(again, "Second turn.")
-    text = mock.requests[2].text
-    for said in (
-        "First turn.",
-        "Look north",
-        "I look.",
-        "fog in the north",
-        "Fog.",
-        "Second turn.",
-    ):
-        assert text.count(said) == 1, said
 
 
 @pytest.mark.parametrize(
