@@ -222,41 +222,6 @@ def test_a_real_lead_and_an_agent_on_nats_work_together_through_files(
     assert [sender for sender, _ in site.mail(LEAD)] == ["bob"] * 3
 
 
-def test_what_a_real_lead_wrote_while_no_mirror_ran_arrives_once(site: Site, version: str) -> None:
-    lead = site.claude
-    site.spawn_bob()
-    mirror = site.mirror(LEAD)
-    site.sit_down(LEAD)
-    lead.play("first", message(version, "bob", "Are you there, bob?"))
-    site.until(lambda: site.heard("Bob is here."), "answer")
-
-    mirror.kill()
-    mirror.wait()
-    lead.play("second", message(version, "bob", "And now, bob?"), create("Count the files"))
-    assert [row["text"] for row in lead.inbox("bob")][-1] == "And now, bob?"
-    assert site.tasks() == {}
-
-    site.mirror(LEAD)
-    site.until(lambda: site.heard("Bob is here.") == 2, "second answer")
-    assert [text for _, text in site.mail("bob")] == ["Are you there, bob?", "And now, bob?"]
-    assert site.tasks() == {"1": ("pending", None)}
-
-
-def test_what_is_done_stays_in_the_team_when_the_program_clears_its_list(site: Site) -> None:
-    site.mirror(LEAD)
-    site.sit_down(LEAD)
-    site.claude.play("planning", create("Count the files"))
-    site.until(site.tasks, "task in the team")
-    site.bullpen("task", "claim", "1")
-    site.bullpen("task", "done", "1")
-    site.until(lambda: not site.task_files, "empty list")
-    # What it does next is carried after that.
-    site.claude.play("going-on", create("Think about them"))
-    site.until(lambda: "2" in site.tasks(), "next task in the team")
-    assert site.tasks() == {"1": ("completed", LEAD), "2": ("pending", None)}
-    assert list(site.task_files) == ["2"]
-
-
 def test_a_real_teammate_works_for_a_lead_elsewhere(site: Site, version: str) -> None:
     ann = site.claude
     ann.parts.steps["working"] = [

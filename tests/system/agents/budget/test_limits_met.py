@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 
 from bullpen.agents.contracts.desk import Desk
-from bullpen.agents.contracts.driver import TurnFailed, TurnInput
+from bullpen.agents.contracts.driver import TurnInput
 from bullpen.errors import Refused
 from bullpen.protocol.agent import COORDINATION, AgentFacts, Usage
 from bullpen.protocol.names import LEAD
@@ -145,21 +145,6 @@ async def test_a_task_over_its_budget_is_given_back_and_its_owner_goes_on(crew: 
     assert sum("I gave task #1 back" in text for text in texts) == 1
 
 
-async def test_turns_are_counted_for_the_task_and_end_with_its_budget(crew: Crew) -> None:
-    async def idles(given: TurnInput, desk: Desk) -> str:
-        desk.wake("go on")
-        return ""
-
-    await crew.team.tasks.add("Slow", by=LEAD, budget={"turns": 2})
-    alice = await crew.hire("alice", idles, claims=True)
-    await eventually(lambda: len(alice.turns) >= 3)
-    task = await crew.team.tasks.get("1")
-    assert (task.status, task.facts.attempt) == ("pending", 1)
-    rows = {row.task: row.turns for row in (await facts(crew.team)).account}
-    assert rows["1"] == 2
-    assert "Task #1 has had 2 turns of 2" in alice.turns[2]
-
-
 async def test_answers_that_only_write_to_the_team_are_coordination(crew: Crew) -> None:
     """R-5.4: coordination is what is done without a task, or only to talk about the work."""
     done = anyio.Event()
@@ -188,16 +173,3 @@ async def test_answers_that_only_write_to_the_team_are_coordination(crew: Crew) 
         return rows == {"1": 3, COORDINATION: 2}
 
     await eventually(booked)
-
-
-async def test_a_model_that_is_another_one_ends_the_agent_at_once(crew: Crew) -> None:
-    """R-5.5: no other turn could go better, so there is none."""
-
-    async def turn(given: TurnInput, desk: Desk) -> str:
-        raise TurnFailed("It was to use a, but the API answered with b.", for_good=True)
-
-    alice = await crew.hire("alice", turn, prompt="Go")
-    await eventually(lambda: alice.ended is not None)
-    assert len(alice.turns) == 1
-    agent = await facts(crew.team)
-    assert (agent.end, agent.cause) == ("failed", "It was to use a, but the API answered with b.")

@@ -42,15 +42,6 @@ async def test_a_call_that_must_be_asked_for_is_a_durable_record(
     assert (await crew.team.approvals.get(request.id)).used_ms is not None
 
 
-async def test_an_answer_is_acted_on_at_once(crew: Crew, tmp_path: Path) -> None:
-    alice = await crew.hire("alice", runs("touch mark"), mode="default", prompt="Go")
-    request = await the_request(crew.team)
-    await eventually(lambda: alice.desk.activity.state == "waiting")
-    await anyio.sleep(0.3)
-    await crew.team.approvals.answer(request.id, approve=True, by=LEAD, voice="human")
-    await eventually((tmp_path / "agents" / "mark").exists, within_s=5)
-
-
 async def test_a_yes_is_good_for_one_call_only(crew: Crew) -> None:
     await crew.hire("alice", runs("true", "true"), mode="default", prompt="Go")
     first = await the_request(crew.team)

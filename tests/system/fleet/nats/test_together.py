@@ -96,15 +96,6 @@ async def test_of_those_who_want_the_same_task_in_one_message_one_gets_it(
     assert [event.op for event in await store.events("alpha")].count("task.claim") == 1
 
 
-async def test_a_message_that_is_sent_twice_at_once_is_stored_once(
-    store: NatsStore, team: Team
-) -> None:
-    sending = [store.append("alpha", "ann", message("m1"), actor=LEAD) for _ in range(6)]
-    stored = await asyncio.gather(*sending)
-    assert sorted(each.duplicate for each in stored) == [False] + [True] * 5
-    assert len((await store.mailbox("alpha", "ann")).entries) == 1
-
-
 async def test_whoever_gives_up_does_not_stop_the_others(store: NatsStore, team: Team) -> None:
     tasks = [asyncio.create_task(team.tasks.add(f"T{number}", by=LEAD)) for number in range(COUNT)]
     await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bullpen.agents.system import processes
-from bullpen.errors import Invalid, StartFailed, Unavailable
+from bullpen.errors import Invalid, StartFailed
 from bullpen.fleet.servers import server_process
 from bullpen.fleet.servers.config import Ports
 from bullpen.fleet.servers.ports import free_ports
@@ -22,15 +22,6 @@ from bullpen.fleet.servers.server_process import Cluster
 from bullpen.testing.nats import running
 
 DEADLINE_S = 60.0
-
-
-async def test_a_paused_server_does_not_answer_until_it_goes_on(tmp_path: Path) -> None:
-    async with running(tmp_path) as cluster:
-        cluster.pause(0)
-        with pytest.raises(Unavailable):
-            await cluster.monitor(0, "/varz", timeout_s=0.3)
-        cluster.go_on(0)
-        assert (await cluster.monitor(0, "/varz"))["server_name"] == "n1"
 
 
 async def test_a_paused_server_can_be_ended(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -40,17 +39,6 @@ async def test_an_entry_names_the_pane_while_its_agent_runs(
     assert await pane(team) == shown
     await team.agents.end("ann", "stopped", by=LEAD, nonce="n1", cause="enough")
     assert await pane(team) == ""
-
-
-@pytest.mark.parametrize(("place", "shown"), [(TMUX, "%14"), (INSIDE, "in-process"), (ALONE, None)])
-async def test_a_consent_to_end_names_the_pane_and_the_backend(
-    team: Team, place: ProcessRecord, shown: str | None
-) -> None:
-    await started(team, place)
-    request = await team.approvals.ask_shutdown("ann", by=LEAD)
-    await team.approvals.answer(request.id, approve=True, by="ann")
-    told = json.loads((await team.mailbox.read(LEAD)).entries[-1].message.text)
-    assert (told.get("paneId"), told["backendType"]) == (shown, place.backend)
 
 
 async def test_an_agent_that_is_started_again_has_no_pane_until_it_has_one(team: Team) -> None:
