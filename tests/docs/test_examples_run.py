@@ -23,15 +23,28 @@ RUN_ELSEWHERE = {
     "telemetry": "tests/unit/doors/telemetry",
 }
 """Examples that have a test of their own."""
+IN_THE_GATE = ("goal_in_ci.sh", "team-from-python")
+"""The two quickest that show most: a goal on the command line, and a whole team from Python."""
 
 
-@pytest.mark.parametrize("example", FILES, ids=lambda path: str(path.name))
+def played(examples: list[Path]) -> list[object]:
+    """Examples as cases; all but those of the gate are in a job of their own."""
+    assert {each.name for each in [*FILES, *EXPECTED]} >= set(IN_THE_GATE)
+    return [
+        pytest.param(
+            each, id=each.name, marks=() if each.name in IN_THE_GATE else pytest.mark.pages
+        )
+        for each in examples
+    ]
+
+
+@pytest.mark.parametrize("example", played(FILES))
 def test_a_file_among_the_examples_works(example: Path, newcomer: Reader) -> None:
     command = "bash" if example.suffix == ".sh" else newcomer.python
     newcomer.run([command, str(example)])
 
 
-@pytest.mark.parametrize("example", EXPECTED, ids=lambda path: str(path.name))
+@pytest.mark.parametrize("example", played(EXPECTED))
 def test_an_example_says_what_is_expected_of_it(example: Path, newcomer: Reader) -> None:
     if shutil.which("git") is None:
         pytest.skip("needs git")

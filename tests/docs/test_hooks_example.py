@@ -14,6 +14,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples/claude-code-files"
 
 
+@pytest.mark.pages
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
 def test_existing_settings_hooks_and_roles_are_used_unchanged(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -183,6 +183,7 @@ def pulls(stage: GitHubStage) -> list[IssueRow]:
     return [row for row in stage.state.issues.values() if row.pull is not None]
 
 
+@pytest.mark.pages
 async def test_an_issue_becomes_a_merged_pull_request_and_the_next_run_does_nothing_twice(
     runner: Runner, stage: GitHubStage
 ) -> None:
@@ -221,6 +222,7 @@ async def test_an_issue_becomes_a_merged_pull_request_and_the_next_run_does_noth
     assert [path for path in files if token in path.read_bytes()] == []
 
 
+@pytest.mark.pages
 async def test_the_next_run_goes_on_with_an_open_pull_request_but_not_without_the_records(
     runner: Runner, stage: GitHubStage
 ) -> None:

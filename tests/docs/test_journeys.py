@@ -14,6 +14,7 @@ from support.runs.reading import ROOT
 IMAGES = ROOT / "docs" / "images"
 
 
+@pytest.mark.pages
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 def test_a_journey_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A goal is given, three questions are answered with one key each, and the run is finished."""

@@ -53,6 +53,7 @@ def ran(tmp_path: Path, project: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.pages
 def test_a_night_in_ci_ends_with_merged_commits_a_report_and_the_code(
     tmp_path: Path, night: Night
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_night_in_ci_ends_with_merged_commits_a_report_and_the_code(
     assert '"kind":"outcome"' in lines[-1]
 
 
+@pytest.mark.pages
 def test_the_next_night_on_a_new_machine_goes_on_from_the_last_one(
     tmp_path: Path, night: Night
 ) -> None:

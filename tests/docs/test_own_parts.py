@@ -17,6 +17,7 @@ import pytest
 
 from support.runs.reading import ROOT
 
+pytestmark = pytest.mark.pages
 FOLDER = ROOT / "examples" / "own-parts"
 PACKAGES = ("own-driver", "own-backend", "own-store", "own-tool")
 SUITE_S = 300

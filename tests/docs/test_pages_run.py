@@ -20,6 +20,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", TYPED)
 def test_every_command_of_a_page_works(page: str, newcomer: Reader) -> None:
     script = "set -e\n" + "\n".join(blocks(page, "sh"))

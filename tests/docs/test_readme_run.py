@@ -24,6 +24,7 @@ def test_the_commands_and_the_python_of_the_readme_work(newcomer: Reader) -> Non
     assert newcomer.run([newcomer.python, "-"], program) == "completed ()\n"
 
 
+@pytest.mark.pages
 def test_the_script_of_the_page_on_scripts_plays(newcomer: Reader) -> None:
     (script,) = blocks(SCRIPTS, "toml")
     (newcomer.home / "count.toml").write_text(script, encoding="utf-8")
@@ -32,6 +33,7 @@ def test_the_script_of_the_page_on_scripts_plays(newcomer: Reader) -> None:
     assert said.splitlines()[-1].strip() == str(len(script.splitlines()))
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("kind", ["backend", "driver"])
 def test_the_worked_example_of_a_page_passes_the_contract(kind: str, newcomer: Reader) -> None:
     code = "\n\n".join(blocks(f"docs/howto/add-a-{kind}.md", "python"))

@@ -16,9 +16,12 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from support.runs.reading import blocks
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no chromium here; on Debian: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.pages,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="there is no chromium here; on Debian: apt-get install chromium"
+    ),
+]
 WIDTHS = (1280, 390)
 _FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
