@@ -258,6 +258,21 @@ async def test_a_plan_is_rendered_and_approved_with_words(tmp_path: Path, team: 
         assert (found.answer or {})["feedback"] == "mind the tests"
 
 
+async def test_a_plan_is_rejected_with_a_reason(tmp_path: Path, team: Team) -> None:
+    await hire(team, "carol", mode="plan")
+    request = await team.approvals.ask_plan(PLAN, by="carol", approver="human")
+    async with opened(tmp_path, frozen=False) as pilot:
+        await seen(pilot, "carol asks you to approve its plan")
+        await pilot.press("d")
+        await until(pilot, "reject the plan of carol, reason")
+        assert "Enter denies, Esc goes back." in text_of(pilot)
+        await pilot.press(*"too slow", "enter")
+        found = await answered(pilot, team, request)
+        assert found.state == "denied"
+        assert (found.answer or {})["feedback"] == "too slow"
+        await until_told(pilot, "Rejected the plan of carol")
+
+
 async def test_a_question_is_answered_by_number(tmp_path: Path, team: Team) -> None:
     colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
     request = await team.approvals.ask_question([colour], by="alice")
