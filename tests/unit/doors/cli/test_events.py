@@ -35,13 +35,6 @@ def test_events_can_be_bounded(as_json: Callable[..., Any], team: str) -> None:
     assert sequence("--after", "999999999999999999999") == []
 
 
-def test_a_limit_alone_gives_the_newest_with_the_newest_last(
-    as_json: Callable[..., Any], team: str
-) -> None:
-    every = [event["seq"] for event in as_json("events")["events"]]
-    assert [event["seq"] for event in as_json("events", "--limit", "2")["events"]] == every[-2:]
-
-
 def test_no_events_is_said(ok: Callable[..., str], team: str) -> None:
     assert ok("events", "--after", "9999") == "No events yet.\n"
 

@@ -20,27 +20,12 @@ def test_sending_says_how_many_are_ahead(ok: Callable[..., str], team: str) -> N
     assert ok("send", "alice", "two").endswith(", 1 unread before it).\n")
 
 
-def test_sending_with_json_gives_the_message_id(as_json: Callable[..., Any], team: str) -> None:
-    sent = as_json("send", "alice", "one")
-
-    assert set(sent) == {"id", "to", "seq", "ahead", "duplicate"}
-    assert as_json("inbox", "alice")["messages"][0]["id"] == sent["id"]
-
-
 def test_the_same_key_sends_once(
     ok: Callable[..., str], as_json: Callable[..., Any], team: str
 ) -> None:
     assert as_json("send", "alice", "one", "--key", "k")["duplicate"] is False
     assert "nothing new was sent" in ok("send", "alice", "one", "--key", "k")
     assert len(as_json("inbox", "alice")["messages"]) == 1
-
-
-def test_sending_to_the_team_reaches_everybody_else(as_json: Callable[..., Any], team: str) -> None:
-    sent = as_json("send", "@team", "all", "--as", "alice")["sent"]
-
-    assert [one["to"] for one in sent] == ["team-lead", "bob"]
-    assert as_json("inbox", "alice")["messages"] == []
-    assert as_json("inbox", "bob")["messages"][0]["message"]["from"] == "alice"
 
 
 def test_a_message_to_the_team_cannot_be_a_reply(run: Callable[..., Any], team: str) -> None:
@@ -116,16 +101,6 @@ def test_looking_does_not_mark_as_seen(
         "No unread messages for alice. See all: bullpen inbox alice\n"
     )
     assert as_json("inbox", "alice")["messages"][0]["state"] == "seen"
-
-
-def test_history_shows_what_was_archived(
-    as_json: Callable[..., Any], ok: Callable[..., str], team: str, home: Path
-) -> None:
-    for number in range(3):
-        ok("send", "alice", f"message {number}")
-    ok("inbox", "alice", "--mark-seen")
-
-    assert len(as_json("inbox", "alice", "--history")["messages"]) == 3
 
 
 def test_a_row_that_is_no_message_is_a_warning_and_in_the_json(

@@ -8,20 +8,6 @@ from pathlib import Path
 from typing import Any
 
 
-def test_a_member_is_added_with_all_that_was_said(
-    as_json: Callable[..., Any], team: str, home: Path
-) -> None:
-    words = ("--type", "reviewer", "--model", "m1", "--prompt", "Review", "--cwd", "/srv")
-    added = as_json("member", "add", "carol", *words, "--plan-mode")
-
-    config = json.loads((home / "teams/alpha/config.json").read_bytes())
-    assert config["members"][-1] == added
-    assert (added["agentType"], added["model"], added["prompt"], added["cwd"]) == (
-        "reviewer", "m1", "Review", "/srv",
-    )  # fmt: skip
-    assert (added["planModeRequired"], added["color"]) == (True, "yellow")
-
-
 def test_adding_a_member_says_its_colour(ok: Callable[..., str], team: str) -> None:
     assert ok("member", "add", "carol") == "Added carol (yellow).\n"
 

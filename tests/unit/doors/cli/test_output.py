@@ -148,13 +148,6 @@ def test_what_waits_for_an_answer_is_shown(capsys: pytest.CaptureFixture[str]) -
     assert "finished" in shown
 
 
-def test_what_waits_for_an_answer_is_in_the_json(capsys: pytest.CaptureFixture[str]) -> None:
-    RecordViews(Page(json=True)).snapshot(anyio.run(_pending_snapshot))
-
-    pending = json.loads(capsys.readouterr().out)["pending"]
-    assert {request["kind"] for request in pending} == {"plan", "permission", "shutdown"}
-
-
 def test_json_holds_steering_characters_as_escapes() -> None:
     value = {"text": "a\u009b31m \u202eevil \x1b[0m é\n"}
     text = json_text(jsontext.dumps(value))

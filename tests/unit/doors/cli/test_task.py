@@ -17,23 +17,6 @@ from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.team.team import Teams
 
 
-def test_a_task_added_with_json_is_its_own_record(
-    as_json: Callable[..., Any], team: str, home: Path
-) -> None:
-    added = as_json(
-        "task", "add", "Ship", "--description", "All of it", "--active-form", "Shipping"
-    )
-
-    assert added == json.loads((home / "tasks/alpha/4.json").read_bytes())
-    assert (added["subject"], added["activeForm"]) == ("Ship", "Shipping")
-
-
-def test_a_description_can_come_from_standard_input(run: Callable[..., Any], team: str) -> None:
-    run("task", "add", "Long", "--description", "-", typed="line one\nline two ☃\n".encode())
-
-    assert "  line one\n  line two ☃\n" in run("task", "show", "4").stdout
-
-
 def test_checks_are_stated_by_options(as_json: Callable[..., Any], team: str) -> None:
     added = as_json(
         "task", "add", "Ship", "--check", "tests=make test A=1", "--check-file", "out.txt",
@@ -73,21 +56,6 @@ def test_the_list_shows_what_each_task_still_waits_for(ok: Callable[..., str], t
         "2   pending    -      -          Write the lexer",
         "3   pending    -      2          Test both",
     ]
-
-
-def _ids(listing: Any) -> list[str]:
-    return [task["id"] for task in listing["tasks"]]
-
-
-def test_the_list_can_be_narrowed(
-    as_json: Callable[..., Any], ok: Callable[..., str], team: str
-) -> None:
-    ok("task", "claim", "1", "--as", "alice")
-
-    assert _ids(as_json("task", "list", "--ready")) == ["2"]
-    assert _ids(as_json("task", "list", "--status", "in_progress")) == ["1"]
-    assert _ids(as_json("task", "list", "--owner", "alice")) == ["1"]
-    assert _ids(as_json("task", "list", "--owner", "bob")) == []
 
 
 def test_empty_lists_say_what_to_do(ok: Callable[..., str]) -> None:
@@ -140,33 +108,6 @@ def test_the_environment_says_who_claims(
     monkeypatch.setenv("BULLPEN_AGENT", "bob")
 
     assert ok("task", "claim") == "bob has task 1: Write the parser\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (["claim", "99", "--as", "bob"], "task_not_found"),
-        (["claim", "1", "--as", "bob"], "already_claimed"),
-        (["claim", "3", "--as", "bob"], "blocked"),
-        (["claim", "2", "--as", "alice"], "agent_busy"),
-        (["done", "1", "--as", "bob"], "not_owner"),
-        (["done", "1", "--attempt", "7", "--as", "alice"], "stale_attempt"),
-        (["depend", "1", "3"], "cycle"),
-        (["depend", "1", "1"], "self_dependency"),
-        (["depend", "1", "99"], "unknown_task"),
-    ],
-)
-def test_a_refusal_says_its_reason(
-    run: Callable[..., Any], ok: Callable[..., str], team: str, words: list[str], reason: str
-) -> None:
-    ok("task", "claim", "1", "--as", "alice")
-
-    result = run("task", *words, "--json")
-
-    assert result.exit_code == 2
-    error = json.loads(result.stdout)["error"]
-    assert (error["kind"], error["reason"]) == ("refused", reason)
-    assert result.stderr.splitlines()[0] == f"error: {error['message']}"
 
 
 def test_also_lets_a_busy_member_claim_another(ok: Callable[..., str], team: str) -> None:
@@ -227,18 +168,6 @@ def test_the_graph_is_a_table_without_a_terminal(ok: Callable[..., str], team: s
         "0      2   pending  -           3       Write the lexer",
         "1      3   pending  1,2         -       Test both",
     ]
-
-
-def test_the_graph_is_also_mermaid_and_json(
-    ok: Callable[..., str], as_json: Callable[..., Any], team: str
-) -> None:
-    mermaid = ok("task", "graph", "--mermaid")
-    graph = as_json("task", "graph")
-
-    assert mermaid.splitlines()[0] == "graph TD"
-    assert graph["layers"] == [["1", "2"], ["3"]]
-    assert graph["edges"] == [["1", "3"], ["2", "3"]]
-    assert graph["mermaid"].strip() == mermaid.strip()
 
 
 @pytest.mark.parametrize("words", [("task", "list"), ("task", "graph")])

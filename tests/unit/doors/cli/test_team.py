@@ -44,16 +44,6 @@ def test_what_to_try_next_names_the_home_that_was_named(
     assert f"-t alpha --home {tmp_path / 'other'}" in result.stdout
 
 
-def test_a_team_created_with_json_is_its_own_record(
-    as_json: Callable[..., Any], home: Path
-) -> None:
-    created = as_json("team", "create", "alpha", "--description", "Ship", "--cwd", "/srv")
-
-    assert created == json.loads((home / "teams/alpha/config.json").read_bytes())
-    assert created["description"] == "Ship"
-    assert created["members"][0]["cwd"] == "/srv"
-
-
 def test_the_lead_works_in_the_current_directory_unless_told(
     as_json: Callable[..., Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -155,21 +145,6 @@ def test_showing_a_team_gives_members_tasks_and_what_is_pending(
     assert "2 pending, 1 in progress, 0 completed" in "\n".join(lines)
 
 
-def test_showing_a_team_as_json_gives_the_records_as_they_are(
-    as_json: Callable[..., Any], team: str, home: Path
-) -> None:
-    shown = as_json("team", "show", team)
-
-    assert shown["team"] == json.loads((home / "teams/alpha/config.json").read_bytes())
-    assert shown["tasks"][0] == json.loads((home / "tasks/alpha/1.json").read_bytes())
-    assert set(shown) == {
-        *("team", "members", "tasks", "notes", "pending", "seq", "takenMs", "problems"),
-    }
-    assert set(shown["members"][0]) == {
-        "member", "state", "sinceMs", "detail", "tasks", "unread",
-    }  # fmt: skip
-
-
 def test_showing_a_team_shows_its_problems(run: Callable[..., Any], team: str, home: Path) -> None:
     (home / "tasks/alpha/2.json").write_text("{", encoding="utf-8")
 
@@ -190,11 +165,6 @@ def test_deleting_without_a_terminal_takes_a_yes(run: Callable[..., Any], team: 
     assert json.loads(refused.stdout)["error"]["reason"] == "not_confirmed"
     assert run("team", "delete", team, "--yes").stdout == "Deleted team alpha.\n"
     assert "No teams yet" in run("team", "list").stdout
-
-
-def test_deleting_twice_is_fine(as_json: Callable[..., Any], team: str) -> None:
-    assert as_json("team", "delete", team, "--yes") == {"name": "alpha", "deleted": True}
-    assert as_json("team", "delete", team, "--yes") == {"name": "alpha", "deleted": False}
 
 
 def test_a_team_whose_members_work_is_deleted_by_force_only(

@@ -11,11 +11,9 @@ from rich.cells import cell_len
 from bullpen.doors.actions.changes import _Look
 from bullpen.doors.tui.help import help_screen
 from bullpen.doors.tui.member.member_work import ChangesView
-from bullpen.doors.tui.panes import notes
 from bullpen.doors.tui.panes.graph_lines import SHOWN_MAX, drawn
 from bullpen.doors.tui.panes.pane import SearchFilter, among
 from bullpen.doors.tui.picker import _about
-from bullpen.doors.tui.prompt import hint
 from bullpen.doors.tui.prompt.commands import COMMANDS
 from bullpen.doors.tui.prompt.completion_list import CompletionList
 from bullpen.doors.tui.team.lists import TaskList
@@ -136,11 +134,6 @@ def test_the_help_explains_every_mark_in_each_charset() -> None:
         assert f"{terminal.glyph('queued')} in the merge queue" in shown
         for state in (*TASK_STATES, "working", "waiting", "idle", "stopped", "failed", "lead"):
             assert state == "unknown" or f"{terminal.glyph(state)} " in shown, state
-
-
-def test_the_notes_can_be_found_and_say_who_writes_them() -> None:
-    assert "F7 notes" in hint._KEYS
-    assert "Agents write notes here, or: bullpen notes write" in notes._EMPTY
 
 
 def test_without_a_repository_nobody_is_told_that_there_are_no_changes() -> None:

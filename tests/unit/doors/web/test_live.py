@@ -188,19 +188,3 @@ async def test_old_messages_are_paged(stage: Served) -> None:
         assert "Letter 10." not in page
         found = (await client.get("/messages?text=letter+42.")).text
         assert found.count('class="letter') == 1
-
-
-async def test_a_question_is_answered_in_the_browser(stage: Served) -> None:
-    colour = {"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}
-    async with updates(stage, "waiting") as told:
-        await anext(told)
-        request = await stage.team.approvals.ask_question([colour], by="alice")
-        change = json.dumps((await anext(told))["set"])
-    assert "Which colour?" in change and "2. Blue" in change
-    assert ">Answer<" in change and ">Approve<" not in change
-    headers = {"Authorization": f"Bearer {stage.tokens.acting}"}
-    async with httpx2.AsyncClient(base_url=stage.url, headers=headers, timeout=10) as client:
-        fields = {"id": request.id, "digest": request.digest or "", "words": "2"}
-        await client.post("/act/approve", data=fields)
-    found = await stage.team.approvals.get(request.id)
-    assert found.state == "approved" and (found.answer or {})["feedback"] == "Blue"

@@ -271,21 +271,6 @@ async def test_a_forge_that_asks_to_wait_is_left_alone_as_long_as_it_says() -> N
     assert len(await shop.tasks()) == 1
 
 
-async def test_an_idle_team_costs_one_request_per_pull_request_and_minute() -> None:
-    shop = await Shop.open()
-    for each in range(12):
-        shop.forge.issue(f"Add {each}")
-    await shop.step()
-    shop.forge.protected = "nobody approved"
-    for task in await shop.tasks():
-        await shop.to_pull(task.id)
-    await shop.step(60)
-    before = len(shop.forge.reads) + len(shop.forge.writes)
-    await shop.step(60)
-    # A merge that waits for approval is tried now and then, too.
-    assert len(shop.forge.reads) + len(shop.forge.writes) - before <= 60 * 12
-
-
 async def test_secrets_reach_no_body() -> None:
     shop = await Shop.open()
     number = shop.forge.issue("Add a cart")

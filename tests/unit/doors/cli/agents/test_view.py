@@ -276,18 +276,6 @@ def test_what_waits_for_the_reader_is_shown(capsys: pytest.CaptureFixture[str]) 
     assert len(json.loads(capsys.readouterr().out)["waiting"]) == 1
 
 
-def test_an_agent_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
-    views = [agent("alice", "working", tool="Bash", actions=("a", "b", "c", "d"), tasks=("2",))]
-    AgentViews(Page(json=True), reader=LEAD).agents(views, snapshot(views))
-    (shown,) = json.loads(capsys.readouterr().out)["agents"]
-
-    assert shown["name"] == "alice"
-    assert (shown["state"], shown["sinceMs"]) == ("working", NOW_MS - 3000)
-    assert shown["actions"] == ["b", "c", "d"]
-    assert shown["usage"]["inputTokens"] == 12_345
-    assert shown["place"]["pid"] == 4242
-
-
 def test_a_team_without_agents_says_how_to_start_one(capsys: pytest.CaptureFixture[str]) -> None:
     views = [agent(LEAD, "unknown", driver=None, backend=None, since_ms=None)]
     AgentViews(Page(json=False), reader=LEAD).agents(views, snapshot(views))

@@ -100,17 +100,6 @@ def test_what_a_program_does_not_read_is_broken_for_us_too() -> None:
         assert CLIENTS[name].format.installed(text, SERVER).added
 
 
-def test_a_file_that_would_say_something_else_is_not_changed() -> None:
-    its = CLIENTS["codex"].format
-    # Nothing can be added to a table of one line from outside.
-    with pytest.raises(Unchangeable):
-        its.installed('mcp_servers = { mine = { command = "y" } }\n', SERVER)
-    with pytest.raises(Unchangeable):
-        its.installed('[mcp_servers]\nbullpen = { command = "y" }\n', SERVER)
-    with pytest.raises(Unchangeable):
-        its.uninstalled('[mcp_servers]\nbullpen = { command = "y" }\n')
-
-
 @each_row(
     ("name", "env", "user", "project"),
     [
