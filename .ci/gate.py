@@ -1,6 +1,6 @@
 """Play a part of the tests, play again what failed, and say what that means.
 
-    python .ci/gate.py gate|pages|programs|timing
+    python .ci/gate.py gate|pages|programs|macos|timing
     python .ci/gate.py night [--shard I/N]
     python .ci/gate.py durations    # the last run says in which order the next plays the files
 
@@ -91,6 +91,8 @@ PARTS = {
     "gate": [Job([*PYTEST, *POOL, "-m", "not pages", *TIERS])],
     "pages": [Job([*PYTEST, *POOL, "-m", "pages", "tests/docs"])],
     "programs": [Job([*OFFLINE, *POOL, "tests/programs"])],
+    # What does not need Linux's own sandbox, namespaces and control groups.
+    "macos": [Job([*PYTEST, *POOL, "tests/unit", "tests/contract/backend", "tests/chaos/files"])],
     # Alone, so that what is judged is not the load.
     "timing": [Job([*PYTEST, "-n", "0", "tests/timing"])],
 }
@@ -281,7 +283,7 @@ def night(number: int, of: int) -> list[Job]:
         Job([*PYTEST, *POOL, *suite["tests"]], {**whole, **suite["env"]})
         for suite in listed[number - 1 :: of]
     ]
-    return [*jobs, *(PARTS["timing"] if number == of else [])]
+    return jobs
 
 
 if __name__ == "__main__":
