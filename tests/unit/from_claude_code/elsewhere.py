@@ -25,9 +25,10 @@ _BY_ROW: dict[str, str] = {
     "talk-to-lead": f"{_TUI}/test_talk.py"
     "::test_what_is_typed_goes_to_the_lead_and_is_shown_at_once",
     "dialog": f"{_TUI}/test_answers.py::test_one_key_allows_exactly_what_is_shown",
-    "spawn-in-ui": f"{_TUI}/test_talk.py::test_a_teammate_is_started",
+    "spawn-in-ui": f"{_TUI}/test_talk.py::test_every_command_does_what_it_says",
     "answer-in-ui": f"{_TUI}/test_answers.py::test_one_key_allows_exactly_what_is_shown",
-    "updated-input": f"{_TUI}/test_answers.py::test_edit_allows_another_input",
+    "updated-input": f"{_TUI}/test_answers.py"
+    "::test_an_edit_that_is_no_input_is_refused_and_can_be_mended",
     "delegate-live": f"{_RUNNER}/test_new_mode.py"
     "::test_a_lead_is_told_to_only_lead_while_it_works_and_back",
     "hook-idle": f"{_RUNNER}/test_rest.py::test_a_teammate_that_has_to_go_on_is_not_called_idle",
@@ -43,7 +44,7 @@ _BY_ROW: dict[str, str] = {
     "keys-enter": f"{_TUI}/test_keys.py"
     "::test_shift_and_arrows_choose_a_member_and_enter_talks_to_it",
     "keys-mode": f"{_TUI}/test_keys.py::test_shift_tab_goes_through_the_modes",
-    "keys-tasks": f"{_TUI}/test_keys.py::test_ctrl_t_shows_the_tasks_and_goes_back",
+    "keys-tasks": f"{_TUI}/test_keys.py::test_a_task_is_assigned_on_the_board",
     "stop-in-ui": f"{_TUI}/test_talk.py::test_stop_asks_first_and_ends_the_process",
     "notifications": "tests/system/runs/team_files/test_night_chores.py"
     "::test_every_command_is_told_in_order_what_it_wants_to_hear",
