@@ -31,6 +31,24 @@ async def stage(cell: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield made
 
 
+async def test_only_a_host_that_has_all_labels_takes_an_agent(stage: Stage) -> None:
+    await stage.team()
+    await stage.host("plain", "--label", "repo=web")
+    await stage.host("rich", "--label", "repo=web,gpu=a100", "--label", "gpu=h100")
+    spawned = await stage.spawn("alice", on="repo=web,gpu=h100")
+    assert spawned.place is not None
+    assert spawned.place.host == "rich"
+
+
+async def test_a_host_with_too_little_memory_takes_nobody(stage: Stage) -> None:
+    team = await stage.team()
+    await stage.host("small", "--memory", str(2**40))
+    with pytest.raises(StartFailed, match=r"No machine took it in time.* small"):
+        await stage.spawn("alice", wait_s=2.0)
+    with pytest.raises(NotFound):
+        await team.agents.get("alice")
+
+
 async def test_a_full_host_takes_the_next_agent_when_another_has_ended(stage: Stage) -> None:
     await stage.team()
     host = await stage.host("only", "--agents", "1")
