@@ -214,11 +214,12 @@ async def test_every_command_does_what_it_says(
             ("/assign 7 bob", "has no task"),
             ("/mode acceptEdits bob", "bob is in mode acceptEdits from its next"),
             ("/mode fast", "fast"),
-            ("/budget 5", "The budget is $5.00."),
             ("/budget none", "The team has no budget."),
             ("/budget much", "'much' is not an amount."),
+            ("/budget 5", "The budget is $5.00."),
             ("/spawn dora Write the docs of the parser", "dora is at work."),
             ("/spwan x y", "There is no command /spwan. Did you mean /spawn?"),
+            ("/interrupt bob", "Interrupting bob."),
             ("/finish The parser is done.", "Finishing the run"),
         ):
             await enter(pilot, typed)
@@ -226,10 +227,13 @@ async def test_every_command_does_what_it_says(
             if line(pilot):
                 await pilot.press("ctrl+c")
         await until(pilot, "result: The parser is done.")
+        await until(pilot, "of $5")
     task, modes = await team.tasks.get("1"), {n: (await team.agents.get(n))[1].mode for n in MODES}
     assert (task.subject, task.owner) == ("Write the parser of comments", "bob")
     assert modes == MODES
-    assert (await team.agents.config()).facts.limits.usd is None
+    assert (await team.agents.config()).facts.limits.usd == 5.0
+    mail = await team.mailbox.read("bob", history=True)
+    assert any('"cancel"' in entry.message.text for entry in mail.entries)
     assert wanted == [("dora", "Write the docs of the parser")]
 
 
