@@ -63,12 +63,6 @@ def test_an_error_says_what_happened_and_what_to_do(capsys: pytest.CaptureFixtur
     assert json.loads(line) == told
 
 
-def test_an_error_without_a_remedy_has_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    report(NotFound("No."), [])
-
-    assert capsys.readouterr().err == "error: No.\n"
-
-
 def test_an_error_cannot_steer_the_terminal_nor_fill_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -26,15 +26,6 @@ def test_events_say_when_who_and_what(ok: Callable[..., str], team: str) -> None
     assert lines[-1].endswith("message from you to bob: Greeting")
 
 
-def test_events_can_be_bounded(as_json: Callable[..., Any], team: str) -> None:
-    def sequence(*words: str) -> list[int]:
-        return [event["seq"] for event in as_json("events", *words)["events"]]
-
-    assert sequence("--after", "2", "--limit", "2") == [3, 4]
-    assert sequence("--after", "0", "--limit", "2") == [1, 2]
-    assert sequence("--after", "999999999999999999999") == []
-
-
 def test_no_events_is_said(ok: Callable[..., str], team: str) -> None:
     assert ok("events", "--after", "9999") == "No events yet.\n"
 

@@ -62,12 +62,3 @@ def test_the_lead_cannot_be_removed(run: Callable[..., Any], team: str) -> None:
 
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["reason"] == "is_lead"
-
-
-def test_an_unknown_member_is_answered_with_those_there_are(
-    run: Callable[..., Any], team: str
-) -> None:
-    result = run("member", "remove", "alise")
-
-    assert result.exit_code == 3
-    assert "Did you mean 'alice'" in result.stderr

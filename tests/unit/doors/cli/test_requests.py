@@ -212,14 +212,6 @@ def test_words_beside_a_yes_reach_the_agent(ok: Callable[..., str], home: Path) 
     assert "Not on Fridays" in ok("inbox", "alice")
 
 
-def test_a_no_carries_its_reason(ok: Callable[..., str], home: Path) -> None:
-    request = ask(home, "alice")
-    assert ok("deny", request.id[-5:], "After the release").endswith(
-        "alice will see: After the release\n"
-    )
-    assert stored(home, request).answer == {"feedback": "After the release"}
-
-
 def test_a_plan_is_read_whole_rejected_and_approved_with_a_mode(
     ok: Callable[..., str], home: Path
 ) -> None:
@@ -241,6 +233,12 @@ def test_a_mode_wider_than_the_spawn_allows_is_refused(run: Run, home: Path) -> 
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["reason"] == "too_wide"
     assert stored(home, request).state == "pending"
+
+
+def test_a_request_that_is_not_there_is_not_found(run: Run, home: Path) -> None:
+    unknown, none = run("approve", "nothing-like-that"), run("approve")
+    assert (unknown.exit_code, "There is no request" in unknown.stderr) == (3, True)
+    assert (none.exit_code, "No request waits for an answer." in none.stderr) == (3, True)
 
 
 def test_which_request_is_meant_must_be_clear(run: Run, home: Path) -> None:

@@ -34,13 +34,6 @@ def test_the_short_name_of_the_lead_works_like_its_name(
     )
 
 
-def test_a_message_to_the_lead_in_short_reaches_it(
-    ok: Callable[..., str], as_json: Callable[..., Any], team: str
-) -> None:
-    assert ok("send", "lead", "lead", "--as", "alice").startswith("Sent to team-lead")
-    assert as_json("inbox")["messages"][0]["message"]["text"] == "lead"
-
-
 def test_a_member_that_is_called_lead_is_meant(
     ok: Callable[..., str], as_json: Callable[..., Any], team: str
 ) -> None:

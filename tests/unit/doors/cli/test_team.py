@@ -97,16 +97,6 @@ def test_with_several_teams_elsewhere_one_must_be_named(
     assert run("task", "list", "-t", "beta").exit_code == 0
 
 
-def test_the_environment_names_the_team(
-    run: Callable[..., Any], team: str, monkeypatch: Any
-) -> None:
-    run("team", "create", "beta")
-    monkeypatch.setenv("BULLPEN_TEAM", "beta")
-
-    assert "No tasks yet" in run("task", "list").stdout
-    assert "Write the parser" in run("task", "list", "-t", team).stdout
-
-
 def test_teams_are_listed_with_what_each_has_done(ok: Callable[..., str], team: str) -> None:
     head, row = ok("team", "list").splitlines()
 

@@ -103,19 +103,6 @@ async def test_a_conflict_goes_back_and_a_third_time_a_person_is_asked() -> None
     assert shop.forge.pulls[pull].is_open
 
 
-async def test_a_closed_issue_ends_its_task_and_its_pull_request() -> None:
-    shop = await Shop.open()
-    number = shop.forge.issue("Add a cart")
-    await shop.step()
-    pull = await shop.to_pull("1")
-    shop.forge.close_by_hand(number)
-    await shop.step(4)
-    assert (await shop.team.tasks.get("1")).facts.given_up is not None
-    assert not shop.forge.pulls[pull].is_open
-    assert not shop.forge.pulls[pull].merged
-    assert shop.branch("1") not in shop.forge.branches
-
-
 async def test_an_issue_that_is_opened_again_goes_on_with_another_pull_request() -> None:
     shop = await Shop.open()
     number = shop.forge.issue("Add a cart")
