@@ -27,6 +27,7 @@ import pytest
 from bullpen.agents.contracts.backend import NONCE
 from bullpen.agents.system import processes
 from bullpen.agents.system.folders import home_mark
+from bullpen.agents.system.transcript import rows
 from bullpen.app.app import TMUX_SOCKET
 from bullpen.errors import NotFound
 from bullpen.protocol.agent import AgentFacts, ProcessRecord
@@ -356,3 +357,43 @@ async def test_whatever_is_killed_nothing_is_left(tmp_path: Path, number: int) -
         await scene.settle()
         await scene.check_only_the_living_are_there()
         await scene.end()
+
+
+async def test_an_agent_that_waited_for_somebody_goes_on_with_its_task_after_a_kill(
+    place: Place,
+) -> None:
+    """R-11a: what it waited for may be gone with its process, so it is reminded at once."""
+    script = """
+    [[agents.alice.turns]]
+    when = "task"
+    steps = [
+      {tool = "SendMessage", input = {to = "team-lead", summary = "How?", message = "How?"}},
+      {say = "I wait for an answer."},
+    ]
+    [[agents.alice.turns]]
+    steps = [
+      {tool = "TaskUpdate", input = {taskId = "{task}", status = "completed"}},
+      {say = "I knew it after all."},
+    ]
+    """
+    await place.team.tasks.add("Write", by=LEAD)
+    await place.spawn("alice", script, claims=True)
+
+    async def waits() -> bool:
+        found = rows(await place.supervisor.transcript("alice"))
+        return any(
+            row.get("text") == "I wait for an answer." for row in found if row["kind"] == "end"
+        )
+
+    await eventually(waits, within_s=30)
+    where = (await place.team.agents.get("alice"))[1].process
+    assert where is not None
+    _kill(where.pid)
+    await eventually(partial(_is_gone, where), within_s=30)
+    await place.supervisor.resume(by=LEAD)
+
+    async def completed() -> bool:
+        return (await place.team.tasks.get("1")).status == "completed"
+
+    await eventually(completed, within_s=30)
+    assert (await place.team.tasks.get("1")).owner == "alice"

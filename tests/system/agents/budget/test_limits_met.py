@@ -145,6 +145,21 @@ async def test_a_task_over_its_budget_is_given_back_and_its_owner_goes_on(crew: 
     assert sum("I gave task #1 back" in text for text in texts) == 1
 
 
+async def test_turns_are_counted_for_the_task_and_end_with_its_budget(crew: Crew) -> None:
+    async def idles(given: TurnInput, desk: Desk) -> str:
+        desk.wake("go on")
+        return ""
+
+    await crew.team.tasks.add("Slow", by=LEAD, budget={"turns": 2})
+    alice = await crew.hire("alice", idles, claims=True)
+    await eventually(lambda: len(alice.turns) >= 3)
+    task = await crew.team.tasks.get("1")
+    assert (task.status, task.facts.attempt) == ("pending", 1)
+    rows = {row.task: row.turns for row in (await facts(crew.team)).account}
+    assert rows["1"] == 2
+    assert "Task #1 has had 2 turns of 2" in alice.turns[2]
+
+
 async def test_answers_that_only_write_to_the_team_are_coordination(crew: Crew) -> None:
     """R-5.4: coordination is what is done without a task, or only to talk about the work."""
     done = anyio.Event()

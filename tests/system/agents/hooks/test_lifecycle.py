@@ -192,6 +192,17 @@ async def test_a_hook_that_always_refuses_costs_at_most_so_many_turns(
     assert len(await letters(crew.team)) == 1
 
 
+async def test_two_hooks_that_always_refuse_cost_no_more_than_one(crew: Crew) -> None:
+    """R-7.5: at most N turns, whatever the names of the hooks are."""
+    hooks = {**hook("Stop", "exit 2"), **hook("TeammateIdle", "exit 2"), "breaker": 2}
+    alice = await crew.hire("alice", prompt="Go", hooks=hooks)
+    await rested(alice, 2)
+    await eventually(lambda: len(alice.told("trouble")) == 1)
+    await crew.team.mailbox.send("alice", "Still there?", sender=LEAD)
+    await rested(alice, 3)
+    assert len(alice.turns) == 3
+
+
 async def test_a_hook_that_passes_in_between_is_counted_anew(crew: Crew, tmp_path: Path) -> None:
     """R-7.5: only refusals in a row open the breaker."""
     count = f"echo x >> {tmp_path}/n; case $(wc -l < {tmp_path}/n) in 3) exit 0;; *) exit 2; esac"

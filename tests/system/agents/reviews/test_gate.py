@@ -9,6 +9,7 @@ import pytest
 
 from bullpen.agents.work.merge_checks import open_queue
 from bullpen.errors import Unavailable
+from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Check
 from bullpen.store.memory import MemoryStore
@@ -97,3 +98,27 @@ async def test_a_reviewer_that_dies_merges_nothing_and_a_person_is_asked_in_the_
     (stepped,) = await yard.drain(queue)
     assert stepped.merged == [task_id]
     assert len((await yard.team.tasks.get(task_id)).facts.reviews) == 3
+
+
+async def test_a_command_of_the_gate_that_fails_costs_no_review(yard: Yard, tmp_path: Path) -> None:
+    task_id = await yard.work("ann", {"numbers.txt": "BROKEN\n"})
+    review = reviewer(tmp_path / "review.toml", verdict("approve"))
+    queue = await queue_with(yard, review, command="sh test.sh")
+    (stepped,) = await yard.drain(queue)
+    assert stepped.returned == {task_id: "checks"}
+    assert not (await yard.team.tasks.get(task_id)).facts.reviews
+
+
+async def test_work_of_an_agent_like_the_reviewer_goes_to_a_person(
+    yard: Yard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alike = AgentSpec.new(driver="scripted", backend="none", cwd=".")
+    rules = "bullpen.team.tasks.reviews.rules.author_of"
+    monkeypatch.setattr(rules, lambda task, team: alike)
+    task_id = await yard.work("ann", add_line("numbers.txt", "7"))
+    queue = await queue_with(yard, reviewer(tmp_path / "review.toml", verdict("approve")))
+    (stepped,) = await yard.drain(queue)
+    assert stepped.returned == {task_id: "checks"}
+    (request,) = await yard.team.approvals.pending()
+    assert "may also have made the work" in request.subject["input"]["why"]
+    assert not (await yard.team.tasks.get(task_id)).facts.reviews

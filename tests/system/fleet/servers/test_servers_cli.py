@@ -69,6 +69,15 @@ def test_three_servers_keep_three_copies_and_one_that_died_is_started_again(
     assert as_json("stop")["stopped"] == ["n1", "n2", "n3"]
 
 
+def test_other_servers_than_those_that_are_there_are_refused(run: Run) -> None:
+    assert run("start", "--port", "0").exit_code == 0
+    for words in (("--nodes", "3"), ("--port", "4999"), ("--replicas", "3")):
+        result = run("start", *words)
+        assert result.exit_code == 4, result.output
+        assert "has 1 server " in result.stderr
+    run("stop")
+
+
 @pytest.mark.parametrize(
     "words", [("--nodes", "2"), ("--replicas", "3"), ("--nodes", "3", "--port", "65000")]
 )

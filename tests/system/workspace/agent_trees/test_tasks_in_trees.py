@@ -72,6 +72,15 @@ async def test_what_was_done_for_a_task_is_handed_in_and_merged(
     assert names == ["1.txt", "2.txt", "a.txt", "saw", "sub/b.txt"]
 
 
+async def test_a_task_that_changes_nothing_has_nothing_to_be_merged(place: Place) -> None:
+    await merging(place)
+    await plant(
+        place, "ann", WORKS.format(name="ann", command="true"), backend="in-process", claims=True
+    )
+    await place.team.tasks.add("Look at it", by=LEAD)
+    assert (await in_status(place, "1", "completed")).facts.merge is None
+
+
 async def test_without_merging_a_tree_is_left_as_it_is_between_tasks(place: Place) -> None:
     await plant(
         place, "ann", WORKS.format(name="ann", command="echo >> kept"), backend="in-process",
@@ -81,6 +90,27 @@ async def test_without_merging_a_tree_is_left_as_it_is_between_tasks(place: Plac
     await place.team.tasks.add("Second", by=LEAD)
     assert (await in_status(place, "2", "completed")).facts.merge is None
     assert (tree_of(place, "ann") / "kept").read_text() == "\n\n"
+
+
+async def test_a_task_taken_by_a_tool_begins_with_the_newest_target_too(place: Place) -> None:
+    await merging(place)
+    script = """
+[[agents.ann.turns]]
+contains = "take"
+steps = [
+  {tool = "TaskUpdate", input = {taskId = "1", status = "in_progress"}},
+  {tool = "Bash", input = {command = "cat a.txt > saw"}},
+  {tool = "TaskUpdate", input = {taskId = "1", status = "completed"}},
+]
+"""
+    await plant(place, "ann", script, backend="in-process", claims=False)
+    commit(place.project, {"a.txt": "newest\n"})
+    await place.team.tasks.add("First", by=LEAD)
+    await place.team.mailbox.send("ann", "take it", sender=LEAD)
+    record = (await in_status(place, "1", "completed")).facts.merge
+    assert record is not None
+    assert git(place.project, "show", f"{record.commit}:saw") == "newest"
+    assert "Your worktree is" in results(place, "ann")
 
 
 async def test_a_task_whose_tree_cannot_be_got_ready_is_given_back_once(place: Place) -> None:
