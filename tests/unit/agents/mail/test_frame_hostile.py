@@ -20,8 +20,8 @@ from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.protocol.message import Message
 from bullpen.protocol.team import Member
 from support.agents.unframe import unframe
-from support.pace import counting_s, cpu_s
 from support.rows import each_row
+from support.steps import growth
 
 RESERVED = (
     "teammate-message",
@@ -313,7 +313,10 @@ def test_no_reserved_tag_gets_through_whatever_stands_around_it(
     assert "</" + name not in body_of(f"{before}</{name}>{after}")
 
 
-@pytest.mark.parametrize("text", ["<", "<t", "<é", "< ", "</", "<|", "\u200b", "&amp;", "<&#116;"])
+LONG = ("<", "<t", "<é", "< ", "</", "<|", "\u200b", "&amp;", "<&#116;")
+
+
+@pytest.mark.parametrize("text", LONG)
 def test_a_long_hostile_text_does_not_hold_up_the_agent(text: str) -> None:
-    long = message(text * 60_000)
-    assert cpu_s(lambda: frame(long, known=True), tries=1) < 150 * counting_s()
+    assert len(tags(frame(message(text * 60_000), known=True))) == 2
+    assert growth(lambda size: frame(message(text * size), known=True), 1_000) < 2.2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from bullpen.agents.tools.toolbox import TOOLS
 from bullpen.errors import Invalid
 from bullpen.protocol.policy import Mode
 from support.rows import each_row
+from support.steps import steps
 
 KNOWN = [tool.name for tool in TOOLS]
 
@@ -432,16 +433,20 @@ def test_words_for_other_programs_are_not_taken_for_commands(project: Path) -> N
         assert run(command, given).effect == "allow", command
 
 
-def test_a_line_of_very_many_words_is_decided_quickly(project: Path) -> None:
+def test_a_line_of_very_many_words_is_decided_in_few_steps(project: Path) -> None:
     """And what is not looked at is not taken for harmless."""
     denied = {"deny": ("Bash(rm x:*)", "Bash(git * push)", "Read(.env)")}
     given = rights(project, "bypassPermissions", **denied)
-    started = time.monotonic()
-    assert run("xargs " + "$a " * 30_000 + "rm x", given).effect != "allow"
-    assert run("sudo " + "a " * 30_000 + "rm x", given).effect != "allow"
-    assert run("echo " + " ".join(f"f{i}" for i in range(20_000)), given).effect != "allow"
+    many = (
+        "xargs " + "$a " * 30_000 + "rm x",
+        "sudo " + "a " * 30_000 + "rm x",
+        "echo " + " ".join(f"f{i}" for i in range(20_000)),
+    )
+    for line in many:
+        assert run(line, given).effect != "allow"
+        steps(partial(run, line, given), at_most=1_000_000)
     assert run("cat /*/*/*/*/*/.env", given).effect == "ask"
-    assert time.monotonic() - started < 20
+    steps(partial(run, "cat /*/*/*/*/*/.env", given), at_most=2_000_000)
 
 
 _TEXT = st.text(max_size=40) | st.sampled_from(["~\ud800", "~\udcff/x", "\0", "a\0b", "../\ud800"])

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bullpen.agents.system.secrets import RedactedFile, Redactor, names_a_secret, redactor_of
-from support.pace import counting_s, cpu_s
 from support.rows import each_row
 
 VALUE = "pa55 w'or\"d/+é\\x"
@@ -284,30 +283,26 @@ def test_what_begins_no_secret_is_not_held_back() -> None:
         assert pieces.feed(text) == text
 
 
-def test_a_megabyte_takes_less_than_a_moment() -> None:
-    """50 ms on a quiet machine: less than three times what counting to a million takes there."""
+def a_megabyte() -> str:
     source = Path(traceback.__file__).read_text("utf-8")
-    text = (source * (1_000_000 // len(source) + 1))[:1_000_000]
-    redactor = Redactor(ENV)
-    assert redactor.text(text) is text
-    assert cpu_s(lambda: redactor.text(text)) < 8 * counting_s()
+    return (source * (1_000_000 // len(source) + 1))[:1_000_000]
 
 
-@pytest.mark.parametrize(
-    "hard",
-    ["sk-", "eyJ", "password= ", "-----BEGIN PRIVATE KEY-----", "a-", "://a:", "SUAA", "a://"],
-)
-def test_no_text_takes_for_ever(hard: str) -> None:
+def test_a_megabyte_without_a_secret_stays_the_same_text() -> None:
+    text = a_megabyte()
+    assert Redactor(ENV).text(text) is text
+
+
+HARD = ("sk-", "eyJ", "password= ", "-----BEGIN PRIVATE KEY-----", "a-", "://a:", "SUAA", "a://")
+
+
+@pytest.mark.parametrize("hard", HARD)
+def test_a_long_text_of_beginnings_is_the_same_in_pieces(hard: str) -> None:
     text = hard * (300_000 // len(hard))
-
-    def redacting() -> None:
-        redactor = Redactor(ENV)
-        redactor.text(text)
-        pieces = redactor.stream()
-        for at in range(0, len(text), 65536):
-            pieces.feed(text[at : at + 65536])
-
-    assert cpu_s(redacting, tries=1) < 250 * counting_s()
+    redactor = Redactor(ENV)
+    pieces = redactor.stream()
+    fed = [pieces.feed(text[at : at + 65536]) for at in range(0, len(text), 65536)]
+    assert "".join(fed) + pieces.rest() == redactor.text(text)
 
 
 def test_a_traceback_on_a_redacted_file_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

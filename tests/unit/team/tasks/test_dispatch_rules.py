@@ -14,7 +14,7 @@ from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.dispatch_rules import in_order
 from bullpen.team.tasks.fit_rules import lacking
-from support.pace import counting_s, cpu_s
+from support.steps import growth
 
 SKILLS = ("python", "docs", "css")
 NAMES = ("ann", "bob", "cid", "dora")
@@ -148,8 +148,8 @@ def test_circles_that_other_programs_made_end_nothing() -> None:
     assert order(tasks, a_team({"ann": ()}), "ann") == ["1"]
 
 
-def test_a_list_of_5000_is_put_in_order_at_once() -> None:
-    """About as long as counting to a million; what takes the square of that takes minutes."""
+def a_long_list(length: int) -> tuple[dict[str, Task], TeamConfig]:
+    """Chains of five tasks each, and a team of twenty."""
     tasks = listed(
         *(
             a_task(
@@ -157,12 +157,16 @@ def test_a_list_of_5000_is_put_in_order_at_once() -> None:
                 blocked_by=[str(n - 1)] if n % 5 else [],
                 facts={"needs": [SKILLS[n % 3]], "effort": "large", "tried": ["bob"]},
             )
-            for n in range(1, 5001)
+            for n in range(1, length + 1)
         )
     )
-    team = a_team({f"m{n}": SKILLS for n in range(20)})
-    assert len(order(tasks, team, "m3", ["m3", "m4"])) == 1000
-    assert cpu_s(lambda: order(tasks, team, "m3", ["m3", "m4"])) < 20 * counting_s()
+    return tasks, a_team({f"m{n}": SKILLS for n in range(20)})
+
+
+def test_a_list_twice_as_long_takes_twice_the_steps_to_put_in_order() -> None:
+    lists = {length: a_long_list(length) for length in (500, 1000, 5000)}
+    assert len(order(*lists[5000], "m3", ["m3", "m4"])) == 1000
+    assert growth(lambda length: order(*lists[length], "m3", ["m3", "m4"]), 500) < 2.2
 
 
 efforts = st.sampled_from([None, "small", "medium", "large"])

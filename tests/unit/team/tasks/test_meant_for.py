@@ -8,8 +8,8 @@ from bullpen.protocol.agent import AgentFacts, AgentSpec
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import Member, TeamConfig
 from bullpen.team.tasks.dispatch_rules import in_order, kept_for
-from support.pace import counting_s, cpu_s
 from support.rows import each_row
+from support.steps import growth
 
 
 def a_member(name: str, *, ended: bool = False, claims: bool = True, **fields: Any) -> Member:
@@ -199,8 +199,8 @@ def test_the_reason_names_the_words_that_matched() -> None:
     assert kept_for({named.id: named}, PEOPLE)[named.id].why == "it addresses bob"
 
 
-def test_500_tasks_are_compared_with_50_members_at_once() -> None:
-    """A few times as long as counting to a million, the first time too."""
+def much_to_compare(many: int) -> tuple[dict[str, Task], TeamConfig]:
+    """Fifty members with long prompts, and tasks with long descriptions."""
     words = [
         "parser",
         "lexer",
@@ -220,9 +220,14 @@ def test_500_tasks_are_compared_with_50_members_at_once() -> None:
     team = a_team(*members)
     tasks = {
         str(n): a_task(f"Improve the {words[n % 10]} in part {n}", "More of it. " * 500, str(n))
-        for n in range(500)
+        for n in range(many)
     }
     # The members' own records are parsed once, whatever is asked of them.
     assert all(member.agent for member in team.roster if not member.is_lead)
-    assert len(kept_for(tasks, team)) == 500
-    assert cpu_s(lambda: in_order(tasks, team, "parser-0", idle=[])) < 20 * counting_s()
+    return tasks, team
+
+
+def test_twice_as_many_tasks_take_twice_the_steps_to_compare_with_50_members() -> None:
+    assert len(kept_for(*much_to_compare(500))) == 500
+    teams = {many: much_to_compare(many) for many in (100, 200)}
+    assert growth(lambda many: in_order(*teams[many], "parser-0", idle=[]), 100) < 2.2

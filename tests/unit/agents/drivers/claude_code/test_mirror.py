@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -64,10 +62,18 @@ def test_a_lock_is_respected_until_it_is_old(
 ) -> None:
     lock = Path(f"{inbox(mirror, 'ann')}.lock")
     lock.mkdir()
-    threading.Timer(0.2, lock.rmdir).start()
-    begun = time.monotonic()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        assert "one" not in inbox(mirror, "ann").read_text(), "another one has the lock"
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            lock.rmdir()
+
+    monkeypatch.setattr("bullpen.agents.drivers.claude_code.team_copy.time.sleep", pause)
     mirror.put([message("one")])
-    assert time.monotonic() - begun >= 0.15
+    assert len(pauses) == 5
+    monkeypatch.undo()
     lock.mkdir()
     monkeypatch.setattr("bullpen.agents.drivers.claude_code.team_copy._LOCK_WAIT_S", 0.1)
     with pytest.raises(Unavailable, match="does not release the lock"):

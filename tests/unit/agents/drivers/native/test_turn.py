@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import anyio
@@ -15,7 +14,7 @@ from bullpen.agents.drivers.native.conversation import CANCELLED, FILE
 from bullpen.agents.drivers.native.driver import Native
 from bullpen.errors import Refused
 from bullpen.team.requests.mode_rules import Kind
-from bullpen.testing.driver_stage import CANCEL_COUNTS, counting_s, until
+from bullpen.testing.driver_stage import DEADLINE_S, until
 from bullpen.testing.models import Call, Fault, ModelRequest, Reply
 from support.agents.in_process_models import InProcessModels
 from support.agents.native_workplace import Workplace
@@ -258,13 +257,11 @@ async def test_a_cancelled_tool_leaves_a_history_that_the_api_accepts(
     steps = [looks("north", "south", "west"), Reply("Here I am again.")]
     with InProcessModels(lambda request: steps.pop(0)) as mock:
         async with workplace.driver(mock, tools=tool_that(hangs)) as native:
-            async with anyio.create_task_group() as group:
-                group.start_soon(workplace.turn, native)
-                await began.wait()
-                cancelled_at = time.monotonic()
-                group.cancel_scope.cancel()
-            cancel_s = time.monotonic() - cancelled_at
-            assert cancel_s < CANCEL_COUNTS * counting_s()
+            with anyio.fail_after(DEADLINE_S):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(workplace.turn, native)
+                    await began.wait()
+                    group.cancel_scope.cancel()
             assert (workplace.desk.folder / FILE).exists()
         # Another process goes on from the file.
         async with workplace.driver(mock, tools=tool_that(see)) as again:
@@ -275,18 +272,14 @@ async def test_a_cancelled_tool_leaves_a_history_that_the_api_accepts(
     assert mock.requests[1].given.endswith("Go on.")
 
 
-async def test_a_turn_that_waits_for_the_model_is_cancelled_at_once(
-    workplace: Workplace,
-) -> None:
+async def test_a_turn_that_waits_for_the_model_can_be_cancelled(workplace: Workplace) -> None:
     with InProcessModels(lambda request: Fault.hanging(600)) as mock:
         async with workplace.driver(mock) as native:
-            async with anyio.create_task_group() as group:
-                group.start_soon(workplace.turn, native)
-                await until(lambda: bool(mock.requests))
-                cancelled_at = time.monotonic()
-                group.cancel_scope.cancel()
-            cancel_s = time.monotonic() - cancelled_at
-            assert cancel_s < CANCEL_COUNTS * counting_s()
+            with anyio.fail_after(DEADLINE_S):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(workplace.turn, native)
+                    await until(lambda: bool(mock.requests))
+                    group.cancel_scope.cancel()
 
 
 async def test_a_tool_answer_is_kept_when_the_request_with_it_fails(workplace: Workplace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from bullpen.agents.tools.outside_text.harmless import harmless
 from bullpen.errors import Invalid
 from support.agents.foreign_servers import OBJECT, tool
 from support.rows import each_row
+from support.steps import steps
 
 
 def made(*tools: Any) -> Catalog:
@@ -97,13 +97,11 @@ def test_a_tool_with_a_hostile_schema_is_left_out_and_said(what: str) -> None:
     assert len(found.left_out) == 1 and "'bad': its" in found.left_out[0]
 
 
-def test_references_that_double_at_each_level_are_refused_quickly() -> None:
+def test_references_that_double_at_each_level_are_refused_in_few_steps() -> None:
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
     bomb = {**schema_of(a={"$ref": "#/$defs/d0"}), "$defs": {**parts, "d40": {}}}
-    begun = time.process_time()
     with pytest.raises(UnsafeSchema):
-        safe_schema(bomb, harmless)
-    assert time.process_time() - begun < 5
+        steps(lambda: safe_schema(bomb, harmless), at_most=100_000)
 
 
 def test_values_that_references_repeat_are_refused_quickly() -> None:

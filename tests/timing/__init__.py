@@ -1,0 +1,1 @@
+"""What judges measured time; played alone with -n 0."""
