@@ -24,16 +24,14 @@ def simulate(body: Callable[[Machine], Awaitable[None]]) -> Machine:
     return machine
 
 
-def test_an_hour_passes_at_once() -> None:
+def test_an_hour_passes_in_a_few_steps() -> None:
     async def body(machine: Machine) -> None:
         before = machine.now, time.monotonic(), anyio.current_time(), time.time()
         await anyio.sleep(3600)
         after = machine.now, time.monotonic(), anyio.current_time(), time.time()
         assert [b - a for a, b in zip(before, after, strict=True)] == [3600] * 4
 
-    begun = time.perf_counter()
-    simulate(body)
-    assert time.perf_counter() - begun < 5
+    assert simulate(body).loop.steps < 100
 
 
 def test_a_clock_that_is_set_moves_no_timer() -> None:
