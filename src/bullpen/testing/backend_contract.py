@@ -38,8 +38,6 @@ from bullpen.protocol.agent import ProcessRecord
 WAIT_S = 60.0
 """How long a test waits for something; the machine may be slow and busy."""
 
-SLACK_S = 2.0
-"""How much longer a stop may take than promised, on such a machine."""
 
 _SAY = "import os; open('said.new', 'w').write({}); os.rename('said.new', 'said')\n"
 _HELPER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -261,18 +259,16 @@ class BackendContract:
 
     async def test_a_stop_returns_when_it_is_gone(self, backend: Backend, start: Launcher) -> None:
         one = await start.start(*self.argv("wait"))
-        begun = time.monotonic()
-        await backend.stop(one.place, one.launch.nonce, grace_s=30)
+        with anyio.fail_after(WAIT_S):
+            await backend.stop(one.place, one.launch.nonce, grace_s=10 * WAIT_S)
         assert not await backend.alive(one.place)
-        assert time.monotonic() - begun < 30
 
     async def test_a_deaf_one_is_ended_after_its_grace(
         self, backend: Backend, start: Launcher
     ) -> None:
         one = await start.start(*self.argv("deaf"))
-        begun = time.monotonic()
-        await backend.stop(one.place, one.launch.nonce, grace_s=1)
-        assert time.monotonic() - begun < 1 + processes.END_S + SLACK_S
+        with anyio.fail_after(WAIT_S):
+            await backend.stop(one.place, one.launch.nonce, grace_s=1)
         assert not await backend.alive(one.place)
 
     async def test_helpers_that_left_its_group_end_with_it(
@@ -445,9 +441,8 @@ class ProcessBackendContract(BackendContract):
         one = await start.start(*self.argv("stopped"))
         child = int(one.said)
         await until(lambda: getattr(processes.look(child), "state", "") == "T", "it is stopped")
-        begun = time.monotonic()
-        await backend.stop(one.place, one.launch.nonce, grace_s=WAIT_S)
-        assert time.monotonic() - begun < WAIT_S
+        with anyio.fail_after(WAIT_S):
+            await backend.stop(one.place, one.launch.nonce, grace_s=10 * WAIT_S)
         assert not runs(child)
         assert not await backend.alive(one.place)
 

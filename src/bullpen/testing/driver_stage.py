@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,10 +18,8 @@ from bullpen.store.memory import MemoryStore
 from bullpen.team.team import Team, Teams
 from bullpen.testing.desks import RecordingDesk
 
-CANCEL_COUNTS = 20
-"""How long a cancelled turn may take to end, in times of `counting_s`: 2 s on a quiet machine."""
 DEADLINE_S = 120.0
-"""How long a test waits for anything else: long, for slow programs on slow machines."""
+"""How long a test waits for anything: long, for slow programs on slow machines."""
 
 
 class Puppet(Protocol):
@@ -126,14 +123,6 @@ async def begun(driver: Driver, desk: RecordingDesk) -> AsyncIterator[anyio.Canc
     async with anyio.create_task_group() as group:
         group.start_soon(go)
         yield scope
-
-
-def counting_s() -> float:
-    """Return how long this machine takes now to count to five million: 0.1 s when it is quiet."""
-    began = time.monotonic()
-    for _ in range(5_000_000):
-        pass
-    return time.monotonic() - began
 
 
 async def until(holds: Callable[[], bool]) -> None:
