@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from support.nats_chaos.network import MACHINES, Network, network, why_not
-from support.nats_chaos.outpost import DEADLINE_S
 
 WHY_NOT = why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
@@ -63,7 +62,6 @@ async def test_a_machine_that_is_cut_off_is_read_only_and_says_so_and_heals(
 
         refused = await net.ask(cut, "commit", "20")
         assert refused["error"] == "Unavailable"
-        assert refused["took"] < DEADLINE_S + 5
         for number in rest:
             await insist(net, number, "commit", str(11 + number))
             await insist(net, number, "send", f"during-{number}")

@@ -173,23 +173,10 @@ def runs(pid: int) -> bool:
     return row is not None and row.runs
 
 
-async def test_a_program_that_shouts_does_not_hold_up_its_runner(tmp_path: Path) -> None:
+async def test_a_program_that_shouts_fills_no_log_and_spends_no_money(tmp_path: Path) -> None:
     desk = await desk_in(tmp_path)
-    longest = 0.0
-
-    async def beat() -> None:
-        nonlocal longest
-        while True:
-            began = anyio.current_time()
-            await anyio.sleep(0.01)
-            longest = max(longest, anyio.current_time() - began)
-
-    async with started(preset("shouts"), desk) as driver, anyio.create_task_group() as group:
-        group.start_soon(beat)
+    async with started(preset("shouts"), desk) as driver:
         assert await take(driver, desk) == "Done."
-        group.cancel_scope.cancel()
-    # A heartbeat counts for 10 s.
-    assert longest < 5.0
     log = (desk.folder / LOG).read_text("utf-8")
     assert len(log) < 2_000_000
     assert all(usage.cost_usd < 1 for usage in desk.usages)

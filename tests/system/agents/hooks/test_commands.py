@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -164,9 +163,8 @@ async def test_a_hook_is_ended_when_the_agent_is_cancelled(tmp_path: Path) -> No
 
 
 async def test_what_a_hook_leaves_in_the_background_does_not_hold_it_up(tmp_path: Path) -> None:
-    began = time.monotonic()
-    await ran(hooks("Stop", f"sleep 30 & echo $! > {tmp_path}/child"), "Stop", {})
-    assert time.monotonic() - began < 5
+    with anyio.fail_after(120):
+        await ran(hooks("Stop", f"sleep 600 & echo $! > {tmp_path}/child"), "Stop", {})
     os.kill(int((tmp_path / "child").read_text()), 9)
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,17 +31,16 @@ from support.offices import (
     pid_of,
     view,
 )
-from support.pace import bare_python_s
 
 
 class TestStopping:
-    """R-3.1: whatever the agent does, it is gone within the grace and 5 s."""
+    """R-3.1: whatever the agent does, it is gone. How soon is judged in tests/timing."""
 
     @pytest.mark.parametrize("backend", OUTSIDE)
     @pytest.mark.parametrize(
         "kind", ["deaf", "in a tool", "in a stubborn tool", "waiting", "frozen", "dead", "idle"]
     )
-    async def test_it_is_gone_in_time(self, place: Place, backend: str, kind: str) -> None:
+    async def test_it_is_gone(self, place: Place, backend: str, kind: str) -> None:
         steps = {
             "deaf": "hang = true",
             "in a tool": SLEEPS,
@@ -61,9 +59,7 @@ class TestStopping:
             os.kill(pid, signal.SIGSTOP)
         if kind == "dead":
             await kill(place, "alice")
-        began = time.monotonic()
         await place.supervisor.stop("alice", by=LEAD, grace_s=2)
-        assert time.monotonic() - began < 2 + 250 * bare_python_s()
         assert place.processes() == []
         assert place.panes() == []
         assert (await view(place, "alice")).state == "stopped"
@@ -86,9 +82,7 @@ class TestStopping:
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == b"held\n"
-            began = time.monotonic()
             await place.supervisor.stop("alice", by=LEAD, grace_s=1)
-            assert time.monotonic() - began < 1 + 250 * bare_python_s()
             assert (await view(place, "alice")).state == "stopped"
             assert pid not in place.processes()
         finally:

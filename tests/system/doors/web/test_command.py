@@ -23,7 +23,6 @@ from bullpen.app.app import open_app
 from bullpen.app.settings import settings_from
 from support.doors.json_shapes import fitting
 from support.doors.web_stage import field, people
-from support.pace import bare_python_s
 
 DEADLINE_S = 30
 
@@ -70,9 +69,7 @@ def running(home: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], dic
         process.stdout.close()
 
 
-def test_it_prints_an_address_to_act_and_one_to_look_and_ends_at_once_with_open_streams(
-    home: Path,
-) -> None:
+def test_it_prints_an_address_to_act_and_ends_with_open_streams(home: Path) -> None:
     with running(home) as (process, found), httpx2.Client(timeout=10) as client:
         assert found["url"].startswith("http://127.0.0.1:")
         base = found["url"].partition("/?")[0]
@@ -82,10 +79,8 @@ def test_it_prints_an_address_to_act_and_one_to_look_and_ends_at_once_with_open_
         assert field(page.text, "csrf")
         with client.stream("GET", f"{base}/events?page=overview") as stream:
             assert next(stream.iter_lines()).startswith("retry")
-            begun = time.monotonic()
             process.send_signal(signal.SIGINT)
             assert process.wait(DEADLINE_S) == 0
-            assert time.monotonic() - begun < 150 * bare_python_s()
 
 
 def test_a_browser_that_it_opens_is_told_no_token_and_its_code_works_once(

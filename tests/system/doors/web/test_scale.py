@@ -1,14 +1,12 @@
-"""A large team in a browser: first paint, updates, memory, jumps in the past.
+"""A large team in a browser: all its pages, updates, memory, jumps in the past.
 
 `BULLPEN_WEB_SCALE=1` is the full size: 200 agents, 5,000 tasks, 50,000 messages, 10,000 updates.
-It prints what it measured.
+How long it takes is judged in tests/timing.
 """
 
 from __future__ import annotations
 
-import gc
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -22,8 +20,10 @@ from bullpen.protocol.names import LEAD
 from bullpen.team.tasks.drafts import Draft
 from bullpen.team.team import Team
 from bullpen.testing.sample_records import always, config, member, message, task
+from bullpen.view.scene import Scene
 from support.doors.web_browser import Window, chromium, needs_chromium, window
 from support.doors.web_stage import TEAM, hire, served
+from support.steps import steps
 
 pytestmark = pytest.mark.anyio
 
@@ -31,11 +31,6 @@ FULL = os.environ.get("BULLPEN_WEB_SCALE") == "1"
 AGENTS, TASKS, MESSAGES, UPDATES = (200, 5000, 50_000, 10_000) if FULL else (30, 300, 1000, 30)
 UPDATES = int(os.environ.get("BULLPEN_WEB_UPDATES", UPDATES))
 EVENTS = 50_000 if FULL else 10_000
-PAINT_S, UPDATE_S, JUMP_S = 2.0, 0.3, 0.3
-"""What is promised is measured at the full size, alone on a machine."""
-
-SMALL_PAGES = 20
-"""What is judged beside much else: so many times the time of a small page in the same run."""
 
 _AT_ONCE = 50
 _MEMORY = 1.5
@@ -69,45 +64,35 @@ async def large(app: App, *, cwd: Path) -> Team:
 
 
 @needs_chromium
-async def test_a_large_team_is_painted_soon_and_followed_closely(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_large_team_is_painted_and_followed_without_growing(tmp_path: Path) -> None:
     async with (
         served(tmp_path, make=large) as stage,
         chromium() as browser,
         window(browser, stage) as tab,
     ):
-        await _paint(tab, "/waiting")
-        small = await _paint(tab, "/waiting")
-        paints = {path: await _paint(tab, path) for path in ("/", "/tasks", "/messages")}
+        for path in ("/waiting", "/", "/tasks", "/messages"):
+            await paint(tab, path)
         await tab.go("/tasks")
         await expect(tab.page.locator("#link")).to_have_text("live")
-        lags = [await _lag(tab, stage.team, str(number * 5 + 1)) for number in range(8)]
-        before, after = await _memory(tab, stage.team)
+        for number in range(8):
+            await follow(tab, stage.team, str(number * 5 + 1))
+        before, after = await memory(tab, stage.team)
         assert tab.troubles == []
-    with capsys.disabled():
-        print(f"\npaint {small} {paints} s, commit to screen {sorted(lags)} s, {before} {after}")
-    assert max(paints.values()) < (PAINT_S if FULL else SMALL_PAGES * small)
-    assert sorted(lags)[len(lags) // 2] < (UPDATE_S if FULL else SMALL_PAGES * small)
     assert after < before * _MEMORY
 
 
-async def _paint(tab: Window, path: str) -> float:
-    begun = time.monotonic()
+async def paint(tab: Window, path: str) -> None:
     await tab.go(path)
     await expect(tab.page.locator("main h1")).to_be_visible()
-    return round(time.monotonic() - begun, 3)
 
 
-async def _lag(tab: Window, team: Team, task_id: str) -> float:
-    """From the commit to what is on the screen."""
+async def follow(tab: Window, team: Team, task_id: str) -> None:
+    """Wait until a claim that was committed is on the screen."""
     await team.tasks.claim(task_id, by=f"agent{int(task_id) // 5:03}")
-    begun = time.monotonic()
     await tab.page.locator(f'#column-in_progress > [id="task-{task_id}"]').wait_for()
-    return round(time.monotonic() - begun, 3)
 
 
-async def _memory(tab: Window, team: Team) -> tuple[int, int]:
+async def memory(tab: Window, team: Team) -> tuple[int, int]:
     """The size of the page after a tenth of the updates, and after all of them."""
     sizes = []
     session = await tab.context.new_cdp_session(tab.page)
@@ -121,29 +106,18 @@ async def _memory(tab: Window, team: Team) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def test_a_jump_in_a_long_past_takes_no_longer_than_one_waits_for(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    events = _long_past()
-    replay = Replay(events)
-    begun = time.process_time()
-    replay.prepare()
-    prepared = time.process_time() - begun
-    took = []
+def test_a_jump_in_a_long_past_replays_a_small_part_of_it() -> None:
+    replay = Replay(long_past())
+    prepared = steps(replay.prepare, at_most=1_000_000_000)
     for number in range(20):
         at = (number * 7919 * 13) % EVENTS
-        gc.collect()
-        begun = time.process_time()
-        scene, _ = replay.at(at)
-        took.append(round(time.process_time() - begun, 3))
-        assert scene.seq == max(1, at)
-    with capsys.disabled():
-        print(f"\n{EVENTS} events prepared in {prepared:.2f} s, jumps {sorted(took)} s")
-    # Less than to read the whole of it.
-    assert max(took) < (JUMP_S if FULL else prepared)
+        found: list[Scene] = []
+        jump = steps(lambda at=at, found=found: found.append(replay.at(at)[0]))  # type: ignore[misc]
+        assert jump < prepared / 2
+        assert found[0].seq == max(1, at)
 
 
-def _long_past() -> list[Event]:
+def long_past() -> list[Event]:
     names = [f"agent{number:03}" for number in range(AGENTS)]
     rows: list[Change] = [PutMember(member(name, isActive=True)) for name in names]
     raw = config(TEAM).raw

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,14 +93,12 @@ def test_a_bound_key_sees_no_other_team(says: As) -> None:
         assert "Gamma" not in json.dumps(says(who, "team", "list"))
 
 
-def test_whoever_may_only_read_is_told_at_once_that_nothing_was_written(says: As) -> None:
+def test_whoever_may_only_read_is_told_that_nothing_was_written(says: As) -> None:
     # Another worker may have played the test that creates the first one.
     for team in ("Alpha", "Delta"):
         assert says("machine", "team", "create", team) or says("machine", "team", "show", team)
-    began = time.monotonic()
     for who in ("pane", "wall"):
         team = "Alpha" if who == "pane" else "Delta"
         refused = says(who, "task", "add", "mine", "-t", team, refused=True)
         assert refused["error"]["reason"] == "not_permitted", who
-    assert time.monotonic() - began < 10
     assert says("machine", "task", "list", "-t", "Delta")["tasks"] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator
 
 import anyio
@@ -49,11 +48,9 @@ async def test_many_questions_at_once_get_each_its_own_answer(client: Client) ->
     assert found == {number: str(number).encode() for number in range(100)}
 
 
-async def test_where_nobody_listens_that_is_said_at_once(client: Client) -> None:
-    begin = time.monotonic()
+async def test_where_nobody_listens_that_is_said_instead_of_waited_for(client: Client) -> None:
     with pytest.raises(nats_errors.NoRespondersError):
         await ask(client, "nobody", b"", headers=None, timeout_s=WITHIN_S)
-    assert time.monotonic() - begin < WITHIN_S / 2
 
 
 async def test_who_gets_no_answer_waits_no_longer_than_he_said(client: Client) -> None:

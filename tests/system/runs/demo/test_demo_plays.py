@@ -7,7 +7,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,8 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.runs import demo
 from bullpen.runs.watch.outcome import Outcome, Progress
 
-PROMISED_S = 60
-LONGEST_S = 150
-"""On a machine that has much else to do, what was promised takes longer."""
+LONGEST_S = 300
+"""Only guards against hanging: in how many seconds the demo is over is judged in tests/timing."""
 COMMITS = [
     "bullpen demo: Start the project",
     "ada: Count lines, words and characters",
@@ -101,12 +99,6 @@ def hostile_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_AUTHOR_EMAIL", "somebody@example.invalid")
 
 
-def promised_s() -> float:
-    """How long the demo may take on this machine at this time."""
-    is_calm = os.getloadavg()[0] < 1.5 * (os.cpu_count() or 1)
-    return PROMISED_S if is_calm else LONGEST_S
-
-
 def git(folder: Path, *words: str) -> list[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
@@ -139,9 +131,7 @@ async def agents_of(home: Path) -> list[AgentFacts]:
 @pytest.mark.usefixtures("hostile_git")
 @pytest.mark.parametrize("backend", ["in-process", "tmux"])
 async def test_the_team_builds_the_program(backend: str, tmp_path: Path, panes: Panes) -> None:
-    began = time.monotonic()
     outcome, seen = await play(tmp_path, backend)
-    assert time.monotonic() - began < promised_s()
     assert (outcome.status, outcome.code, outcome.cause) == ("done", 0, None)
     assert outcome.tasks == {"completed": 9}
     project = tmp_path / "project"
@@ -218,12 +208,10 @@ def still_there(agents: list[AgentFacts]) -> list[str]:
 
 
 def test_the_command_succeeds_and_leaves_nothing_behind(tmp_path: Path, panes: Panes) -> None:
-    began = time.monotonic()
     with started(tmp_path) as run:
         agents = agents_when(run, "cy took task", tmp_path / "temporary")
         said, _ = run.communicate(timeout=LONGEST_S)
     assert run.returncode == 0, said
-    assert time.monotonic() - began < promised_s()
     assert len(agents) == 4
     assert still_there(agents) == []
     assert not panes.is_there()

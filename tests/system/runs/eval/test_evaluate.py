@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import anyio
@@ -264,9 +263,7 @@ async def test_a_killed_eval_goes_on_where_it_was(tmp_path: Path) -> None:
 async def test_two_processes_share_the_trials_and_run_each_once(tmp_path: Path) -> None:
     make_suite(tmp_path / "suite")
     made = script(tmp_path, {"team-lead": [bash(FIX), USED, FINISH]})
-    began = time.monotonic()
     both = [started(tmp_path, made), started(tmp_path, made)]
     outs = [each.communicate(timeout=180)[0].decode() for each in both]
-    assert time.monotonic() - began < 180
     assert len(trials_in(tmp_path)) == 6
     assert sum(out.count(": passed") for out in outs) == 6, outs

@@ -178,12 +178,11 @@ async def test_a_refusal_is_told_without_the_secrets_of_the_address(service: Rec
 
 async def test_a_service_that_hangs_is_given_up_in_time(service: Receiver) -> None:
     service.silent_s = 600
-    began = anyio.current_time()
     address = f"ntfy://127.0.0.1:{service.port}/alerts?rto=500"
-    found = await courier(service).send(address, asked(), timeout_s=4)
+    with anyio.fail_after(120):
+        found = await courier(service).send(address, asked(), timeout_s=4)
     assert not found.ok
     assert "longer than 4 s" in found.why
-    assert anyio.current_time() - began < 30
 
 
 async def test_an_address_that_apprise_does_not_know_is_found_before_anything_is_sent(

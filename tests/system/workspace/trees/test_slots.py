@@ -141,12 +141,10 @@ def test_a_set_up_that_fails_keeps_the_tree_and_is_run_again(project: Path) -> N
 
 
 def test_a_set_up_that_takes_too_long_is_ended_with_all_it_started(project: Path) -> None:
-    command = "sleep 60 & echo $! > child; wait"
+    command = "sleep 600 & echo $! > child; wait"
     workspace = planned(project, setup=command, setup_s=0.5)
-    begun = time.monotonic()
     with pytest.raises(Refused, match=r"longer than 0\.5 s"):
         prepared(workspace)
-    assert time.monotonic() - begun < 10
     child = int((Path(workspace.path) / "child").read_text())
     assert _is_gone(child)
 
@@ -164,12 +162,11 @@ def _is_gone(pid: int) -> bool:
 
 
 def test_what_a_set_up_leaves_running_holds_nobody_up(project: Path) -> None:
-    command = "sleep 30 & echo $! > child"
+    command = "sleep 600 & echo $! > child"
     workspace = planned(project, setup=command)
-    begun = time.monotonic()
     prepared(workspace)
     prepared(workspace)
-    assert time.monotonic() - begun < 10
+    # It still runs: else this fails.
     child = (Path(workspace.path) / "child").read_text().strip()
     subprocess.run(["kill", child], check=True)
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -413,14 +412,12 @@ def test_two_who_prepare_the_same_tree_at_once_get_the_same_one(project: Path) -
 def test_waiting_for_a_repository_that_is_busy_has_an_end(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with locked(project / ".git" / "bullpen.lock", "it"):
-        begun = time.monotonic()
-        with (
-            pytest.raises(Unavailable, match=r"using this for 0\.2 s"),
-            locked(project / ".git" / "bullpen.lock", "this", wait_s=0.2),
-        ):
-            pass
-        assert 0.2 <= time.monotonic() - begun < 5
+    with (
+        locked(project / ".git" / "bullpen.lock", "it"),
+        pytest.raises(Unavailable, match=r"using this for 0\.2 s"),
+        locked(project / ".git" / "bullpen.lock", "this", wait_s=0.2),
+    ):
+        pass
 
 
 def test_the_directory_of_an_agent_that_leads_out_of_its_tree_is_refused(
