@@ -1,8 +1,15 @@
-"""Each write of a team of three fails once: nothing is lost, nothing is done twice."""
+"""Each write of a team of three fails once: nothing is lost, nothing is done twice.
+
+Most runs let one write in five fail. All of them:
+
+    BULLPEN_NIGHTLY=1 uv run pytest tests/unit/agents/runner/test_refused_writes.py
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -13,6 +20,7 @@ from support.crews import simulate, simulated_ms
 
 PACE = Pace(beat_s=60.0, beat_ttl_s=150.0)
 AWAY_S = 30.0
+ONE_IN = 1 if os.environ.get("BULLPEN_NIGHTLY") else 5
 
 
 def in_memory(folder: Path, write: Write | None, fault: Fault) -> Played:
@@ -37,10 +45,16 @@ def test_whichever_write_fails_reports_states_and_mail_are_right(
     sound = in_memory(tmp_path / "sound", None, fault)
     assert sound.wrong == []
     found = {}
-    mine = of_agents(sound.writes)
+    # Chosen by what it is: the others stay the same when a write comes or goes.
+    mine = [
+        write
+        for write in of_agents(sound.writes)
+        if crc32(repr((fault, write)).encode()) % ONE_IN == 0
+    ]
     for number, write in enumerate(mine):
         made = in_memory(tmp_path / str(number), write, fault)
         if made.wrong or not made.struck:
             found[write] = made.wrong
     print(f"{len(mine)} writes")
+    assert len({write[0] for write in mine}) > 1
     assert found == {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -56,7 +58,11 @@ def test_every_command_has_a_schema_unless_it_prints_nothing_for_programs() -> N
 
 def test_the_schemas_are_valid_and_each_stands_alone() -> None:
     jsonschema.Draft202012Validator.check_schema(shipped())
-    for each in printed():
+    # Checking one takes as long as all other tests of a file: most runs check one in five.
+    one_in = 1 if os.environ.get("BULLPEN_NIGHTLY") else 5
+    checked = [each for each in printed() if crc32(each.name.encode()) % one_in == 0]
+    assert len(checked) > 5
+    for each in checked:
         alone = schema_of(each.name)
         jsonschema.Draft202012Validator.check_schema(alone)
         missing = jsonschema.Draft202012Validator(alone).iter_errors({})

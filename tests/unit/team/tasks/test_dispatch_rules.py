@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -169,6 +170,7 @@ def test_a_list_twice_as_long_takes_twice_the_steps_to_put_in_order() -> None:
     assert growth(lambda length: order(*lists[length], "m3", ["m3", "m4"]), 500) < 2.2
 
 
+EXAMPLES = 150 if os.environ.get("BULLPEN_NIGHTLY") else 40
 efforts = st.sampled_from([None, "small", "medium", "large"])
 some_skills = st.lists(st.sampled_from(SKILLS), unique=True, max_size=2)
 
@@ -194,7 +196,7 @@ def boards(draw: st.DrawFn) -> tuple[dict[str, Task], TeamConfig]:
     return listed(*tasks), team
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(boards(), st.sets(st.sampled_from(NAMES)))
 def test_whatever_is_ready_and_can_be_done_is_in_the_list_of_somebody(
     board: tuple[dict[str, Task], TeamConfig], idle: set[str]
