@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+
 from support.gate.pool import PIECE_S, USUAL_S, durations, in_pieces, shard
 from support.samples import TESTS
+
+ALWAYS_WHOLE = ("tests/programs/", "tests/unit/support/")
+"""The night plays the programs anyway."""
 
 
 def test_the_slowest_file_is_first_and_a_long_one_is_cut() -> None:
@@ -30,3 +35,16 @@ def test_shards_are_about_equally_long_and_have_every_file_once() -> None:
 def test_every_file_with_a_known_duration_is_there() -> None:
     missing = [file for file in durations() if not (TESTS.parent / file).exists()]
     assert missing == []
+
+
+def test_every_suite_of_the_night_is_there() -> None:
+    listed = tomllib.loads((TESTS / "full_size.toml").read_text("utf-8"))["suite"]
+    named = [word for suite in listed for word in suite["tests"] if word.startswith("tests/")]
+    assert [word for word in named if not (TESTS.parent / word).exists()] == []
+    reading = {
+        str(path.relative_to(TESTS.parent))
+        for path in TESTS.rglob("test_*.py")
+        if 'BULLPEN_NIGHTLY")' in path.read_text("utf-8")
+    }
+    reading = {path for path in reading if not path.startswith(ALWAYS_WHOLE)}
+    assert [path for path in reading if not path.startswith(tuple(named))] == []
