@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bullpen.agents.system.redactor import Redactor
 
 from bullpen.agents.mail.message_frame import frame
 from bullpen.agents.permissions.shell.parse import split
+from bullpen.agents.system.secrets import Redactor
 from support.hostile.generated_lines import HostileLines
 from support.pace import counting_s, cpu_s
 from system.agents.permissions.test_generated_lines import SEED, Stage

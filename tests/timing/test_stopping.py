@@ -24,7 +24,7 @@ from support.crews import eventually
 from support.doors.web_stage import people
 from support.offices import BUSY, OUTSIDE, SLEEPS, STUBBORN, Place, in_state, pid_of
 from support.pace import bare_python_s
-from system.agents.acp.test_acp_program import desk_in, preset, started, take
+from system.agents.acp.acp_stage import desk_in, preset, started, take
 from system.doors.web.test_command import DEADLINE_S, running
 from unit.agents.drivers.native.test_turn import LookInput, looks, tool_that
 
