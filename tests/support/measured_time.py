@@ -85,6 +85,9 @@ def _known_in(function: Function, outside: Known) -> Known:
                 names = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
                 if _is_span(value, known):
                     known.spans |= names
+                elif isinstance(value, ast.Call | ast.Await):
+                    known.spans |= {name for name in names if _SPANS.fullmatch(name)}
+                    known.moments |= names if _holds_moment(value, known) else set()
                 elif _is_deadline(value, known):
                     known.deadlines |= names
                 elif _holds_moment(value, known):
@@ -126,11 +129,9 @@ def _is_span(node: ast.AST, known: Known) -> bool:
                 return True
         case ast.Name(id=name) if name in known.spans:
             return True
-        case (
-            ast.Name(id=name)
-            | ast.Attribute(attr=name)
-            | ast.Subscript(slice=ast.Constant(value=str() as name))
-        ) if not known.simulated and _SPANS.fullmatch(name):
+        case ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str() as name)) if (
+            _SPANS.fullmatch(name)
+        ):
             return True
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             if name in known.functions:

@@ -80,6 +80,11 @@ JUDGES = {
             first, last = (at for _, at in moments)
             assert last - first >= 0.04
         """,
+    "what a function elsewhere measured": """
+        def test_it():
+            found, took_s = played(work)
+            assert took_s < 10
+        """,
     "what another process measured": """
         def test_it():
             assert ask("commit")["took"] < 10
@@ -157,6 +162,12 @@ GUARDS = {
             code = interrupted(after_s=draw(0, usual_s))
             assert code > 2
         """,
+    "durations that nobody measured": """
+        def test_it():
+            took = {"a.py": 10.0}
+            loads = [sum(took[each] for each in shard) for shard in shards(took)]
+            assert max(loads) <= 11
+        """,
     "what is only printed": """
         def test_it():
             began = time.monotonic()
@@ -169,14 +180,32 @@ GUARDS = {
 
 def test_no_test_of_the_gate_judges_measured_time() -> None:
     """What people are promised in seconds is judged in tests/timing, played alone."""
-    tests = (path for path in (ROOT / "tests").rglob("*.py") if "timing" not in path.parts)
-    shipped = (ROOT / "src/bullpen/testing").rglob("*.py")
-    found = [
-        f"{path.relative_to(ROOT)}:{line}"
+    assert judging(ROOT) == []
+
+
+def judging(root: Path) -> list[str]:
+    """Where in the tests below a folder, and in the shipped suites, measured time is judged."""
+    timed = root / "tests/timing"
+    tests = (path for path in (root / "tests").rglob("*.py") if not path.is_relative_to(timed))
+    shipped = (root / "src/bullpen/testing").rglob("*.py")
+    return [
+        f"{path.relative_to(root)}:{line}"
         for path in sorted([*tests, *shipped])
         for line in judged_time(path.read_text("utf-8"))
     ]
-    assert found == []
+
+
+def test_only_the_tests_of_the_folder_timing_may_judge_it(tmp_path: Path) -> None:
+    """Also where the repository itself lies in a folder of that name."""
+    root = tmp_path / "timing"
+    for place in ("tests/timing", "tests/unit", "tests/system/timing", "src/bullpen/testing"):
+        (root / place).mkdir(parents=True)
+        (root / place / "test_it.py").write_text(JUDGES["a difference"].strip(), "utf-8")
+    assert judging(root) == [
+        "src/bullpen/testing/test_it.py:4",
+        "tests/system/timing/test_it.py:4",
+        "tests/unit/test_it.py:4",
+    ]
 
 
 @pytest.mark.parametrize("kind", JUDGES)
