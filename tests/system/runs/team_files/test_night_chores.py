@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -122,7 +122,7 @@ async def test_what_was_not_told_before_a_kill_is_told_afterwards(tmp_path: Path
         group.start_soon(notices.run)
         await eventually(lambda: _lines(tmp_path / "all") == 3)
         group.cancel_scope.cancel()
-    assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"
+    await none_is_left(tmp_path)
     again = notifier(tmp_path, stuck)
     assert again.told_until() == 2, "the third was being told: it is told again"
 
@@ -144,21 +144,28 @@ async def test_a_run_that_is_interrupted_sends_what_it_can_and_waits_for_nobody_
                 await notices.drain(within_s=3)
     assert _lines(tmp_path / "fine") == 1
     assert trouble == ["1 notices were not sent within 3 s"]
-    assert not await anyio.to_thread.run_sync(ended_in, tmp_path), "it does not outlive the run"
+    await none_is_left(tmp_path)
 
 
-def ended_in(folder: Path) -> int:
-    """End what sleeps in a folder of this test; how many there were."""
-    ended = 0
+async def none_is_left(folder: Path) -> None:
+    """What was killed is shown for a moment longer; what was not ends with this test."""
+    try:
+        await eventually(lambda: not sleeping_in(folder))
+    finally:
+        for pid in sleeping_in(folder):
+            with suppress(OSError):
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
+
+
+def sleeping_in(folder: Path) -> list[int]:
+    """The processes that sleep in a folder of this test."""
+    found = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
-        try:
+        with suppress(OSError):
             here = os.readlink(f"/proc/{pid}/cwd") == str(folder)
             if here and b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.killpg(os.getpgid(pid), signal.SIGKILL)
-                ended += 1
-        except OSError:
-            continue
-    return ended
+                found.append(pid)
+    return found
 
 
 def _lines(path: Path) -> int:
