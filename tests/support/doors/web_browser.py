@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from .web_stage import Served
 
@@ -19,12 +19,14 @@ _WORDS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-_PATIENCE_MS = 10_000
+_PATIENCE_MS = 60_000
+"""Only a guard against hanging: a busy machine draws a page late."""
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """One browser."""
+    expect.set_options(timeout=_PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(_WORDS))
         try:

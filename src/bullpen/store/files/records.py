@@ -153,8 +153,8 @@ class Records:
         found: dict[str, Note] = {}
         strange: list[Note] = []
         problems: list[Problem] = []
-        known = [stem for stem in _stems(self.paths.note_records) if is_note_name(stem)]
         try:
+            known = [stem for stem in _stems(self.paths.note_records) if is_note_name(stem)]
             there, problems = notes.file_names(self.paths)
         except Unreadable as error:
             return notes.FoundNotes({}, [], (Problem(error.path, error.why),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,8 @@ async def test_a_question_without_a_turn_is_refused_at_once(tmp_path: Path) -> N
     desk = await desk_in(tmp_path)
     async with started(counting("goes on: asks"), desk) as driver:
         await take(driver, desk)
-        assert "1 refused" in await stopped(desk)
+        # It may ask again before it is stopped.
+        assert re.search(r"\b[1-9]\d* refused", await stopped(desk))
     assert desk.wanted == []
     assert {row["option"] for row in told(desk, "answer")} <= {None}
     assert not (tmp_path / "made").exists()

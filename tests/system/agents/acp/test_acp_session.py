@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import anyio
 import pytest
 
 from bullpen.agents.contracts.driver import TurnFailed, TurnInput
-from bullpen.agents.drivers import acp
 from bullpen.agents.drivers.acp import program_session
 from bullpen.agents.drivers.acp.driver import make
 from bullpen.errors import Invalid, Unavailable
@@ -186,25 +184,6 @@ def test_a_program_that_nobody_named_needs_its_command() -> None:
         make(spec)
     made = make(spec.evolve(options={"command": ["my-agent", "--acp"]}))
     assert (made.name, made.capabilities.permissions) == ("acp", True)
-
-
-def test_only_one_module_knows_the_protocol() -> None:
-    folder = Path(acp.__file__).parent
-    users = [
-        path.name
-        for path in sorted(folder.parent.parent.parent.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if any(name.split(".")[0] == "acp" for name in _imported(node))
-    ]
-    assert set(users) == {"connection.py"}
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom) and node.level == 0:
-        return [node.module or ""]
-    return []
 
 
 @pytest.mark.parametrize(("part", "prompts"), [("steered late", 1), ("never steered", 2)])

@@ -116,9 +116,9 @@ async def test_a_program_that_fails_to_start_is_said_with_its_last_words(ann: Be
 async def test_a_silent_program_is_given_up_and_ended(
     ann: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "START_S", 2.0)
+    monkeypatch.setattr(servers, "START_S", 6.0)
     async with running(ann, sky=program("silent", PID_FILE=str(ann.cwd / "pid"))) as made:
-        assert "did not answer within 2 seconds" in made.failed[0]
+        assert "did not answer within 6 seconds" in made.failed[0]
         pid = await ann.pid_in("pid")
         await ann.until(lambda: not ann.runs(pid))
 

@@ -89,6 +89,20 @@ async def test_a_file_where_a_folder_should_be_is_moved_to_the_quarantine(
     assert any(entry.read_bytes() == b"in the way" for entry in quarantined(sandbox))
 
 
+@pytest.mark.parametrize("folder", [".bullpen", ".bullpen/notes", "notes"])
+async def test_a_file_where_notes_should_be_is_found_and_repaired(
+    sandbox: Sandbox, store: FileStore, team: Team, folder: str
+) -> None:
+    path = sandbox.home / "teams" / TEAM / folder
+    path.rename(sandbox.home / "aside")
+    path.write_bytes(b"in the way")
+    found = await store.checkup(TEAM, fix=False)
+    assert any(each.where.startswith(str(path)) for each in found)
+    with pytest.raises(Unavailable):
+        await team.notes.read("plan")
+    await is_well(store, await store.checkup(TEAM, fix=True))
+
+
 async def test_a_task_list_that_is_no_folder_is_not_an_empty_one(
     sandbox: Sandbox, store: FileStore, team: Team
 ) -> None:
