@@ -11,6 +11,37 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 DEADLINE_S = 60.0
+_POLL_S = 0.02
+_LOOK_S = 1.0
+"""How often the screen is looked at though nothing was written: only in case tmux redraws it."""
+
+
+def piped_to(file: Path) -> tuple[str, str]:
+    """The words for tmux that let a pane write all its output to a file as well."""
+    return "pipe-pane", f"exec cat > {shlex.quote(str(file))}"
+
+
+def until_shown(
+    capture: Callable[[], str],
+    output: Path,
+    seen: str | Callable[[str], bool],
+    *,
+    within_s: float = DEADLINE_S,
+) -> str:
+    """The screen once it shows a text. Looking costs a process, so it looks when it changed."""
+    deadline = time.monotonic() + within_s
+    looked_at, size = 0.0, -1
+    while (now := time.monotonic()) < deadline:
+        # The size before the screen: what comes meanwhile is seen the next time. The screen of tmux
+        # is never behind this file.
+        written = output.stat().st_size if output.exists() else 0
+        if written != size or now - looked_at > _LOOK_S:
+            looked_at, size = now, written
+            shown = capture()
+            if seen in shown if isinstance(seen, str) else seen(shown):
+                return shown
+        time.sleep(_POLL_S)
+    raise AssertionError(f"never seen: {seen}\n{capture()}")
 
 
 class RealTerminal:
@@ -20,6 +51,7 @@ class RealTerminal:
         # Short: the path of a socket has room for some 100 bytes.
         self._socket = str(folder / "tmux")
         self._pid = folder / "tmux.pid"
+        self._output = folder / "tmux.output"
 
     def start(
         self, *words: str, cwd: Path, env: Mapping[str, str], size: tuple[int, int] = (100, 30)
@@ -38,7 +70,8 @@ class RealTerminal:
             " stty -a; exec sleep 600"
         )
         sized = ("-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd))
-        self._tmux("-f", os.devnull, "new-session", "-d", *sized, command)
+        begun = ("new-session", "-d", *sized, command, ";", *piped_to(self._output))
+        self._tmux("-f", os.devnull, *begun)
 
     @property
     def pid(self) -> int:
@@ -60,13 +93,7 @@ class RealTerminal:
 
     def until(self, seen: str | Callable[[str], bool]) -> str:
         """The screen once it shows a text."""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            shown = self.shown()
-            if seen in shown if isinstance(seen, str) else seen(shown):
-                return shown
-            time.sleep(0.05)
-        raise AssertionError(f"never seen: {seen}\n{self.shown()}")
+        return until_shown(self.shown, self._output, seen)
 
     def close(self) -> None:
         """End it and what runs in it."""

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bullpen.runs.teamfile.read import read_team_file
+from support.doors.real_terminal import piped_to, until_shown
 
 DEADLINE_S = 40.0
 
@@ -27,6 +27,7 @@ class Screen:
 
     def __init__(self, folder: Path, socket: Path) -> None:
         self._folder, self._socket = folder, socket
+        self._output = socket.with_suffix(".output")
 
     def start(self, words: str, **env: str) -> None:
         """Run `bullpen WORDS`, and say afterwards how it ended."""
@@ -39,7 +40,8 @@ class Screen:
         given = [f"{name}={value}" for name, value in settings.items()]
         size = ("-x", "100", "-y", "60")
         inside = ["env", "-i", "TERM=screen", *given, "sh", "-c", line]
-        self._tmux("new-session", "-d", *size, "-c", str(self._folder), "--", *inside)
+        self._tmux("new-session", "-d", *size, "-c", str(self._folder), "--", *inside, ";",
+                   *piped_to(self._output))  # fmt: skip
 
     def type(self, *keys: str) -> None:
         """Press keys."""
@@ -47,13 +49,15 @@ class Screen:
 
     def until(self, telling: str) -> str:
         """What the screen shows once it shows this."""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            shown = self._tmux("capture-pane", "-p")
-            if re.search(telling, shown):
-                return shown
-            time.sleep(0.05)
-        raise AssertionError(f"{telling!r} did not come:\n{self._tmux('capture-pane', '-p')}")
+
+        def tells(shown: str) -> bool:
+            return re.search(telling, shown) is not None
+
+        tells.__qualname__ = telling
+        return until_shown(self._shown, self._output, tells, within_s=DEADLINE_S)
+
+    def _shown(self) -> str:
+        return self._tmux("capture-pane", "-p")
 
     def answer(self, question: str, answer: str = "") -> None:
         """Answer a question when it is there; Enter alone takes what is offered."""

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from bullpen.agents.system.processes import host_name, start_of
 from bullpen.app.stores import open_teams
 from bullpen.protocol.agent import ProcessRecord
+from support.doors.real_terminal import piped_to, until_shown
 from support.doors.tui_teams import at, hire, small_team
 
 DEADLINE_S = 30.0
@@ -29,6 +29,7 @@ class Terminal:
 
     def __init__(self, socket: str) -> None:
         self._socket = socket
+        self.output = Path(f"{socket}.output")
 
     def tmux(self, *words: str) -> str:
         """What tmux answers."""
@@ -47,13 +48,7 @@ class Terminal:
 
     def until(self, seen: str | Callable[[str], bool]) -> str:
         """The screen once it shows a text."""
-        deadline = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline:
-            shown = self.shown()
-            if seen in shown if isinstance(seen, str) else seen(shown):
-                return shown
-            time.sleep(0.05)
-        raise AssertionError(f"never seen: {seen}\n{self.shown()}")
+        return until_shown(self.shown, self.output, seen, within_s=DEADLINE_S)
 
 
 @pytest.fixture
@@ -72,7 +67,7 @@ def start(terminal: Terminal, home: Path, size: tuple[int, int], **env: str) -> 
     command = f"{shlex.join([*run, *words])}; echo ended with $?; exec sleep 60"
     terminal.tmux(
         "-f", "/dev/null", "new-session", "-d", "-s", "tui", "-x", str(size[0]), "-y",
-        str(size[1]), command,
+        str(size[1]), command, ";", *piped_to(terminal.output),
     )  # fmt: skip
 
 
