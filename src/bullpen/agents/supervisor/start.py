@@ -342,7 +342,7 @@ class Starter:
 
         It gets `longer_s` more once another machine has taken it.
         """
-        taken, doing, looked = False, STARTING, -math.inf
+        taken, gone, doing, looked = False, False, STARTING, -math.inf
         while True:
             # Once more after the deadline: this process may have slept until then.
             last = deadline.has_passed
@@ -367,7 +367,11 @@ class Starter:
                 why, _, screen = cause.partition("\n")
                 raise StartFailed(why, screen=screen, remedy=_SPAWN_AGAIN)
             if started is not None and not await started[1].alive(started[0]):
-                raise Unavailable("The agent ended before it was ready.", remedy=_SPAWN_AGAIN)
+                if gone:
+                    raise Unavailable("The agent ended before it was ready.", remedy=_SPAWN_AGAIN)
+                # It may have been ready, and have ended, since its record was read.
+                gone = True
+                continue
             if started is None and not taken and await self._is_taken(name, agent):
                 taken = True
                 deadline.put_off(longer_s)
