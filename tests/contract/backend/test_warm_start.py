@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -182,6 +183,7 @@ _STARTS_ANOTHER = """
 import os, sys; sys.path[:] = {path!r}
 import anyio
 from pathlib import Path
+from typing import Any
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.contracts.backend import NONCE, Launch
 from bullpen.agents.system import orphans, process_owners
@@ -235,12 +237,16 @@ async def test_a_parent_that_is_stopped_is_not_waited_for(
     assert processes.carriers(one.launch.nonce) == [one.place.pid]
 
 
+def _too_late(line: socket.socket) -> dict[str, Any]:
+    raise TimeoutError("no answer in time")
+
+
 async def test_an_answer_that_comes_too_late_starts_no_second_agent(
     start: Launcher, warm: CountedWarmStart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The request is read, and the child is ready, only after its starter gave up."""
     await start.start(*_waits())
-    monkeypatch.setattr(starter, "_ANSWER_S", 1e-6)
+    monkeypatch.setattr(starter.wire, "receive", _too_late)
     one = await start.start(*_waits())
     monkeypatch.undo()
     assert [each.nonce for each in warm.left] == [one.launch.nonce]

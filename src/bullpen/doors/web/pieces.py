@@ -272,8 +272,9 @@ def _waiting(page: _Page) -> None:
 def _member_of(page: _Page) -> MemberCard:
     card = page.view.chosen
     if card is None:
+        name = page.query.get("name") or page.query.get("member", "")
         raise NotFound(
-            f"There is no member {page.query.get('name', '')!r}.",
+            f"There is no member {name!r}.",
             remedy="Open the overview to see all members.",
         )
     return card

@@ -151,18 +151,17 @@ def test_all_agents_can_be_stopped_at_once(
 def test_a_start_that_fails_can_be_read_at_a_terminal(
     at_terminal: Callable[..., tuple[int, str]], app: str, script: str
 ) -> None:
-    """R-9.12: the whole cause, no word broken, and the last screen apart from our words."""
+    """R-9.12: the whole cause, and no word broken."""
     words = ("--driver", "scripted", "--script", script, "--backend", "tmux", *FREE)
     code, shown = at_terminal("spawn", "zoe", *words, COLUMNS="60")
 
     assert code == 5
-    lines = shown.splitlines()
+    # How far the start was stood in this line until it failed.
+    lines = shown.rpartition("\r\x1b[K")[2].splitlines()
     assert lines[0].startswith("error: 'zoe' could not be started: ")
     assert lines[1].startswith(" " * 7)
     hint = next(at for at, line in enumerate(lines) if line.startswith("hint: "))
-    screen = lines[lines.index("its last screen:") + 1 : hint]
-    assert screen
-    assert all(line.startswith("  |") for line in screen)
+    assert "no turns for 'zoe'" in " ".join(lines[:hint])
     assert all(line.startswith(" " * 6) for line in lines[hint + 1 :])
     assert all(len(line) <= 60 for line in lines if script not in line)
 

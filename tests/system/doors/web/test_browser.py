@@ -113,6 +113,7 @@ async def test_every_other_action_is_done_without_leaving_the_page(
     async with served(tmp_path) as stage, window(browser, stage) as tab:
         page, said, team = tab.page, tab.page.locator("#toasts"), stage.team
         await work_here(stage)
+        await sees(tab, "erin")
 
         await page.locator("#team").get_by_role("link", name="alice").click()
         await page.get_by_placeholder("Write a message").fill("Well done.")
@@ -167,12 +168,19 @@ async def test_every_other_action_is_done_without_leaving_the_page(
         assert [each for each in tab.troubles if "the server responded" not in each] == []
 
 
+async def sees(tab: Window, name: str) -> None:
+    """Wait until the dashboard has heard of a member."""
+    await tab.go("/")
+    await expect(tab.page.locator(f"#team-{name}")).to_be_visible()
+
+
 async def test_a_comment_on_a_line_of_a_diff_goes_to_its_author(
     tmp_path: Path, browser: Browser
 ) -> None:
     async with served(tmp_path) as stage, window(browser, stage) as tab:
         page = tab.page
         folder = await work_here(stage)
+        await sees(tab, "erin")
         await tab.go("/changes?member=erin")
         await expect(page.locator("#changed")).to_contain_text("2 files changed")
         file = page.locator('.file[data-path="lex.py"]')
@@ -376,6 +384,7 @@ async def test_no_page_is_wider_than_its_window_and_axe_finds_nothing_serious(
 ) -> None:
     async with served(tmp_path) as stage, window(browser, stage, bypass_csp=True) as tab:
         await work_here(stage)
+        await sees(tab, "erin")
         for name, path in PAGES.items():
             await tab.go(path)
             await tab.page.add_script_tag(path=axe)
