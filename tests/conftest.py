@@ -9,15 +9,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
+from support.agents.warm_session import pytest_sessionfinish, pytest_sessionstart
 from support.gate.pool import Pool, durations, in_pieces
 from support.gate.written import pytest_configure
 from support.samples import left_out, samples
 
-__all__ = ["pytest_configure"]
+__all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_sessionstart"]
 
 TESTS = Path(__file__).parent
 
-# A warm parent outlives the test that started it. Tests about warm starts turn them on.
+# A warm parent outlives the test that started it. `warm_user` turns them on for agents of a home
+# that all tests share: with a home of its own, each test would start parents of its own.
 os.environ["BULLPEN_WARM_START"] = "off"
 
 # How fast examples are drawn says how busy the machine is, and nothing about the code.

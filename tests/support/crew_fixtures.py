@@ -30,7 +30,5 @@ async def crew(tmp_path: Path) -> AsyncIterator[Crew]:
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     """A home with one team, and a user who has nothing; every process is gone at the end."""
-    user = tmp_path / "user"
-    user.mkdir(exist_ok=True)
-    async with opened(tmp_path, HOME=str(user)) as found:
+    async with opened(tmp_path) as found:
         yield found

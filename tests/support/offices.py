@@ -27,6 +27,7 @@ from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.team.team import Team
 
+from .agents.warm_session import warm_user
 from .crews import eventually
 
 TEAM = "alpha"
@@ -119,9 +120,10 @@ class Place:
 
 @asynccontextmanager
 async def opened(folder: Path, **environ: str) -> AsyncIterator[Place]:
-    """An app with a team; whatever runs in it is gone at the end."""
+    """An app with a team, of a user who has nothing; whatever runs in it is gone at the end."""
     socket = f"bullpen-test-{secrets.token_hex(6)}"
-    env: Mapping[str, str] = {**os.environ, TMUX_SOCKET: socket, **environ}
+    user = {} if "HOME" in environ else warm_user()
+    env: Mapping[str, str] = {**os.environ, TMUX_SOCKET: socket, **user, **environ}
     settings = settings_from({"HOME": str(folder)}, home=folder / "home", team=TEAM)
     async with App(settings, env) as app:
         place = Place(app, folder, socket)

@@ -28,9 +28,7 @@ def programs(tmp_path: Path) -> Path:
 @pytest.fixture
 async def place(tmp_path: Path, programs: Path) -> AsyncIterator[Place]:
     """A home with one team, and a user who has these programs and a key."""
-    user = tmp_path / "user"
-    user.mkdir()
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     key = "mock-key-of-nobody"
-    async with opened(tmp_path, HOME=str(user), PATH=path, ANTHROPIC_API_KEY=key) as found:
+    async with opened(tmp_path, PATH=path, ANTHROPIC_API_KEY=key) as found:
         yield found

@@ -37,10 +37,17 @@ def end_warm_parents(mark: str) -> None:
     deadline = time.monotonic() + 30
     while found := warm_parents(mark):
         for pid in found:
-            with suppress(ProcessLookupError):
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_text("utf-8").split("\0")
                 os.kill(pid, signal.SIGKILL)
+                _remove_files(next(word for word in words if "/bullpen-warm-" in word))
         assert time.monotonic() < deadline, found
         time.sleep(0.01)
+
+
+def _remove_files(socket: str) -> None:
+    for path in (socket, f"{socket}.lock"):
+        Path(path).unlink(missing_ok=True)
 
 
 class CountedWarmStart(WarmStart):

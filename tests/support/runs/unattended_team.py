@@ -18,6 +18,7 @@ from bullpen.runs.up import StartRequest, bring_up
 from bullpen.runs.watch.outcome import Outcome, Progress
 from bullpen.runs.watch.until import DONE, Until
 from bullpen.team.team import Team
+from support.agents.warm_session import warm_user
 
 TEAM = "night"
 
@@ -152,6 +153,7 @@ class Night:
             env={
                 **{key: val for key, val in os.environ.items() if not key.startswith("BULLPEN_")},
                 **git_environment(),
+                **warm_user(),
                 "BULLPEN_HOME": str(self.folder / "home"),
                 **env,
             },

@@ -23,6 +23,7 @@ from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.errors import Invalid, Refused, StartFailed, Unavailable
 from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
+from support.agents.warm_session import warm_user
 from support.agents.warm_starts import warm_home, warm_parents
 from support.crews import eventually
 from support.offices import (
@@ -128,7 +129,7 @@ class TestSpawning:
             place.team,
             home=place.home,
             backends=place.app._backends,
-            environ=os.environ,
+            environ={**os.environ, **warm_user()},
             check=check_spec,
             program=[str(dialog)],
         )
@@ -176,7 +177,8 @@ class TestSpawning:
         """R-9.6: an explicit recorded allow-list; values are never stored."""
         given = {"SECRET_A": "one-value", "SECRET_B": "other-value"}
         with warm_home(tmp_path) as home:
-            await self._environment_of_an_agent(tmp_path, {**given, **(home if warm else {})})
+            cold = {"BULLPEN_WARM_START": "off"}
+            await self._environment_of_an_agent(tmp_path, {**given, **(home if warm else cold)})
             assert len(warm_parents(f"HOME={tmp_path}")) == int(warm)
 
     async def _environment_of_an_agent(self, tmp_path: Path, given: dict[str, str]) -> None:
@@ -311,26 +313,25 @@ class TestDeadlines:
         assert (await view(place, "bob")).state == "stopped"
 
 
-async def test_a_mode_that_the_files_forbid_by_now_is_not_inherited(
-    place: Place, tmp_path: Path
-) -> None:
+async def test_a_mode_that_the_files_forbid_by_now_is_not_inherited(tmp_path: Path) -> None:
     """R-4.2: nothing widens silently, not through a parent that was spawned before."""
-    await place.spawn("alice")
-    _, facts = await place.team.agents.get("alice")
-    settings = tmp_path / "user" / ".claude" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text('{"permissions": {"disableBypassPermissionsMode": "disable"}}')
-    with pytest.raises(Refused) as error:
-        await place.app.resolve(
-            SpawnRequest(
-                driver="scripted",
-                backend="subprocess",
-                cwd=str(place.project),
-                script=place.script("[agents.bob]\n"),
-            ),
-            parent=("alice", facts),
-        )
-    assert error.value.reason == "mode_disabled"
+    async with opened(tmp_path, HOME=str(tmp_path / "user")) as place:
+        await place.spawn("alice")
+        _, facts = await place.team.agents.get("alice")
+        settings = tmp_path / "user" / ".claude" / "settings.json"
+        settings.parent.mkdir(parents=True)
+        settings.write_text('{"permissions": {"disableBypassPermissionsMode": "disable"}}')
+        with pytest.raises(Refused) as error:
+            await place.app.resolve(
+                SpawnRequest(
+                    driver="scripted",
+                    backend="subprocess",
+                    cwd=str(place.project),
+                    script=place.script("[agents.bob]\n"),
+                ),
+                parent=("alice", facts),
+            )
+        assert error.value.reason == "mode_disabled"
 
 
 class OnlyBob(HangingBackend):

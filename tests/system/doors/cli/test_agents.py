@@ -20,6 +20,9 @@ FREE = ("--mode", "bypassPermissions")
 """These tests are about processes: nothing is asked for."""
 
 PROMPT = b"Read the long text"
+
+pytestmark = pytest.mark.usefixtures("warm_agents")
+
 SCRIPT = """
 [[agents.alice.turns]]
 when = "start"

@@ -19,8 +19,7 @@ def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     """A home with one team, whose project is a repository; every process is gone at the end."""
-    (tmp_path / "user").mkdir()
-    async with opened(tmp_path, HOME=str(tmp_path / "user")) as found:
+    async with opened(tmp_path) as found:
         git(found.project, "init", "--quiet", "--initial-branch=main")
         commit(found.project, {"a.txt": "one\n", "sub/b.txt": "b\n"})
         yield found

@@ -101,9 +101,8 @@ async def test_r_8a_a_native_agent_is_in_the_assigned_tree(tmp_path: Path) -> No
     def brain(request: ModelRequest) -> Reply:
         return steps.pop(0) if steps else Reply("")
 
-    (tmp_path / "user").mkdir()
     with MockModels(brain) as mock:
-        async with opened(tmp_path, HOME=str(tmp_path / "user"), **mock.env) as place:
+        async with opened(tmp_path, **mock.env) as place:
             git(place.project, "init", "--quiet", "--initial-branch=main")
             commit(place.project, {"a.txt": "one\n"})
             await plant(
