@@ -36,8 +36,8 @@ from support.gate.written import WRITTEN  # noqa: E402
 
 PYTEST = [sys.executable, "-m", "pytest", "-ra", "--color=no"]
 OFFLINE = ["bash", ".ci/offline", *PYTEST]
-# Most tests wait for processes: four at a time keep one core busy.
-POOL = ["--pool", "-n", str(4 * (os.cpu_count() or 2)), "--durations=15"]
+# Many tests wait for processes: three at a time keep one core busy.
+POOL = ["--pool", "-n", str(3 * (os.cpu_count() or 2)), "--durations=15"]
 TIERS = ["tests/unit", "tests/contract", "tests/system", "tests/chaos", "tests/docs"]
 AGAIN_MAX = 20
 """Of more failures than these, the others are not played again: something is broken."""
@@ -96,6 +96,14 @@ PARTS = {
     # Alone, so that what is judged is not the load.
     "timing": [Job([*PYTEST, "-n", "0", "tests/timing"])],
 }
+
+
+def compile_tests(words: list[str]) -> None:
+    """Let one process rewrite the assertions of new test files, before all workers do."""
+    start = words[: words.index("pytest") + 1]
+    paths = [word for word in words if word.startswith("tests/")]
+    collect = [*start, "-qq", "--collect-only", "-p", "no:cacheprovider", *paths]
+    subprocess.run(collect, stdout=subprocess.DEVNULL, check=False)
 
 
 def play(job: Job) -> Played:
@@ -170,6 +178,8 @@ def run(jobs: Iterable[Job]) -> int:
     began = time.monotonic()
     played = Played()
     for job in jobs:
+        if "--pool" in job.words:
+            compile_tests(job.words)
         played.add(play(job))
     known = in_quarantine()
     excused = {*played.alone, *known}

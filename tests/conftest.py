@@ -12,7 +12,7 @@ from xdist.remote import Producer
 from support.agents.warm_session import pytest_sessionfinish, pytest_sessionstart
 from support.gate.pool import Pool, durations, in_pieces
 from support.gate.written import pytest_configure
-from support.samples import left_out, samples
+from support.samples import guaranteed, left_out, samples
 
 __all__ = ["pytest_configure", "pytest_sessionfinish", "pytest_sessionstart"]
 
@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Pool | 
 
 
 def _left_to_the_night(items: list[pytest.Item]) -> set[pytest.Item]:
-    left = left_out([item.nodeid for item in items], samples())
+    left = left_out([item.nodeid for item in items], samples(), guaranteed())
     return {item for item in items if item.nodeid in left or item.get_closest_marker("nightly")}
 
 

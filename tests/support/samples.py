@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,11 +28,20 @@ def samples() -> list[Sample]:
     return [Sample(**each) for each in found["sample"]]
 
 
-def left_out(ids: Sequence[str], drawn: Sequence[Sample]) -> set[str]:
+def guaranteed() -> set[tuple[str, str]]:
+    """The tests that the page of guarantees names: each file and the name of a function in it."""
+    page = (TESTS.parent / "docs" / "guarantees.md").read_text("utf-8")
+    found = re.findall(r"\[([^]]+)\]\(\.\./(tests/[^)]+\.py)\)", page)
+    return {(file, f"test_{name.replace(' ', '_')}") for name, file in found}
+
+
+def left_out(
+    ids: Sequence[str], drawn: Sequence[Sample], kept: Set[tuple[str, str]] = frozenset()
+) -> set[str]:
     """The ids that the samples leave to the night.
 
-    The id of a case decides about it: a new test changes nothing for the others. Of each suite at
-    least one case is played.
+    The id of a case decides about it: a new test changes nothing for the others. Of each suite, and
+    of each test in `kept`, at least one case is played.
     """
     left: set[str] = set()
     for sample in drawn:
@@ -39,6 +49,15 @@ def left_out(ids: Sequence[str], drawn: Sequence[Sample]) -> set[str]:
         if suite:
             played = {each for each in suite if _number(each) % sample.one_in == 0}
             left |= set(suite) - (played or {min(suite, key=_number)})
+    functions: dict[tuple[str, str], list[str]] = {}
+    for each in ids:
+        function = each.partition("[")[0]
+        functions.setdefault((each.partition("::")[0], function.rpartition("::")[2]), []).append(
+            each
+        )
+    for function in kept & functions.keys():
+        if left.issuperset(functions[function]):
+            left.remove(min(functions[function], key=_number))
     return left
 
 

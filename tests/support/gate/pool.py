@@ -18,7 +18,7 @@ DURATIONS = Path(__file__).parents[2] / "durations.json"
 USUAL_S = 0.5
 """What a file takes that is not listed."""
 
-PIECE_S = 25.0
+PIECE_S = 40.0
 """A longer file is played by several workers."""
 
 

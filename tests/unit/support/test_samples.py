@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.samples import TESTS, Sample, left_out, samples
+from support.samples import TESTS, Sample, guaranteed, left_out, samples
 
 SAMPLE = Sample("chaos/test_a.py::*", 3, "long")
 
@@ -32,3 +32,12 @@ def test_every_sample_is_of_a_suite_that_is_there_and_says_why() -> None:
         assert list(TESTS.glob(sample.tests.partition("::")[0])), sample
         assert sample.one_in > 1
         assert len(sample.reason.split()) > 5
+
+
+def test_a_test_that_a_guarantee_names_is_always_played() -> None:
+    ids = [f"tests/chaos/test_a.py::test_it[{number}]" for number in range(9)]
+    others = [f"tests/chaos/test_a.py::test_that[{number}]" for number in range(300)]
+    rare = Sample("chaos/test_a.py::*", 10**9, "rare")
+    left = left_out([*ids, *others], [rare], {("tests/chaos/test_a.py", "test_it")})
+    assert len(set(ids) - left) == 1
+    assert len(guaranteed()) > 40
