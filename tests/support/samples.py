@@ -40,25 +40,31 @@ def left_out(
 ) -> set[str]:
     """The ids that the samples leave to the night.
 
-    The id of a case decides about it: a new test changes nothing for the others. Of each suite, and
-    of each test in `kept`, at least one case is played.
+    The id of a case decides about it: a new test changes nothing for the others. The first sample
+    that fits counts. Of each suite, and of each test in `kept`, at least one case is played.
     """
     left: set[str] = set()
+    others = list(ids)
     for sample in drawn:
-        suite = [each for each in ids if fnmatchcase(each, f"tests/{sample.tests}")]
+        suite = [each for each in others if fnmatchcase(each, f"tests/{sample.tests}")]
         if suite:
+            others = [each for each in others if not fnmatchcase(each, f"tests/{sample.tests}")]
             played = {each for each in suite if _number(each) % sample.one_in == 0}
             left |= set(suite) - (played or {min(suite, key=_number)})
-    functions: dict[tuple[str, str], list[str]] = {}
+    named: dict[tuple[str, str], list[str]] = {}
     for each in ids:
-        function = each.partition("[")[0]
-        functions.setdefault((each.partition("::")[0], function.rpartition("::")[2]), []).append(
-            each
-        )
-    for function in kept & functions.keys():
-        if left.issuperset(functions[function]):
-            left.remove(min(functions[function], key=_number))
+        if _function(each) in kept:
+            named.setdefault(_function(each), []).append(each)
+    for cases in named.values():
+        if left.issuperset(cases):
+            left.remove(min(cases, key=_number))
     return left
+
+
+def _function(test: str) -> tuple[str, str]:
+    """The file and the name of the function of a case."""
+    file, _, rest = test.partition("[")[0].partition("::")
+    return file, rest.rpartition("::")[2]
 
 
 def _number(test: str) -> int:

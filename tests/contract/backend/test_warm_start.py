@@ -246,7 +246,7 @@ async def test_an_answer_that_comes_too_late_starts_no_second_agent(
 ) -> None:
     """The request is read, and the child is ready, only after its starter gave up."""
     await start.start(*_waits())
-    monkeypatch.setattr(starter.wire, "receive", _too_late)
+    monkeypatch.setattr(wire, "receive", _too_late)
     one = await start.start(*_waits())
     monkeypatch.undo()
     assert [each.nonce for each in warm.left] == [one.launch.nonce]
@@ -289,7 +289,9 @@ async def test_a_socket_that_nobody_serves_is_replaced(
     start: Launcher, warm: CountedWarmStart
 ) -> None:
     await start.start(*_waits())
-    warm.end()
+    for pid in warm.parents():
+        os.kill(pid, signal.SIGKILL)
+    await until(lambda: not warm.parents(), "the parent has ended")
     assert len(_sockets(warm)) == 1
     await start.start(*_waits())
     assert len(warm.forked) == 2

@@ -30,7 +30,7 @@ def test_of_each_suite_one_case_is_played_at_least() -> None:
 def test_every_sample_is_of_a_suite_that_is_there_and_says_why() -> None:
     for sample in samples():
         assert list(TESTS.glob(sample.tests.partition("::")[0])), sample
-        assert sample.one_in > 1
+        assert sample.one_in >= 1
         assert len(sample.reason.split()) > 5
 
 
@@ -41,3 +41,8 @@ def test_a_test_that_a_guarantee_names_is_always_played() -> None:
     left = left_out([*ids, *others], [rare], {("tests/chaos/test_a.py", "test_it")})
     assert len(set(ids) - left) == 1
     assert len(guaranteed()) > 40
+
+
+def test_the_first_sample_that_fits_counts() -> None:
+    ids = [f"tests/chaos/test_a.py::test_it[{number}]" for number in range(60)]
+    assert left_out(ids, [Sample("chaos/test_a.py::*", 1, "never"), SAMPLE]) == set()

@@ -24,7 +24,7 @@ from bullpen.agents.permissions.policy_file import answer_of
 from bullpen.errors import NotFound, Refused, Unreadable
 from bullpen.protocol.policy import Policy
 from support.agents.trusted_projects import ALLOWING, role, settings, spec, stop_hook
-from support.offices import Place
+from support.offices import Place, opened
 
 
 async def test_a_project_with_settings_must_be_trusted_first(place: Place) -> None:
@@ -44,11 +44,12 @@ async def test_settings_that_change_nothing_need_no_trust(place: Place, told: ob
     assert (await spec(place)).mode == "default"
 
 
-async def test_the_users_own_files_always_count(place: Place) -> None:
-    own = place.folder / "user/.claude/settings.json"
-    own.parent.mkdir()
+async def test_the_users_own_files_always_count(tmp_path: Path) -> None:
+    own = tmp_path / "user/.claude/settings.json"
+    own.parent.mkdir(parents=True)
     own.write_text(json.dumps(ALLOWING), encoding="utf-8")
-    assert (await spec(place)).policy.deny == ["Bash(rm:*)"]
+    async with opened(tmp_path, HOME=str(tmp_path / "user")) as place:
+        assert (await spec(place)).policy.deny == ["Bash(rm:*)"]
 
 
 @pytest.mark.parametrize(
