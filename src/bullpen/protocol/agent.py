@@ -28,13 +28,15 @@ Failure = Literal[
     "rejected",
     "too_long",
     "endless",
+    "repeats",
+    "requests",
 ]
-"""Why a model's API failed a turn.
+"""Why a turn failed: mostly, why a model's API failed it.
 
 It limits the rate of requests, is overloaded, is not reachable, or has an error of its own: these
 pass. The key is wrong or may not be used for this, the account has no credit, the model is unknown:
 these do not pass. The API does not accept the request, the prompt is too long, the answer does not
-end.
+end. The model repeated the same calls, or made more requests than a turn may make.
 """
 
 REFUSALS: frozenset[Failure] = frozenset({"key", "permission", "credit", "model"})
@@ -259,7 +261,7 @@ class AgentFacts(Wire):
     process: ProcessRecord | None = None
     end: End | None = None
     cause: str | None = None
-    # Why a model's API failed its last turn: a `Failure`, or one of a newer version.
+    # Why its last turn failed: a `Failure`, or one of a newer version.
     failure: str | None = None
     # Its usage so far, for all launches.
     usage: OrDefault[Usage] = default(Usage.new)

@@ -41,6 +41,8 @@ class Limits(Wire):
     depth: int = 2
     spawns_per_minute: int = 60
     turns: int = 500
+    # Model requests in one turn of an agent.
+    requests: int = field(default=200, gt=0)
     tokens: int | None = field(default=None, gt=0)
     usd: float | None = field(default=None, gt=0, finite=True)
     # Seconds since the first spawn, or since there was a new goal.

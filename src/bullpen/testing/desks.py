@@ -14,6 +14,7 @@ from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Colleagues, Mail
 from bullpen.agents.contracts.driver import TurnInput
 from bullpen.agents.mail.message_frame import frames
+from bullpen.agents.work.turn_brake import TurnBrake
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec, Usage
 from bullpen.protocol.names import LEAD
@@ -50,6 +51,9 @@ class RecordingDesk:
     timers: list[tuple[float, str]] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    # Whether the agent has nothing left to do in this turn, and what repeats itself in it.
+    turn_ended: bool = False
+    brake: TurnBrake = field(default_factory=lambda: TurnBrake(lambda: None))
     wanted: list[Call] = field(default_factory=list)
     plans: list[str | None] = field(default_factory=list)
     # What to do with a call: return its input or another one, or raise.
@@ -115,6 +119,8 @@ class RecordingDesk:
 
     async def begin(self, text: str = "It is your turn.") -> TurnInput:
         """Return what a turn starts with now: the text, and all mail that was in no request."""
+        self.brake.turn_begins()
+        self.turn_ended = False
         mail = await self._take(await self._unseen())
         if mail is None:
             return TurnInput(text)
@@ -173,6 +179,19 @@ class RecordingDesk:
     @property
     def leaving(self) -> str | None:
         return self.left[-1] if self.left else None
+
+    def end_turn(self) -> None:
+        self.turn_ended = True
+
+    @property
+    def turn_is_over(self) -> bool:
+        return self.turn_ended or bool(self.left)
+
+    def next_request(self) -> None:
+        self.brake.next_request()
+
+    def note_repeats(self, call: Call, text: str, *, failed: bool) -> str:
+        return self.brake.note_repeats(call, text, failed=failed)
 
     async def _unseen(self) -> list[Entry]:
         return list((await self.team.mailbox.read(self.agent)).unread)

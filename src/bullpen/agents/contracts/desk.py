@@ -97,6 +97,9 @@ class Identity(Protocol):
     def leaving(self) -> str | None:
         """Why it ends after its turn, if it does; a driver then ends the turn at once."""
 
+    def end_turn(self) -> None:
+        """End this turn after the current call: there is nothing left to do."""
+
 
 class Mailroom(Protocol):
     """The mail of an agent."""
@@ -175,6 +178,13 @@ class Reporting(Protocol):
     async def called(self, call: Call, text: str, *, failed: bool) -> str:
         """Report the result of a call. Returns the text for the model; hooks may add to it."""
 
+    def note_repeats(self, call: Call, text: str, *, failed: bool) -> str:
+        """Report every call that the model made, also a refused one, with what it is to read.
+
+        Returns that text; a model that repeats itself is told so in it. If it does not stop, the
+        turn ends.
+        """
+
     def record(self, kind: str, **data: Any) -> None:
         """Add a line to the transcript. A later crash does not lose it."""
 
@@ -215,6 +225,19 @@ class Runtime(Protocol):
 
     def hides(self, path: str) -> bool:
         """Whether a rule denies reading this file."""
+
+    @property
+    def turn_is_over(self) -> bool:
+        """Whether a driver must end the turn at once: the agent leaves, or called `end_turn`."""
+
+    def next_request(self) -> None:
+        """Call it before each new request of a turn, to count it and the calls of the last answer.
+
+        A driver that cannot tell the requests of a turn apart does not call it.
+
+        Raises:
+            TurnFailed: the model repeats itself, or has made too many requests.
+        """
 
     async def may_spend(self) -> None:
         """Call it before each model request: records the usage so far.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from bullpen.agents.system.transcript import Transcript
 from bullpen.agents.work.complete import complete
 from bullpen.agents.work.refuse_added import refuse_added
 from bullpen.agents.work.tree_of_task import TreeWork
+from bullpen.agents.work.turn_brake import TurnBrake
 from bullpen.agents.work.until_stored import until_stored
 from bullpen.errors import BullpenError, Refused, Unavailable
 from bullpen.protocol.agent import AgentSpec, Usage
@@ -52,7 +54,9 @@ _ACTIONS_KEPT = 3
 _LATE_S = 20.0
 
 _LEAVE_S = 5.0
-"""How long the turn may go on after its agent agreed to shut down."""
+"""How long the turn may go on after its agent agreed to shut down, or repeats itself."""
+_LAST_WORDS_S = 60.0
+"""How long another program may go on after its agent has reported that the goal is reached."""
 
 
 @dataclass(slots=True)
@@ -115,6 +119,8 @@ class RunnerDesk:
         # The task that it completed last in this turn.
         self.completed: str | None = None
         self.leaving: str | None = None
+        self._has_nothing_to_do = False
+        self.brake = TurnBrake(lambda: self.control.end_turn_within(_LEAVE_S))
         # A person interrupted it: it claims nothing, and is reminded of no task, until a person or
         # the lead speaks to it.
         self.waits_for_words = False
@@ -367,8 +373,10 @@ class RunnerDesk:
         """Give these messages again: the turn that they were for did not begin."""
         self._given.difference_update(ids)
 
-    def turn_begins(self) -> None:
+    def turn_begins(self, requests_max: float = math.inf) -> None:
         """Start a turn: nothing is known of it yet."""
+        self.brake.turn_begins(requests_max)
+        self._has_nothing_to_do = False
         self.wrote_to.clear()
         self._seen.clear()
         self.completed = None
@@ -442,6 +450,20 @@ class RunnerDesk:
         self.leaving = reason
         # Our own driver asks its model nothing else; other programs may go on for hours.
         self.control.end_turn_within(_LEAVE_S)
+
+    def end_turn(self) -> None:
+        self._has_nothing_to_do = True
+        self.control.end_turn_within(_LAST_WORDS_S)
+
+    @property
+    def turn_is_over(self) -> bool:
+        return self._has_nothing_to_do or self.leaving is not None
+
+    def next_request(self) -> None:
+        self.brake.next_request()
+
+    def note_repeats(self, call: Call, text: str, *, failed: bool) -> str:
+        return self.brake.note_repeats(call, text, failed=failed)
 
     def due_notes(self) -> list[str]:
         """The notes that are due; each is returned once."""

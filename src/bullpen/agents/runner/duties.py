@@ -307,7 +307,9 @@ class Duties:
                 left.append(task)
                 continue
             update = {"taskId": task.id, "status": "completed", "report": said}
-            text, failed = await call(toolbox(self._desk), "TaskUpdate", update, self._desk)
+            text, failed = await call(
+                toolbox(self._desk), "TaskUpdate", update, self._desk, of_model=False
+            )
             if failed:
                 left.append(task)
                 self._refusals.append(text)

@@ -305,7 +305,7 @@ class Runner:
         desk = self._desk
         turn, given = await self._started(entries)
         number = turn.agent.usage.turns
-        desk.turn_begins()
+        desk.turn_begins(turn.requests_max)
         desk.enter("working")
         desk.record("turn", number=number, text=given.text, ids=list(given.ids))
         self._duties.turn_begins()
@@ -355,8 +355,12 @@ class Runner:
             return "", f"{type(error).__name__}: {error}"
         finally:
             self._control.over()
-        leaving = self._desk.leaving is not None
-        if leaving or self._control.interrupted or await self._is_over_budget():
+        braked = self._desk.brake.stopped
+        if braked is not None and not self._control.interrupted:
+            self._failure = braked.failure
+            return "", str(braked)
+        over = self._desk.turn_is_over
+        if over or self._control.interrupted or await self._is_over_budget():
             return "", None
         return "", f"The turn took longer than {most_s:.0f} s and was stopped."
 

@@ -461,6 +461,7 @@ async def _finish(given: FinishInput, desk: Identity) -> str:
     finished = await desk.team.agents.finish(
         by=desk.agent, summary=given.summary, override=given.override_reason
     )
+    desk.end_turn()
     spite = f" although tasks are open: {finished.override}" if finished.override else ""
     return f"The team's goal is recorded as reached{spite}."
 

@@ -193,10 +193,11 @@ async def call(
     use_id: str | None = None,
     place: Place | None = None,
     attach: Attach | None = None,
+    of_model: bool = True,
 ) -> tuple[str, bool]:
     """Call a tool as a driver does: report and record it, show hooks the result. See `answer`.
 
-    `place` is its place among calls that run beside it.
+    `place` is its place among calls that run beside it. Only a call `of_model` may be a repeat.
     """
     desk.record("tool", name=name, input=raw_input)
     wanted = _wanted(name, raw_input, use_id)
@@ -214,6 +215,9 @@ async def call(
         )
         if place is not None:
             await place.ready()
+        if of_model:
+            kind = next((tool.kind for tool in tools if tool.name == name), wanted.kind)
+            text = desk.note_repeats(replace(wanted, kind=kind), text, failed=failed)
     finally:
         if place is None or place.last:
             desk.doing(None)
@@ -337,7 +341,9 @@ def _bad_input(tool: Tool[P], error: ValidationError) -> Invalid:
     rows = []
     for found in error.errors(include_url=False, include_context=False)[:8]:
         where = ".".join(str(part) for part in found["loc"])
-        rows.append(f"{where}: {found['msg']}" if where else found["msg"])
+        said = f"{where}: {found['msg']}" if where else found["msg"]
+        meant = _meant(where, tool) if found["type"] == "extra_forbidden" else None
+        rows.append(f"{said} (did you mean {meant}?)" if meant else said)
     fields = [
         f"{field.alias or name}{'' if field.is_required() else '?'}"
         for name, field in tool.input.model_fields.items()
@@ -346,6 +352,13 @@ def _bad_input(tool: Tool[P], error: ValidationError) -> Invalid:
         f"Invalid input for {tool.name}: {'; '.join(rows)}.",
         remedy=f"The fields are {{{', '.join(fields)}}}; those with ? are optional.",
     )
+
+
+def _meant(name: str, tool: Tool[P]) -> str | None:
+    """The field that a model may have meant by one that there is not."""
+    known = [field.alias or own for own, field in tool.input.model_fields.items()]
+    parts = [field for field in known if name and name in field]
+    return next(iter(parts or difflib.get_close_matches(name[:64], known, n=1)), None)
 
 
 def _said(error: BullpenError) -> str:

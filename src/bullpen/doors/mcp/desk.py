@@ -208,6 +208,9 @@ class MemberDesk:
         """Leave the team after this call, because the member agreed to a shutdown."""
         self.leaving = reason
 
+    def end_turn(self) -> None:
+        """Do nothing: its own program has its turns."""
+
 
 def _fitting(entries: Sequence[Entry]) -> list[Entry]:
     """The first entries, as many as fit into one result."""

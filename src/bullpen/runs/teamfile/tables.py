@@ -47,6 +47,8 @@ class BudgetTable(FileTable):
     """`[budget]`: the most that all agents may use together."""
 
     turns: int | None = Field(default=None, ge=1)
+    # Model requests in one turn of an agent.
+    requests: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=1)
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     # Wall-clock hours, at work or not.

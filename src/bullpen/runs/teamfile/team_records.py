@@ -59,6 +59,7 @@ def limits_of(file: TeamFile) -> Limits:
             key: value
             for key, value in {
                 "turns": budget.turns,
+                "requests": budget.requests,
                 "tokens": budget.tokens,
                 "usd": budget.usd,
                 "wallS": None if budget.hours is None else budget.hours * _HOUR_S,

@@ -396,6 +396,8 @@ class TeamRun:
         if verdict.status == "time":
             await self._stop("suspended", "the time is up")
             tasks = (await self._patiently(self._team.tasks.list)).tasks
+            if led and await self._patiently(self._team.agents.result) is not None:
+                return await self._by_the_lead(None)
             if not led and all_done(tasks) == EndVerdict("done"):
                 return await self._ended("done", "", None)
             waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
@@ -419,13 +421,13 @@ class TeamRun:
         tasks = (await self._patiently(self._team.tasks.list)).tasks
         if not self._keep:
             await self._stop("stopped", THE_RUN_IS_OVER)
-        if lead.end in ("failed", "lost"):
-            return await self._ended("failed", "", lead.cause or "The lead was lost.")
-        if trouble is not None:
+        if trouble is not None and (result is not None or lead.end not in ("failed", "lost")):
             return await self._ended("unfinished", result.summary if result else "", trouble)
         if result is not None:
             because = f"Tasks stay open: {result.override}" if result.override else None
             return await self._ended("done", result.summary, because)
+        if lead.end in ("failed", "lost"):
+            return await self._ended("failed", "", lead.cause or "The lead was lost.")
         if lead.end == "finished" and tasks and all_done(tasks) == EndVerdict("done"):
             return await self._ended("done", await self._last_words(), None)
         return await self._ended("unfinished", await self._last_words(), lead.cause)

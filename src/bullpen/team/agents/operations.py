@@ -303,7 +303,7 @@ class Agents(Turns):
 
     @operation
     async def limit(self, *, by: str, voice: Voice = "human", **changes: float | None) -> Limits:
-        """Change limits: agents, depth, spawns_per_minute, turns, tokens, usd, wall_s.
+        """Change limits: agents, depth, spawns_per_minute, turns, requests, tokens, usd, wall_s.
 
         None removes a limit on tokens, usd or wall_s. `voice` says who acts in the name of `by`.
 
@@ -391,6 +391,8 @@ class Agents(Turns):
     ) -> Finished:
         """Record that the goal is reached. A person may end the run so whatever is open.
 
+        Saying the same again changes nothing.
+
         Raises:
             Refused: not_lead; or open_tasks while tasks are not completed, unless `override` gives
                 a reason to leave them open.
@@ -402,6 +404,9 @@ class Agents(Turns):
             agent_rules.check_finish(
                 view.team, view.tasks().values(), by=by, override=override, voice=voice
             )
+            there = facts.finished
+            if there is not None and there.evolve(at_ms=now) == result:
+                return facts
             return facts.evolve(finished=result.raw)
 
         await self._change_facts(change, by=by, op="team.finish")

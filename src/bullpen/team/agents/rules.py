@@ -342,7 +342,7 @@ def check_finish(
         raise Refused(
             f"{len(open_tasks)} tasks are not completed: {shown}.",
             reason="open_tasks",
-            remedy="Complete or delete them, or finish with a reason to leave them open.",
+            remedy="Complete or delete them, or say in `override_reason` why they stay open.",
         )
 
 

@@ -24,11 +24,12 @@ from bullpen.team.tasks.check_rules import is_done
 
 @dataclass(frozen=True, slots=True)
 class AgentTurn:
-    """A turn that has started: how long it may take and its task, if it has one."""
+    """A turn that has started: its task, if it has one, how long it may take, and its requests."""
 
     agent: AgentFacts
     seconds_left: float | None
     task: str | None
+    requests_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +65,15 @@ class Turns(TeamPart):
             own = in_hand(view, name, task)
             task_id = None if own is None else own.id
             left = budget_rules.seconds_left(view.team, agent, now)
+            requests = view.team.facts.limits.requests
             if number is not None and agent.usage.turns >= number:
-                return (AgentTurn(agent, left, task_id), is_long), []
+                return (AgentTurn(agent, left, task_id, requests), is_long), []
             reached = budget_rules.met(view.team, name, agent, own, now_ms=now, turn=True)
             if reached is not None:
                 raise OverBudget(reached)
             after = budget_rules.with_turn(agent, task_id)
             row = member.evolve(is_active=True, bullpen=after.raw)
-            return (AgentTurn(after, left, task_id), is_long), [PutMember(row)]
+            return (AgentTurn(after, left, task_id, requests), is_long), [PutMember(row)]
 
         turn, is_long = await self._settle(decide, by=name, op="agent.turn")
         if is_long:

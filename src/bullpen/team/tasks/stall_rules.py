@@ -126,6 +126,11 @@ class Courses:
         course.refusal = now
 
 
+def steady(text: str) -> str:
+    """Return a text without what differs between two runs of a command, such as times."""
+    return _VOLATILE.sub("~", text)
+
+
 def refusal_of(task: Task) -> str | None:
     """Return what identifies the last refusal to complete a task, or None.
 
@@ -133,7 +138,7 @@ def refusal_of(task: Task) -> str | None:
     """
     facts = task.facts
     failed = [
-        f"{check.name}\n{_VOLATILE.sub('~', check.detail or '')}"
+        f"{check.name}\n{steady(check.detail or '')}"
         for check in facts.checks
         if check.passed is False and check.attempt == facts.attempt
     ]

@@ -188,7 +188,7 @@ class AcpTurn:
                 words = []
             await self._saw(tuple(self._steered))
             self._steered.clear()
-            if self._desk.leaving is not None or not (mail or words):
+            if self._desk.turn_is_over or not (mail or words):
                 return
             self._reasons_left -= bool(words)
             self._waiting, self._untold, self._refused = [], [], False
@@ -372,11 +372,11 @@ class AcpTurn:
             await self._over(use, name)
 
     async def _over(self, use: events.ToolUse, name: str) -> None:
-        text = use.output or "\n".join(use.texts)
-        failed = use.status == "failed"
+        text, failed = use.output or "\n".join(use.texts), use.status == "failed"
         self._desk.record("result", name=name, text=recorded_result(text), error=failed)
         self._desk.doing(None)
         call = self._permitted.pop(use.id, None)
+        self._desk.note_repeats(call or calls.calls_of(use)[0], text, failed=failed)
         if call is not None:
             told = await self._desk.called(call, text, failed=failed)
             if told != text:

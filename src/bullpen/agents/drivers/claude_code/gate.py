@@ -110,6 +110,7 @@ class HookGate:
         return calls.allow(None if permitted == call.input else permitted)
 
     def _denied(self, call: Call, why: str) -> dict[str, Any]:
+        why = self._desk.note_repeats(call, why, failed=True)
         self._desk.record("result", name=call.tool, text=why, error=True)
         return calls.deny(why)
 
@@ -164,6 +165,7 @@ class HookGate:
         desk.doing(None)
         desk.record("result", name=call.tool, text=recorded_result(text), error=failed)
         answer = await desk.called(call, text, failed=failed)
+        answer = desk.note_repeats(call, answer, failed=failed)
         return [answer.removeprefix(text).strip()] if answer != text else []
 
     async def show_team(self) -> None:

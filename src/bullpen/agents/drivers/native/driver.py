@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 
+from bullpen.agents.contracts.call import Call
 from bullpen.agents.contracts.desk import Desk, Mail
 from bullpen.agents.contracts.driver import EVERYTHING, TurnFailed, TurnInput, TurnResult
 from bullpen.agents.contracts.tool import Attachment, Tool, ToolResult
@@ -32,7 +33,7 @@ from bullpen.agents.drivers.native.provider.search import ProviderSearch
 from bullpen.agents.drivers.native.provider.small import SmallModel
 from bullpen.agents.drivers.native.provider.taped import connect
 from bullpen.agents.drivers.native.said import Said
-from bullpen.agents.drivers.native.sent_schema import definitions
+from bullpen.agents.drivers.native.sent_schema import definitions, is_team_tool
 from bullpen.agents.drivers.native.server_tools import (
     OpenServers,
     ServerTools,
@@ -175,14 +176,15 @@ class Native:
                     why = f"{self._history.tokens} tokens"
                     if not await self._shorten(desk, why=why):
                         await self._compact(begun, desk, why=why)
+                desk.next_request()
                 response, answer = await self._ask_model(mail, begun, desk)
                 begun = replace(begun, text=given.text)
                 said.add(response)
                 calls = answer.response.tool_calls
                 for batch in batches(calls, lambda call: self._only_reads(call, desk)):
                     await self._run_tools(batch, answer.wrong, desk)
-                    if desk.leaving is not None:
-                        # It agreed to shut down: nothing else is asked of the model.
+                    if desk.turn_is_over:
+                        # Nothing else is asked of the model.
                         said.end()
                         return TurnResult(said.endings())
                 if self._arrivals is None:
@@ -387,6 +389,8 @@ class Native:
         if wrong is not None:
             if place is not None:
                 await place.ready()
+            made = Call(call.tool_name, call.args_as_dict(), "team", call.tool_call_id)
+            wrong = desk.note_repeats(made, wrong, failed=True)
             self._history.answer(call, wrong, error=True)
             return
         task: Tool[Desk] = Tool(TASK.name, TASK.description, TASK.input, TASK.kind, self._task)
@@ -405,7 +409,7 @@ class Native:
             place=place,
             attach=files.append,
         )
-        if self._tool_texts is not None and _is_team_tool(call.tool_name, tools):
+        if self._tool_texts is not None and is_team_tool(call.tool_name, tools):
             self._tool_texts.append(text)
         text, seen = attachments.seen_part(text, files, self._sees)
         self._history.answer(call, text, error=failed, attachments=seen)
@@ -492,8 +496,3 @@ class Native:
 
     async def _save(self, desk: Desk) -> None:
         await anyio.to_thread.run_sync(histories.save, desk.folder, self._history, desk.redacted)
-
-
-def _is_team_tool(name: str, tools: Sequence[Tool[Desk]]) -> bool:
-    """Whether a tool is one of the team's."""
-    return any(tool.name == name and tool.kind == "team" for tool in tools)

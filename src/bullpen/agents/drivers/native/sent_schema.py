@@ -54,6 +54,11 @@ def definitions(tools: Iterable[Tool[Any]]) -> list[str]:
     ]
 
 
+def is_team_tool(name: str, tools: Iterable[Tool[Any]]) -> bool:
+    """Whether a tool is one of the team's."""
+    return any(tool.name == name and tool.kind == "team" for tool in tools)
+
+
 def _trimmed(schema: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         inner = dict(named[str(schema["$ref"]).removeprefix("#/$defs/")])

@@ -12,6 +12,7 @@ from bullpen.agents.contracts.tool import Tool, ToolResult
 from bullpen.agents.hooks.lifecycle import AgentHooks
 from bullpen.agents.permissions.decide import decide, hidden
 from bullpen.agents.tools.files.search import SEARCH_TOOLS
+from bullpen.agents.work.turn_brake import TurnBrake
 from bullpen.errors import Refused
 from bullpen.protocol.agent import AgentSpec
 
@@ -25,6 +26,7 @@ class SubagentDesk:
         # To its hooks it is an agent of its own, whatever its agent is.
         self.is_lead = False
         self.folder = desk.folder
+        self._brake = TurnBrake(lambda: None)
         self._rights = _own_rights(spec, desk)
         own = _own_hooks(spec, desk.spec)
         self._hooks = _hooks(self, spec.evolve(hooks=own or None)) if own else None
@@ -94,6 +96,10 @@ class SubagentDesk:
         if self._hooks is not None:
             told = await self._hooks.after_tool(call, text, failed=failed)
         return text if told is None else f"{text}\n\n{told}"
+
+    def note_repeats(self, call: Call, text: str, *, failed: bool) -> str:
+        """Count its calls apart from its agent's. Its requests are few, so it is only told."""
+        return self._brake.note_repeats(call, text, failed=failed)
 
     def hides(self, path: str) -> bool:
         """Whether its agent or its type may not read a file that a search found."""

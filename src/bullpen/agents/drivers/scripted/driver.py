@@ -282,7 +282,7 @@ class _Played:
         raw = await self._filled(step.input or {})
         if tool == "Write":
             await anyio.to_thread.run_sync(self._know, raw.get("file_path"))
-        text, is_error = await call(toolbox(self._desk), tool, raw, self._desk)
+        text, is_error = await call(toolbox(self._desk), tool, raw, self._desk, of_model=False)
         if is_error and not step.may_fail:
             raise self._failed(f"{tool} failed: {text}")
 

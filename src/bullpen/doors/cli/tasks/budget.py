@@ -55,6 +55,9 @@ def limits(
     depth: Annotated[int | None, option("How deep agents may spawn agents", "N", min=1)] = None,
     spawns: Annotated[int | None, option("The most spawns per minute", "N", min=1)] = None,
     turns: Turns = None,
+    requests: Annotated[
+        int | None, option("The most model requests in one turn of an agent", "N", min=1)
+    ] = None,
     tokens: Tokens = None,
     usd: Usd = None,
     seconds: Seconds = None,
@@ -67,14 +70,15 @@ def limits(
     its machine has no room for it.
     """
     amounts = _amounts(turns=turns, tokens=tokens, usd=usd, wall_s=seconds)
-    numbers = {"agents": agents, "depth": depth, "spawns_per_minute": spawns}
+    numbers = {"agents": agents, "depth": depth, "spawns_per_minute": spawns, "requests": requests}
     sizes: dict[str, float | None] = {
         name: most for name, most in numbers.items() if most is not None
     }
     sizes |= _amounts(memory_mb=memory_mb, processes=processes)
     if agent is not None and sizes:
         raise typer.BadParameter(
-            "--agents, --depth, --spawns, --memory-mb and --processes limit a team, not an agent."
+            "--agents, --depth, --spawns, --requests, --memory-mb and --processes limit a team, "
+            "not an agent."
         )
 
     async def of_team(team: Team) -> tuple[TeamConfig, Limits]:

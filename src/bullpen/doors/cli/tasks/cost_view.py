@@ -66,6 +66,7 @@ class CostViews:
                 ("  depth", f"{limits.depth}"),
                 ("  spawns", f"{limits.spawns_per_minute} a minute"),
                 ("  turns", f"{limits.turns:,}"),
+                ("  requests", f"{limits.requests:,} a turn"),
                 ("  tokens", _most("tokens", limits.tokens)),
                 ("  usd", _most("usd", limits.usd)),
                 ("  seconds", _most("wall_s", limits.wall_s)),
