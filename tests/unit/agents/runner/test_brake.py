@@ -59,8 +59,9 @@ def test_a_program_that_repeats_itself_loses_its_turns_and_then_its_task(tmp_pat
 def test_the_limit_of_requests_is_the_teams(tmp_path: Path) -> None:
     async def body(crew: Crew) -> None:
         async def turn(given: TurnInput, desk: Desk) -> str:
-            while True:
+            for _ in range(50):
                 desk.next_request()
+            return ""
 
         await crew.team.agents.limit(by=LEAD, requests=12)
         alice = await crew.hire("alice", turn, pace=PACE, prompt="Begin.")

@@ -82,6 +82,8 @@ async def test_a_model_in_a_loop_is_told_and_then_its_turn_is_ended(
 
     def brain(request: ModelRequest) -> Reply:
         number = len(mock.requests) - 1
+        if number > 2 * MOST:
+            return Reply("Nobody stops me.")
         if loop == "two changes in turn" and not number:
             return Reply(calls=[Call("Read", {"file_path": "a.txt"})])
         return Reply(f"Step {number}.", [LOOPS[loop](number - (loop == "two changes in turn"))])
@@ -112,7 +114,8 @@ async def test_a_turn_with_too_many_requests_is_ended(workplace: Workplace) -> N
     workplace.desk.brake.turn_begins(12)
 
     def brain(request: ModelRequest) -> Reply:
-        return Reply(calls=[bash(f"echo {len(mock.requests)}")])
+        number = len(mock.requests)
+        return Reply("Enough.", [bash(f"echo {number}")] if number < 20 else [])
 
     with InProcessModels(brain) as mock:
         async with workplace.driver(mock, tools=tools) as native:
@@ -152,7 +155,9 @@ async def test_a_refused_finish_names_its_field_and_ends_in_the_brake(workplace:
     given = {"summary": "s", "reason": "r"}
 
     def brain(request: ModelRequest) -> Reply:
-        return Reply(calls=[Call("Finish", given if len(mock.requests) == 1 else {"summary": "s"})])
+        number = len(mock.requests)
+        finish = Call("Finish", given if number == 1 else {"summary": "s"})
+        return Reply("I finish.", [finish] if number < 20 else [])
 
     with InProcessModels(brain) as mock:
         async with workplace.driver(mock, tools=tools) as native:
