@@ -42,6 +42,9 @@ class Settings:
     team_source: Source = "default"
     agent_source: Source = "default"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "home", _absolute(self.home))
+
 
 def settings_from(
     env: Mapping[str, str],
@@ -92,6 +95,17 @@ def _chosen(option: str | None, variable: str | None) -> tuple[str | None, Sourc
     if variable:
         return variable, "environment"
     return None, "default"
+
+
+def _absolute(home: Path) -> Path:
+    """Return the same folder for every directory. Raises Invalid."""
+    try:
+        return home.absolute()
+    except FileNotFoundError:
+        raise Invalid(
+            f"{str(home)!r} cannot be found: the current directory was deleted.",
+            remedy=f"Change to another directory, or use an absolute path for --home or {HOME}.",
+        ) from None
 
 
 def home_path(text: str, env: Mapping[str, str]) -> Path:

@@ -69,9 +69,17 @@ class RealTerminal:
             f"sh -c {shlex.quote(f'echo $$ > {self._pid}; exec {line}')}; echo ended with $?;"
             " stty -a; exec sleep 600"
         )
+        self.open(command, cwd=cwd, size=size)
+
+    def open(self, command: str, *, cwd: Path, size: tuple[int, int] = (100, 30)) -> None:
+        """Run any command line."""
         sized = ("-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd))
         begun = ("new-session", "-d", *sized, command, ";", *piped_to(self._output))
         self._tmux("-f", os.devnull, *begun)
+
+    def hang_up(self) -> None:
+        """Close the terminal under what runs in it."""
+        self._tmux("kill-session")
 
     @property
     def pid(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 import bullpen
 from bullpen.app import stores
 from bullpen.app.doctor import examine_records
-from bullpen.app.settings import settings_from
+from bullpen.app.settings import Settings, settings_from
 from bullpen.app.stores import open_teams, resolve_team
 from bullpen.errors import Invalid, NotFound, Refused
 from bullpen.protocol.names import LEAD
@@ -60,6 +60,31 @@ def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_from({}).home == Path("/home/you/.bullpen")
     with pytest.raises(Invalid, match="BULLPEN_HOME"):
         settings_from({}, home="~nobody-of-this-name/x")
+
+
+def test_a_relative_home_is_the_same_folder_in_every_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path)
+    named = (
+        settings_from({}, home="home"),
+        settings_from({"BULLPEN_HOME": "home"}),
+        Settings(home=Path("home"), team=None, agent=LEAD),
+    )
+    monkeypatch.chdir(tmp_path / "project")
+    assert [each.home for each in named] == [tmp_path / "home"] * 3
+
+
+def test_a_relative_home_in_a_directory_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(Invalid, match=r"'home' cannot be found.*--home"):
+        settings_from({}, home="home")
+    assert settings_from({}, home=tmp_path).home == tmp_path
 
 
 async def test_the_only_team_is_meant_if_none_is_named(tmp_path: Path) -> None:

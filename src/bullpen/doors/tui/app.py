@@ -6,11 +6,14 @@ import asyncio
 import gc
 from pathlib import Path
 
+import anyio
 from textual.app import App as TextualApp
 from textual.binding import Binding
 
 from bullpen.app.settings import Settings, place_of
 from bullpen.by_name import load
+from bullpen.doors.terminal.closed import endings
+from bullpen.doors.terminal.driver import TerminalDriver
 from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.team_screen import TeamScreen
 from bullpen.doors.tui.terminal_text import TerminalText
@@ -45,7 +48,7 @@ class TeamApp(TextualApp[None]):
 
         `about` is what a team is started for that has no records yet: its screen waits for it.
         """
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self._late_app, self.team, self._clock = late_app, team, clock
         self._about = about
         self._terminal = TerminalText(plain=plain)
@@ -56,6 +59,10 @@ class TeamApp(TextualApp[None]):
     def quit_stops(self) -> bool:
         """Whether leaving would stop a run that is under way."""
         return False
+
+    def hang_up(self) -> None:
+        """Leave: the terminal was closed."""
+        self.exit()
 
     def on_mount(self) -> None:
         self.set_class(self._terminal.plain, "plain")
@@ -102,4 +109,14 @@ async def show(settings: Settings, team: str | None, *, plain: bool) -> None:
     async with LateApp(settings) as late_app:
         # The command has turned it off until the first picture.
         asyncio.get_running_loop().call_later(_COLLECT_AFTER_S, gc.enable)
-        await TeamApp(late_app, team=team, plain=plain).run_async()
+        app = TeamApp(late_app, team=team, plain=plain)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_heed_signals, app)
+            await app.run_async()
+            group.cancel_scope.cancel()
+
+
+async def _heed_signals(app: TeamApp) -> None:
+    with endings() as signals:
+        async for _ in signals:
+            app.hang_up()

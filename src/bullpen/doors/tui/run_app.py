@@ -7,10 +7,12 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 
 from bullpen.app.settings import Settings
+from bullpen.doors.terminal.closed import endings
 from bullpen.doors.tui.app import TeamApp
 from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.team_screen import AGAIN_S, TeamScreen
@@ -97,6 +99,11 @@ class RunApp(TeamApp):
         if self.outcome is None:
             self.notify(STOPPING, timeout=60, markup=False)
 
+    def hang_up(self) -> None:
+        """Stop the run in order: its terminal was closed."""
+        if not self._work.cancel_called:
+            self.stop()
+
     async def _run(self) -> None:
         await self._shown.wait()
         try:
@@ -136,9 +143,12 @@ class RunApp(TeamApp):
                 self.call_later(self.notify, text, markup=False)
 
     async def _heed_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-            async for _ in signals:
-                self.stop()
+        with endings() as signals:
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    self.hang_up()
+                else:
+                    self.stop()
 
 
 _SEE_LOG = "See: bullpen merge log"
@@ -168,6 +178,7 @@ async def show_run(
 def quit_at_once(team: str | None) -> None:
     """Leave this process without waiting for the agents."""
     which = "" if team is None else f" -t {team}"
-    print(f"Quit at once; agents may still be running. See: bullpen ps{which}", file=sys.stderr)
-    sys.stderr.flush()
+    said = f"Quit at once; agents may still be running. See: bullpen ps{which}"
+    with suppress(OSError):
+        print(said, file=sys.stderr, flush=True)
     os._exit(CODES["interrupted"])

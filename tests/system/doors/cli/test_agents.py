@@ -239,3 +239,17 @@ def test_an_agent_in_tmux_can_be_looked_at(
 
     ok("stop", "alice")
     assert "is no longer running" in run("attach", "alice").stderr
+
+
+def test_a_relative_home_is_found_by_an_agent_in_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ok: Callable[..., str]
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "s.toml").write_text("[agents.ann]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BULLPEN_HOME", "home")
+    ok("team", "create", "calc")
+    scripted = ("--driver", "scripted", "--script", str(tmp_path / "s.toml"))
+    ok("spawn", "ann", "--cwd", str(tmp_path / "project"), *scripted)
+    ok("stop", "ann")
+    assert [found.parent for found in tmp_path.rglob("home")] == [tmp_path]

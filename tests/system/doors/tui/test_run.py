@@ -200,6 +200,20 @@ async def test_the_next_ctrl_c_waits_for_nobody(tmp_path: Path) -> None:
         assert played.left == ["shop"]
 
 
+async def test_a_terminal_that_hangs_up_twice_stops_the_run_in_order(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    async with shown(played, tmp_path) as (app, pilot):
+        played.may_begin.set()
+        await until(pilot, "alice")
+        app.hang_up()
+        await settled(lambda: played.cancelled)
+        app.hang_up()
+        assert app.is_running
+        played.may_stop.set()
+    assert played.ended is None
+    assert not app.quit_at_once
+
+
 async def test_a_page_that_is_read_stays_when_the_run_ends_behind_it(tmp_path: Path) -> None:
     played = Played(tmp_path)
     async with shown(played, tmp_path) as (app, pilot):

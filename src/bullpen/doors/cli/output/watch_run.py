@@ -20,6 +20,7 @@ from bullpen.app.steady_loop import run_steadily
 from bullpen.doors.cli.output.next_steps import held, next_steps
 from bullpen.doors.cli.output.page import Page
 from bullpen.doors.cli.output.text import say
+from bullpen.doors.terminal.closed import INTERRUPTED, endings, unless_closed
 from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
 from bullpen.runs.watch.outcome import Outcome, Progress
@@ -29,9 +30,6 @@ from bullpen.view import sentences
 from bullpen.view.news import folded, planner
 from bullpen.view.task_state import task_states
 from bullpen.view.text import Cell, one_line, shortened
-
-INTERRUPTED = 130
-"""The exit code of a command that was ended with Ctrl-C."""
 
 _ENDINGS = {
     "done": ("Done in", "good"),
@@ -226,9 +224,10 @@ def watch(watcher: Watcher, start: Start, *, elsewhere: str | None) -> Outcome:
     try:
         outcome = run_steadily(_pursue, watcher, start) or _interrupted(watcher)
     finally:
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError), unless_closed():
             watcher.close()
-    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
+    with unless_closed():
+        watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
 
@@ -247,7 +246,8 @@ def watch_on_screen(
         return outcome
 
     outcome = run_steadily(show, noted) or _interrupted(watcher)
-    watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
+    with unless_closed():
+        watcher.ended(outcome, next_steps=_next_steps(outcome, elsewhere, watcher))
     return outcome
 
 
@@ -279,7 +279,8 @@ async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
             def saw(progress: Progress) -> None:
                 nonlocal gone
                 try:
-                    watcher.saw(progress)
+                    with unless_closed(work.cancel):
+                        watcher.saw(progress)
                 except BrokenPipeError as error:
                     # The agents must not go on when nobody leads them: it ends as with Ctrl-C.
                     if gone is None:
@@ -298,11 +299,14 @@ async def _pursue(watcher: Watcher, start: Start) -> Outcome | None:
 async def _heed_signals(
     watcher: Watcher, work: CancelScope, *, task_status: TaskStatus[None]
 ) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+    with endings() as signals:
         task_status.started()
-        async for _ in signals:
+        async for number in signals:
+            if work.cancel_called and number == signal.SIGHUP:
+                continue
             if work.cancel_called:
-                watcher.close()
+                with contextlib.suppress(BrokenPipeError), unless_closed():
+                    watcher.close()
                 team = f" -t {watcher.progress.team}" if watcher.progress is not None else ""
                 say(f"Quit at once; agents may still be running. See: bullpen ps{team}")
                 with contextlib.suppress(OSError, AttributeError):
