@@ -185,9 +185,14 @@ class Stage:
 
     def waits(self) -> bool:
         """Whether the member waits for an answer, in this launch."""
-        events = self.look(_events, missing=[])
+        events = self.happened()
         ready = [at for at, op in enumerate(events) if op == "agent.ready"]
         return bool(ready) and "request.permission" in events[ready[-1] :]
+
+    def happened(self) -> list[str]:
+        """The events of the team, in order; none before there is a team."""
+        nothing: list[str] = []
+        return self.look(_events, missing=nothing)
 
     def look(self, ask: Callable[[Team], Awaitable[T]], *, missing: T) -> T:
         """What the records say; `missing` as long as there are none."""
@@ -214,7 +219,7 @@ class Stage:
 
     def resumes(self, *words: str) -> None:
         """Assert that another run continues where this one stopped."""
-        before = len(self.look(_events, missing=[]))
+        before = len(self.happened())
         with subprocess.Popen(
             [sys.executable, "-m", "bullpen", *words, "--plain"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -222,10 +227,7 @@ class Stage:
         ) as second:  # fmt: skip
             try:
                 wait_for(
-                    lambda: (
-                        second.poll() is not None
-                        or "agent.ready" in self.look(_events, missing=[])[before:]
-                    )
+                    lambda: second.poll() is not None or "agent.ready" in self.happened()[before:]
                 )
                 second.send_signal(signal.SIGTERM)
                 said = second.communicate(timeout=DEADLINE_S)[0]
