@@ -54,6 +54,9 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = no_loss\n", "utf-8")
     monkeypatch.setenv("BULLPEN_TESTS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    # Loading the plugins of our own tests takes longer than these tests.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)

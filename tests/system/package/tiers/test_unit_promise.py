@@ -30,7 +30,7 @@ def run(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Run a file of tests under the promise of the unit tier."""
     (folder / "test_it.py").write_text(IMPORTS + text, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "support.unit_promise", "test_it.py"]
-    env = {**os.environ, "PYTHONPATH": str(TESTS)}
+    env = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
