@@ -14,7 +14,7 @@ _CLOCKS = re.compile(
 _LOOP_CLOCKS = re.compile(r"(anyio\.)?current_time|.*loop(\(\))?\.time")
 _SIMULATED = re.compile(r"^from .* import .*\bsimulate\b", re.MULTILINE)
 """In a file that simulates time, the clock of its event loop is the simulated one."""
-_STAMPS = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns"}
+_STAMPS = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns", "ru_utime", "ru_stime"}
 _PACE = {"cpu_s", "counting_s", "bare_python_s"}
 _SPANS = re.compile(r"_?(took|elapsed|lasted)(_m?s|_ns)?")
 """What a span of time is called when another process or file measured it."""
@@ -24,7 +24,7 @@ _KEEPERS = {"abs", "float", "int", "list", "max", "mean", "median", "min", "quan
 
 _HINTS = re.compile(
     r"monotonic|perf_counter|process_time|thread_time|time\.time|current_time|loop\S*\.time"
-    r"|st_[mc]time|support\.pace|took|elapsed|lasted"
+    r"|st_[mc]time|ru_[us]time|support\.pace|took|elapsed|lasted"
 )
 """Without any of these no time is measured, and the file need not be parsed."""
 

@@ -113,6 +113,12 @@ JUDGES = {
         def test_it():
             assert time.time() - path.stat().st_mtime < 5
         """,
+    "the processor time of children": """
+        def test_it():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            work()
+            assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime < 5
+        """,
     "compared with plain Python": """
         from support.pace import counting_s, cpu_s
         """,
