@@ -81,7 +81,7 @@ async def test_a_task_is_given_back_and_the_lead_told_in_one_commit(team: Team) 
     assert (await team.mailbox.read(LEAD)).entries[-1].message.text == "I gave it back."
 
 
-async def test_a_start_that_is_taken_back_frees_what_the_agent_claimed_meanwhile(
+async def test_a_start_that_is_taken_back_frees_what_the_agent_claimed_and_asked_meanwhile(
     team: Team,
 ) -> None:
     await spawned(team)
@@ -89,9 +89,11 @@ async def test_a_start_that_is_taken_back_frees_what_the_agent_claimed_meanwhile
     await team.agents.ready("ann", nonce="n2", place=PLACE)
     task = await team.tasks.add("Parse", by=LEAD)
     await team.tasks.claim(task.id, by="ann")
+    asked = await team.approvals.ask_permission("Bash", {"command": "ls"}, by="ann")
     await team.agents.withdraw("ann", by=LEAD, nonce="n2", cause="It was not ready in time.")
     freed = await team.tasks.get(task.id)
     assert (freed.status, freed.owner) == ("pending", None)
+    assert (await team.approvals.get(asked.id)).state == "expired"
 
 
 async def test_a_start_that_the_store_prevented_does_not_end_an_agent_as_failed(team: Team) -> None:

@@ -149,14 +149,15 @@ class Agents(Turns):
             if agent.nonce != nonce:
                 return None, []
             refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
-            # It may have become ready, and claimed a task, at the last moment.
+            # It may have become ready, claimed a task and asked somebody, at the last moment.
             freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
-            tasks: list[Change] = [PutTask(task) for task in freed]
+            left: list[Change] = [PutTask(task) for task in freed]
+            left += map(PutRequest, requests_left(view.requests().values(), name, now_ms=now))
             if agent.launch == 1 and not member.is_lead:
-                return None, [*leaving(view.team, member), *tasks]
+                return None, [*leaving(view.team, member), *left]
             ended = agent_rules.ended(agent, end, cause, now)
             row = agent_rules.in_roster(member, ended, is_active=False)
-            return None, [PutMember(row), *tasks]
+            return None, [PutMember(row), *left]
 
         await self._settle(decide, by=by, op="agent.withdraw")
 
