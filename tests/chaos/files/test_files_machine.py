@@ -18,7 +18,7 @@ from bullpen.testing.store_machine import build_machine
 pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
-EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "25"))
 
 
 class ShortLived(FileStore):

@@ -19,7 +19,7 @@ from support.store.hosting import Served
 pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
-EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "8"))
 SETTINGS = settings(
     max_examples=EXAMPLES,
     stateful_step_count=30,

@@ -27,8 +27,8 @@ from support.git.yard import TEST, Yard, fill, slots
 pytestmark = pytest.mark.no_loss
 
 _RUN_S = 300.0
-_SAMPLE = int(os.environ.get("BULLPEN_MERGE_KILLS", "3"))
-_BRANCHES = int(os.environ.get("BULLPEN_MERGE_BRANCHES", "6"))
+_SAMPLE = int(os.environ.get("BULLPEN_MERGE_KILLS", "2"))
+_BRANCHES = int(os.environ.get("BULLPEN_MERGE_BRANCHES", "4"))
 _AGENTS = min(10, _BRANCHES // 2)
 _HERE = Path(__file__).parent
 

@@ -58,7 +58,7 @@ def _endure(folder: Path, plan: Plan) -> Outcome:
 @pytest.mark.skipif(ROUNDS > 0, reason="the full run is asked for")
 def test_a_sample_of_faults_loses_nothing_and_repeats_nothing(folder: Path) -> None:
     faults: tuple[Fault, ...] = ("kill leader", "kill host", "pause server")
-    _endure(folder, Plan(faults, acknowledged=1_200, seed=SEED, pause_s=(5.0, 6.0), pace_s=0.1))
+    _endure(folder, Plan(faults, acknowledged=600, seed=SEED, pause_s=(5.0, 6.0), pace_s=0.1))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from support.store.nats_parts import empty, endpoint_of, servers
 pytestmark = pytest.mark.no_loss
 
 LIMITS = StoreLimits(seen_kept=2)
-EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("BULLPEN_MACHINE_EXAMPLES", "8"))
 
 
 def clock() -> int:

@@ -35,7 +35,7 @@ from .truth import (
 )
 
 ROUNDS = int(os.environ.get("BULLPEN_NIGHT_ROUNDS") or 1)
-TASKS = int(os.environ.get("BULLPEN_NIGHT_TASKS") or 16)
+TASKS = int(os.environ.get("BULLPEN_NIGHT_TASKS") or 10)
 SEED = int(os.environ.get("BULLPEN_NIGHT_SEED") or 8)
 CREW = Crew(scripted=3, native=3, programs=3) if TASKS > 40 else Crew(1, 2, 1, inside=1)
 # Some minutes for what takes one: the machine may be busy with other things.

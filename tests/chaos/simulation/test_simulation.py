@@ -23,7 +23,7 @@ from .world import Setup, history, setup_of
 pytestmark = pytest.mark.no_loss
 
 _TESTS = Path(__file__).parents[2]
-_FIXED, _DRAWN = 120, 60
+_FIXED, _DRAWN = 80, 40
 """Histories in the gate: those from seed 0 on, and others every day."""
 
 

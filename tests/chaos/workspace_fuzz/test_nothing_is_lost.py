@@ -21,7 +21,7 @@ from .scenery import Scene, make_template
 
 pytestmark = pytest.mark.no_loss
 
-_STATES = int(os.environ.get("BULLPEN_WORKSPACE_STATES", "6"))
+_STATES = int(os.environ.get("BULLPEN_WORKSPACE_STATES", "4"))
 _SEED = int(os.environ.get("BULLPEN_WORKSPACE_SEED", "0"))
 _STATE_S = 600.0
 
