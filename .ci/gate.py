@@ -17,6 +17,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -268,6 +269,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("part", choices=[*PARTS, "night", "durations"])
     parser.add_argument("--shard", default="1/1", metavar="I/N")
     asked = parser.parse_args(arguments)
+    # A shell ignores Ctrl-C for what it starts in the background, and programs that tests interrupt
+    # would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if asked.part == "durations":
         keep_durations()
         return 0

@@ -284,7 +284,7 @@ async def test_what_the_process_of_an_agent_prints_holds_no_secret(tmp_path: Pat
         "BULLPEN_TEAM": PLAIN,
         "BULLPEN_AGENT": "ann",
         "PLUGH": PLAIN,
-        NONCE: "n",
+        NONCE: "of what it prints",
     }
     words = [sys.executable, "-m", "bullpen", "agent", "run"]
     done = await anyio.run_process(words, env=env, check=False, stderr=subprocess.STDOUT)
