@@ -54,6 +54,7 @@ def page() -> str:
         (1, "`bug`", "A bug in Bullpen."),
         (1, "", "`run`, `demo`: the team failed."),
         (2, "", "`run`, `demo`: the team stopped before the goal was reached."),
+        (6, "", "`run`: all that is left waits for you."),
         (2, "", "`policy check`: the call is denied."),
         (6, "", "`policy check`: the call needs approval."),
         (130, "", "Interrupted with Ctrl-C."),

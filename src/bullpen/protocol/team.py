@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from bullpen.errors import Invalid
 from bullpen.protocol import names
 from bullpen.protocol.agent import AgentFacts, Spent
 from bullpen.protocol.forge import ForgeNight, ForgeSettings
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.record import OrAbsent, OrDefault, StrictBool, Wire, default, field
+from bullpen.protocol.record import OrAbsent, OrDefault, Otherwise, StrictBool, Wire, default, field
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check
 
@@ -74,6 +74,22 @@ class Finished(Wire):
     override: str | None = None
     # `human` if a person ended the run.
     voice: Voice | None = None
+
+
+RunStatus = Literal[
+    "running", "done", "ended", "waits", "unfinished", "budget", "failed", "lost", "interrupted"
+]
+"""How a run ended. `ended`: a person ended it; `waits`: what is left waits for people; `lost`: its
+process or that of an agent vanished.
+"""
+
+
+class RunEnd(Wire):
+    """How the last run of a team ended, as the run itself found."""
+
+    status: Annotated[RunStatus, Otherwise("unfinished")]
+    at_ms: int
+    why: str | None = None
 
 
 class Origin(Wire):
@@ -143,6 +159,8 @@ class TeamFacts(Wire):
     lead: LeadLease | None = None
     # How the lead or a person finished, if one did.
     finished: Finished | None = None
+    # How the last run ended; None while one is under way, or if it vanished.
+    run_end: OrAbsent[RunEnd | None] = None
     # Whether a person talks with the lead: it waits for words and is not reminded to finish.
     conversation: OrAbsent[StrictBool | None] = None
     # When agents were recently spawned, for the limit on spawns per minute.

@@ -23,6 +23,8 @@ _ONLY_THE_LEAD: Mapping[str, tuple[str, str | None]] = {
     "lead.take": ("lead it", None),
     "lead.drop": ("give back its lease", None),
     "team.unfinish": ("give it a new goal", None),
+    "run.begin": ("begin a run of it", None),
+    "run.end": ("say how a run of it ended", None),
     "team.converse": ("say whether a person talks with its lead", None),
     "team.complete": ("change where it came from", None),
     "team.unattended": ("change how it works unattended", None),

@@ -10,6 +10,7 @@ from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.protocol.agent import REFUSALS
 from bullpen.protocol.changes import Change, Event, PutMember, PutRequest, PutTask
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import RunStatus
 from bullpen.team.tasks.merge_rules import output_end
 from bullpen.view.news import asked_for
 from bullpen.view.sentences import is_for_people
@@ -43,8 +44,8 @@ class Happening:
     agent: str | None = None
     # The number of its event; None for the start and the end of watching.
     seq: int | None = None
-    # How it ended: done, failed, unfinished or interrupted.
-    status: str | None = None
+    # How it ended.
+    status: RunStatus | None = None
     commit: str | None = None
     # The request that somebody asks.
     request: str | None = None

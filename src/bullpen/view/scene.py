@@ -10,6 +10,7 @@ from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.protocol.agent import Usage
 from bullpen.protocol.request import Request, RequestKind
 from bullpen.protocol.team import Limits
+from bullpen.team.agents.verdict import Verdict, verdict_of
 from bullpen.team.requests.always_rules import choice_lines, granted
 from bullpen.team.requests.handles import handles
 from bullpen.team.requests.operations import open_requests
@@ -59,6 +60,8 @@ class Scene:
     limits: Limits
     # What the lead said when the goal was reached.
     result: str | None
+    # How its run ended, or that it is at work.
+    verdict: Verdict
     seq: int
     at_ms: int = field(compare=False)
     began_ms: int | None = None
@@ -111,6 +114,7 @@ def scene_of(
         total=total,
         limits=config.facts.limits,
         result=None if result is None else result.summary,
+        verdict=verdict_of(config, tuple(story.tasks.values()), waiting),
         seq=story.seq,
         at_ms=now_ms,
         began_ms=story.began_ms,

@@ -33,6 +33,8 @@ _MEMBER = {
     "plan.settle": "has the answer to its plan",
 }
 _TEAM = {
+    "run.begin": "the team is run",
+    "run.end": "the run has ended",
     "lead.take": "the lead took its place",
     "lead.drop": "the lead left its place",
     "merge.configure": "merge settings changed",

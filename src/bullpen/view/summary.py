@@ -16,8 +16,9 @@ from bullpen.protocol.clock import iso, ms_of
 from bullpen.protocol.names import LEAD, task_order
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Merge, Task
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol.team import RunStatus, TeamConfig
 from bullpen.store.events.checkpoint import is_begin
+from bullpen.team.agents.verdict import Verdict, verdict_of
 from bullpen.team.budget.cost import Allowance, cost_of
 from bullpen.team.budget.saved import Saved, WorkedTask, saved
 from bullpen.team.lookup import owner_of
@@ -27,7 +28,7 @@ from bullpen.team.tasks.dispatch_rules import WEIGHTS
 from bullpen.team.tasks.rules import open_blockers
 from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
-from bullpen.view.task_state import FINISHED, TaskState
+from bullpen.view.task_state import TaskState
 from bullpen.view.text import shortened
 
 _WORK = ("agent.", "task.", "merge.", "team.finish")
@@ -61,9 +62,8 @@ class Summary:
     team: str
     goal: str | None
     file: str | None
-    # done, failed, unfinished, interrupted or running.
-    status: str
-    cause: str | None
+    # How its run ended, or that it is at work, and why if not everything was done.
+    verdict: Verdict
     began: str | None
     until: str
     tasks: tuple[TaskCard, ...]
@@ -75,10 +75,20 @@ class Summary:
     needs: tuple[str, ...]
     # What is left on this machine of agents that have ended.
     worktrees: tuple[WorktreeLine, ...] = ()
+    # What the lead, or the person who ended it, says of it.
+    result: str | None = None
     # What the team saved over one agent, if it was chosen for each task who works on it.
     saved: Saved | None = None
     # What changed in its repository since it began, in words; None outside of one.
     changed: str | None = None
+
+    @property
+    def status(self) -> RunStatus:
+        return self.verdict.status
+
+    @property
+    def cause(self) -> str | None:
+        return self.verdict.why
 
     @property
     def removal(self) -> str | None:
@@ -107,6 +117,7 @@ class Summary:
             "limits": [asdict(limit) for limit in self.limits],
             "needs": list(self.needs),
             "worktrees": [asdict(line) for line in self.worktrees],
+            "result": self.result,
             "saved": None if self.saved is None else asdict(self.saved),
             "counts": self.counts,
             "seconds": self.seconds,
@@ -147,8 +158,7 @@ def summed_up(
     snapshot: Snapshot,
     events: Sequence[Event],
     *,
-    status: str | None = None,
-    cause: str | None = None,
+    verdict: Verdict | None = None,
     needs: Iterable[str] = (),
     worktrees: Iterable[WorktreeLine] = (),
     changed: str | None = None,
@@ -157,9 +167,9 @@ def summed_up(
 
     If the log begins later, working times and how often work came back are counted from there.
 
-    `status` and `cause` say how its run ended, if the caller knows; otherwise the tasks decide.
-    `needs` are further points that need a person's attention, `worktrees` those that still exist,
-    and `changed` is what changed in its repository, in words.
+    `verdict` says how its run ended, if the caller knows; otherwise the records do. `needs` are
+    further points that need a person's attention, `worktrees` those that still exist, and
+    `changed` is what changed in its repository, in words.
     """
     team = snapshot.team
     cost = cost_of(team, snapshot.tasks, now_ms=snapshot.taken_ms)
@@ -193,8 +203,8 @@ def summed_up(
         team=team.name,
         goal=team.description or None,
         file=None if origin is None else origin.file,
-        status=status or _status(tasks, snapshot, at_work=at_work),
-        cause=cause if cause or result is None else result.summary,
+        verdict=verdict or verdict_of(team, snapshot.tasks, snapshot.pending),
+        result=None if result is None else result.summary or None,
         began=_began(snapshot, events),
         until=iso(snapshot.taken_ms) if at_work or not events else _last_work(events),
         tasks=tuple(sorted(tasks, key=lambda line: task_order(line.id))),
@@ -241,16 +251,6 @@ def _saved(
         if key in began and key in ended
     ]
     return saved(worked, coordination.cost_usd)
-
-
-def _status(tasks: Sequence[TaskCard], snapshot: Snapshot, *, at_work: bool) -> str:
-    if at_work:
-        return "running"
-    agents = [view.member.agent for view in snapshot.members]
-    if not tasks and any(agent is not None and agent.end == "suspended" for agent in agents):
-        # Without tasks, only the end of its agents says that the team was interrupted.
-        return "unfinished"
-    return "done" if all(line.state in FINISHED for line in tasks) else "unfinished"
 
 
 def _members(

@@ -24,7 +24,7 @@ from bullpen.app.stores import open_teams
 from bullpen.errors import NotFound
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.names import LEAD
-from bullpen.runs.watch.outcome import CODES
+from bullpen.team.agents.verdict import MANNERS
 from bullpen.team.team import Team
 from support.doors.real_terminal import DEADLINE_S, RealTerminal
 
@@ -233,7 +233,7 @@ class Stage:
                 said = second.communicate(timeout=DEADLINE_S)[0]
             finally:
                 second.kill()
-        assert second.returncode == CODES["interrupted"], said
+        assert second.returncode == MANNERS["interrupted"].code, said
 
 
 async def _events(team: Team) -> list[str]:

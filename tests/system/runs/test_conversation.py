@@ -130,9 +130,9 @@ async def test_the_lead_answers_again_and_again_until_the_person_ends_the_run(ta
     outcome = await talk.with_person(
         lambda: run_goal(talk.goal, settings=talk.settings, watch=talk.watch), says
     )
-    assert (outcome.status, outcome.code) == ("done", 0)
-    assert outcome.summary == "Then I take grammar B.", "the last words of the lead"
-    assert outcome.cause == "1 task stays open: #1."
+    assert (outcome.status, outcome.code) == ("ended", 0)
+    assert outcome.summary == "", "the last words of the lead sum up nothing"
+    assert outcome.cause == "1 task is open: #1."
     assert "you ended the run" in talk.news
     rows = await talk.turns()
     assert not any("Everyone is idle" in row for row in rows), "it waits, and is not reminded"
@@ -147,7 +147,7 @@ async def test_the_lead_can_end_the_conversation(talk: Talk) -> None:
         await person.send(LEAD, "that is enough")
 
     outcome = await talk.with_person(lambda: run_goal(talk.goal, settings=talk.settings), says)
-    assert (outcome.status, outcome.summary) == ("done", "It is planned.")
+    assert (outcome.status, outcome.summary) == ("unfinished", "It is planned.")
     assert outcome.cause == "Tasks stay open: you said enough"
 
 
@@ -166,7 +166,7 @@ async def test_a_run_that_a_person_ended_goes_on_with_a_new_goal_only(talk: Talk
 
     await talk.with_person(lambda: run_goal(talk.goal, settings=talk.settings), ends)
     again = await resume_goal(talk.settings, TEAM, talk.watch, timeout_s=60)
-    assert (again.status, again.summary) == ("done", "Enough.")
+    assert (again.status, again.summary) == ("ended", "Enough.")
 
     async def says(person: PersonActions) -> None:
         await person.send(LEAD, "grammar B")
@@ -271,7 +271,7 @@ async def test_a_person_ends_a_team_without_a_lead_and_it_continues_when_it_is_b
         await person.finish()
 
     outcome = await talk.with_person(up, ends)
-    assert (outcome.status, outcome.cause) == ("done", "1 task stays open: #1.")
+    assert (outcome.status, outcome.cause) == ("ended", "1 task is open: #1.")
     # That end was of the run before.
     again = await up()
     assert (again.status, again.tasks) == ("done", {"completed": 1})

@@ -258,12 +258,12 @@ class TeamSession:
         outcome = run.outcome
         if outcome is None:
             return "cancelled"
-        if outcome.status == "failed":
+        if outcome.status in ("failed", "lost"):
             cause = outcome.cause or "The team failed."
             raise Unavailable(cause, remedy=f"See: bullpen logs {LEAD} -t {self.name}")
         if outcome.summary and outcome.summary.strip() not in "\n".join(turn.words):
             await self._say(turn, outcome.summary)
-        if outcome.status == "done":
+        if outcome.status in ("done", "ended"):
             return "end_turn"
         await self._say(turn, f"The team stopped early. {outcome.cause or ''}".rstrip())
         return "max_turn_requests" if await self._is_at_limit(outcome) else "end_turn"

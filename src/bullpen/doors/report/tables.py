@@ -16,11 +16,6 @@ from bullpen.view.cards import MemberCard, TaskCard
 from bullpen.view.news import answered_by, asked_for
 from bullpen.view.task_state import state_word
 
-OUTCOMES = {
-    "done": "all tasks are done",
-    "unfinished": "ended with unfinished tasks",
-    "running": "still running",
-}
 ANSWERS = {"approved": "yes", "denied": "no", "expired": "nobody answered", "pending": "waiting"}
 _CHECKS = {True: "passed", False: "failed", None: "not run"}
 _NO_TASKS = {COORDINATION: "coordination", OLDER: "older tasks"}
@@ -53,8 +48,7 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     began = summary.began or ""
     until = "now" if not run.over else summary.until
     nothing = not summary.tasks and summary.status == "done" and run.scene.result is None
-    outcome = OUTCOMES.get(summary.status, summary.status)
-    yield "Outcome", "there was nothing to do" if nothing else outcome
+    yield "Outcome", "there was nothing to do" if nothing else summary.verdict.sentence
     yield "Time", f"{duration(summary.seconds)}, from {began} to {until}" if began else ""
     yield "Tasks", counts or "none"
     yield "Used", _used(run)

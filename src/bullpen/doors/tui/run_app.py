@@ -16,7 +16,8 @@ from bullpen.doors.terminal.closed import endings
 from bullpen.doors.tui.app import TeamApp
 from bullpen.doors.tui.late_app import LateApp
 from bullpen.doors.tui.team_screen import AGAIN_S, TeamScreen
-from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Watch
+from bullpen.runs.watch.outcome import Outcome, Progress, Watch
+from bullpen.team.agents.verdict import MANNERS
 
 Start = Callable[[Watch], Awaitable[Outcome]]
 
@@ -181,4 +182,4 @@ def quit_at_once(team: str | None) -> None:
     said = f"Quit at once; agents may still be running. See: bullpen ps{which}"
     with suppress(OSError):
         print(said, file=sys.stderr, flush=True)
-    os._exit(CODES["interrupted"])
+    os._exit(MANNERS["interrupted"].code)

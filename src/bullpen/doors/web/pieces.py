@@ -131,7 +131,9 @@ class _Page:
             if card.state in counts:
                 counts[card.state] += 1
         about = (scene.team, scene.description, scene.finished, counts, len(scene.tasks))
-        self.single("head", "head", (*about, scene.total, scene.limits.usd, scene.result))
+        self.single(
+            "head", "head", (*about, scene.total, scene.limits.usd, scene.verdict, scene.result)
+        )
         if not self.view.is_replay:
             last = scene.asks[-1] if scene.asks else None
             asked = "" if last is None else f"{last.sender} asks: {last.about[:200]}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bullpen.agents.tools.outside_text.harmless import one_line
 from bullpen.runs.reach.due_rules import BLOCKED
+from bullpen.team.agents.verdict import MANNERS
 from bullpen.view.notable_events import Happening
 
 TITLE_MAX = 100
@@ -25,12 +26,6 @@ _SCHEME = re.compile(r"\b(mailto|tel|javascript|data|xmpp|sms):", re.IGNORECASE)
 # A dot between words makes a name of a host: `setup.py` is one.
 _DOT = re.compile(r"(?<=\w)\.(?=\w)")
 _TAG = re.compile(r"(?<!\w)#(?=[^\W\d])")
-_ENDS: Mapping[str, str] = {
-    "done": "is done",
-    "failed": "failed",
-    "unfinished": "ended unfinished",
-    "interrupted": "was interrupted",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,7 @@ def plain(text: str, length_max: int) -> str:
 def _title(team: str, happening: Happening) -> str:
     name = plain(team, 40)
     if happening.kind == "ended":
-        return f"Bullpen: {name} {_ENDS.get(happening.status or '', 'has ended')}"
+        return f"Bullpen: {name} {MANNERS[happening.status or 'unfinished'].did}"
     if happening.kind in BLOCKED:
         return f"Bullpen: {name} needs you"
     return f"Bullpen: {name}: {happening.kind.replace('_', ' ')}"[:TITLE_MAX]

@@ -33,6 +33,7 @@ from bullpen.runs.tapes.trusting import refuse_unless_trusted
 from bullpen.runs.teamfile.read import TeamFile, read_team_file
 from bullpen.runs.up import StartRequest, follow
 from bullpen.runs.watch.outcome import Outcome, Watch, unwatched
+from bullpen.team.agents.verdict import MANNERS
 from bullpen.team.team import Team
 
 TIMEOUT_S = 900.0
@@ -147,6 +148,9 @@ class _Replay:
         """Return where the end differs: the run ended as another one."""
         was, ended = self._tape.status, self._outcome
         if was is None or ended is None or ended.status == was:
+            return None
+        if any(word == was and manner.code == ended.code for word, manner in MANNERS.items()):
+            # Older versions had one word for several ends.
             return None
         lines = (f"- {was}", f"+ {ended.status}: {ended.cause or ended.summary}")
         return Departure("the run", "main", len(self._tape.calls), "end of the run", lines)

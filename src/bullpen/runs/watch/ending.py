@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
-from bullpen.runs.watch.outcome import Status
 from bullpen.runs.watch.restarts import Prospect
+from bullpen.team.agents.verdict import open_tasks
 from bullpen.team.tasks.check_rules import is_done, is_queued
 from bullpen.team.tasks.rules import ready
 
@@ -29,21 +29,12 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class EndVerdict:
-    """The end of a run, and why if not everything was done."""
+    """That a run is over, and why if not everything was done."""
 
     # `time`: the time is up. `led`: the lead has ended, and its result decides.
     # `person`: a person ended the run.
-    status: Status | Literal["time", "led", "person"]
+    status: Literal["done", "failed", "unfinished", "time", "led", "person"]
     cause: str | None = None
-
-
-def open_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks that are not done, or whose work is not merged yet."""
-    return [
-        task
-        for task in tasks
-        if not task.is_internal and not is_done(task) and task.facts.given_up is None
-    ]
 
 
 def all_done(tasks: Sequence[Task]) -> EndVerdict | None:
@@ -66,13 +57,6 @@ def _is_withdrawn(task: Task) -> bool:
     """Return whether people do not want it any more: they closed its issue."""
     work = task.facts.forge
     return work is not None and work.outcome == "issue_closed"
-
-
-def left_open(tasks: Iterable[Task]) -> str | None:
-    """Return which tasks were open when a person ended the run; None if none was."""
-    left = open_tasks(tasks)
-    named = ", ".join(f"#{task.id}" for task in left[:20])
-    return f"{_tasks(len(left), 'stays', 'stay')} open: {named}." if left else None
 
 
 def at_a_standstill(

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.protocol.agent import Usage
+from bullpen.protocol.team import RunStatus
 from bullpen.team.snapshot import Snapshot
 from bullpen.view.notable_events import Happening
 from bullpen.view.summary import Summary
-
-Status = Literal["done", "failed", "unfinished", "interrupted"]
-
-CODES: dict[Status, int] = {"done": 0, "failed": 1, "unfinished": 2, "interrupted": 130}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class Outcome:
     """How a run ended. `code` is the exit code of the command."""
 
     code: int
-    status: Status
+    status: RunStatus
     summary: str
     team: str
     usage: Usage

@@ -22,14 +22,13 @@ from bullpen.agents.runner.lead_lease import LeadHold
 from bullpen.agents.supervisor.roster_view import AgentView
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.agents.system import processes
-from bullpen.agents.system.transcript import rows
 from bullpen.agents.work.until_stored import StoreAway, until_stored
 from bullpen.errors import BullpenError, Conflict, Unavailable, one_error
 from bullpen.protocol.agent import AgentFacts, End, Usage
 from bullpen.protocol.clock import iso, now_ms, slept_s
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import Finished, TeamConfig
+from bullpen.protocol.team import Finished, RunStatus, TeamConfig
 from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.runs.teamfile.backlog.sources import Backlogs
 from bullpen.runs.watch.ending import (
@@ -38,13 +37,13 @@ from bullpen.runs.watch.ending import (
     all_done,
     at_a_standstill,
     is_idle,
-    left_open,
 )
-from bullpen.runs.watch.outcome import CODES, Outcome, Progress, Status, Watch
+from bullpen.runs.watch.outcome import Outcome, Progress, Watch
 from bullpen.runs.watch.restarts import Prospect, Restarts
 from bullpen.runs.watch.saved_work import changed, left_worktrees
 from bullpen.runs.watch.until import DONE, Until
 from bullpen.team.agents.rules import ended_by_person
+from bullpen.team.agents.verdict import Verdict, judged, left_open
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.team import Team
@@ -190,6 +189,8 @@ class TeamRun:
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await self._stop("suspended", "the run was interrupted")
+                with suppress(BullpenError):
+                    await self._team.agents.end_run("interrupted", None, by=LEAD)
                 self._happened("ended", "The run was interrupted.", status="interrupted")
                 await self._send_notices(await self._look(), within_s=_SEND_INTERRUPTED_S)
             raise
@@ -201,6 +202,8 @@ class TeamRun:
         """Note how the run before this one ended, and say whether a person talks with the lead."""
         facts = (await self._team.agents.config()).facts
         self._ended_before = facts.finished
+        if facts.run_end is not None:
+            await self._team.agents.begin_run(by=LEAD)
         if bool(facts.conversation) != self._conversation:
             await self._team.agents.converse(self._conversation, by=LEAD)
 
@@ -283,7 +286,7 @@ class TeamRun:
         for notices in self._services.notices:
             notices.hear(happening)
 
-    def _happened(self, kind: Kind, text: str, *, status: str | None = None) -> None:
+    def _happened(self, kind: Kind, text: str, *, status: RunStatus | None = None) -> None:
         self._notify(Happening(kind, self._team.name, iso(now_ms()), text, status=status))
 
     async def _send_notices(self, snapshot: Snapshot, *, within_s: float) -> None:
@@ -393,16 +396,15 @@ class TeamRun:
 
     async def _outcome(self, verdict: EndVerdict, *, led: bool) -> Outcome:
         """Stop the agents, and say how the run ended."""
+        asked = (await self._patiently(self._look)).pending
+        found, summary = await self._found(verdict, led=led)
+        now = await self._patiently(self._look)
+        return await self._ended(judged(found, now.team, now.tasks, asked), summary)
+
+    async def _found(self, verdict: EndVerdict, *, led: bool) -> tuple[Verdict, str]:
+        """Stop the agents; how the run ended as it was found, and what the lead says of it."""
         if verdict.status == "time":
-            await self._stop("suspended", "the time is up")
-            tasks = (await self._patiently(self._team.tasks.list)).tasks
-            if led and await self._patiently(self._team.agents.result) is not None:
-                return await self._by_the_lead(None)
-            if not led and all_done(tasks) == EndVerdict("done"):
-                return await self._ended("done", "", None)
-            waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
-            cause = f"{verdict.cause or ''} {waits.rstrip('.')}." if waits else verdict.cause or ""
-            return await self._ended("unfinished", "", cause)
+            return await self._when_time_is_up(verdict.cause or "", led=led)
         if verdict.status == "led":
             return await self._by_the_lead(verdict.cause)
         if verdict.status == "person":
@@ -410,11 +412,20 @@ class TeamRun:
         if not self._keep:
             # Without a lead they can be resumed when there is more to do.
             await self._stop("stopped" if led else "suspended", THE_RUN_IS_OVER)
-        summary = await self._last_words() if led else ""
-        return await self._ended(verdict.status, summary, verdict.cause)
+        return Verdict(verdict.status, verdict.cause), ""
 
-    async def _by_the_lead(self, trouble: str | None) -> Outcome:
-        """Return how it ended by the lead's result, or by the tasks if it gave none."""
+    async def _when_time_is_up(self, why: str, *, led: bool) -> tuple[Verdict, str]:
+        await self._stop("suspended", "the time is up")
+        if led and await self._patiently(self._team.agents.result) is not None:
+            return await self._by_the_lead(None)
+        tasks = (await self._patiently(self._team.tasks.list)).tasks
+        if not led and all_done(tasks) == EndVerdict("done"):
+            return Verdict("done"), ""
+        waits = "; ".join(f"{name} waited: {why}" for name, why in self._waits.items() if why)
+        return Verdict("unfinished", f"{why} {waits.rstrip('.')}." if waits else why), ""
+
+    async def _by_the_lead(self, trouble: str | None) -> tuple[Verdict, str]:
+        """How it ended by the lead's result, or by the tasks if it gave none."""
         agents = self._team.agents
         _, lead = await self._patiently(lambda: agents.get(LEAD))
         result = await self._patiently(agents.result)
@@ -422,26 +433,25 @@ class TeamRun:
         if not self._keep:
             await self._stop("stopped", THE_RUN_IS_OVER)
         if trouble is not None and (result is not None or lead.end not in ("failed", "lost")):
-            return await self._ended("unfinished", result.summary if result else "", trouble)
+            return Verdict("unfinished", trouble), result.summary if result else ""
+        if result is not None and result.voice == "human":
+            return Verdict("ended", left_open(tasks)), result.summary
         if result is not None:
             because = f"Tasks stay open: {result.override}" if result.override else None
-            return await self._ended("done", result.summary, because)
+            return Verdict("done", because), result.summary
         if lead.end in ("failed", "lost"):
-            return await self._ended("failed", "", lead.cause or "The lead was lost.")
+            return Verdict("failed", lead.cause or "The lead was lost."), ""
         if lead.end == "finished" and tasks and all_done(tasks) == EndVerdict("done"):
-            return await self._ended("done", await self._last_words(), None)
-        return await self._ended("unfinished", await self._last_words(), lead.cause)
+            return Verdict("done"), ""
+        return Verdict("unfinished", lead.cause), ""
 
-    async def _by_a_person(self, *, led: bool) -> Outcome:
-        """Return how a person ended it: with their summary, or else with the lead's last words."""
+    async def _by_a_person(self, *, led: bool) -> tuple[Verdict, str]:
+        """How a person ended it, with their summary."""
         if not self._keep:
             await self._stop("stopped" if led else "suspended", THE_RUN_IS_OVER)
         result = await self._patiently(self._team.agents.result)
-        summary = "" if result is None else result.summary
-        if led and not summary:
-            summary = await self._last_words()
         tasks = (await self._patiently(self._team.tasks.list)).tasks
-        return await self._ended("done", summary, left_open(tasks))
+        return Verdict("ended", left_open(tasks)), "" if result is None else result.summary
 
     async def _tick(self) -> None:
         """Tick the boxes that merges left open, such as those that a person has committed since."""
@@ -450,19 +460,14 @@ class TeamRun:
         except BullpenError as error:
             self._services.told.append(f"finished tasks are not ticked: {error}")
 
-    async def _last_words(self) -> str:
-        """Return the last thing the lead said."""
-        path = await self._patiently(lambda: self._supervisor.transcript(LEAD))
-        if not path.exists():
-            return ""
-        texts = [row.get("text") for row in rows(path) if row.get("kind") == "end"]
-        return next((text for text in reversed(texts) if isinstance(text, str) and text), "")
-
     async def _stop(self, end: End, reason: str) -> None:
         await self._supervisor.stop_all(by=LEAD, end=end, reason=reason)
 
-    async def _ended(self, status: Status, summary: str, cause: str | None) -> Outcome:
+    async def _ended(self, verdict: Verdict, summary: str) -> Outcome:
         await self._tick()
+        await self._patiently(
+            lambda: self._team.agents.end_run(verdict.status, verdict.why, by=LEAD)
+        )
         snapshot = await self._patiently(self._look)
         needs = await self._patiently(self._services.needs)
         events = await self._patiently(self._team.recent_events)
@@ -470,8 +475,7 @@ class TeamRun:
         account = summed_up(
             snapshot,
             events,
-            status=status,
-            cause=cause,
+            verdict=verdict,
             needs=needs,
             worktrees=left,
             changed=await self._patiently(lambda: changed(self._team)),
@@ -480,12 +484,11 @@ class TeamRun:
         for view in self._agents:
             usage = usage.plus(view.usage)
         tasks = Counter[str](task.status for task in snapshot.tasks)
-        text = f"{status}: {summary or cause or 'all tasks are done'}"
-        self._happened("ended", text, status=status)
+        text = f"{verdict.manner.heading}: {verdict.why or summary or 'all tasks are done'}"
+        self._happened("ended", text, status=verdict.status)
         await self._send_notices(snapshot, within_s=_SEND_S)
-        return Outcome(
-            CODES[status], status, summary, self._team.name, usage, dict(tasks), cause, account
-        )
+        name, status, why = self._team.name, verdict.status, verdict.why
+        return Outcome(verdict.code, status, summary, name, usage, dict(tasks), why, account)
 
 
 def _agents(config: TeamConfig, *, lead: bool = False) -> dict[str, AgentFacts]:

@@ -14,7 +14,16 @@ from bullpen.protocol.payloads import IdleNotification
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import Finished, LeadLease, Limits, Member, TeamConfig, TeamFacts
+from bullpen.protocol.team import (
+    Finished,
+    LeadLease,
+    Limits,
+    Member,
+    RunEnd,
+    RunStatus,
+    TeamConfig,
+    TeamFacts,
+)
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.agents.rules import Registration
@@ -428,6 +437,19 @@ class Agents(Turns):
             lambda facts, _: facts.evolve(conversation=conversation or None),
             by=by,
             op="team.converse",
+        )
+
+    @operation
+    async def begin_run(self, *, by: str) -> None:
+        """Forget how the run before ended: another one is under way."""
+        await self._change_facts(lambda facts, _: facts.evolve(run_end=None), by=by, op="run.begin")
+
+    @operation
+    async def end_run(self, status: RunStatus, why: str | None, *, by: str) -> None:
+        """Record how a run ended."""
+        end = RunEnd.new(status=status, why=why, at_ms=self._clock())
+        await self._change_facts(
+            lambda facts, _: facts.evolve(run_end=end.raw), by=by, op="run.end"
         )
 
     async def result(self) -> Finished | None:

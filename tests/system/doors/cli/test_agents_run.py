@@ -129,7 +129,7 @@ def test_a_team_that_fails_ends_with_1(spawn: Callable[..., Any], goal: Words) -
     done = spawn(*goal(DYING, "--backend", "subprocess"))
 
     assert done.returncode == 1, done.stdout
-    assert "Failed after" in done.stdout
+    assert "Lost after" in done.stdout
     assert "cause:" in done.stdout
     assert "bullpen run -t calc" in done.stdout
 
@@ -207,10 +207,10 @@ def test_with_plain_there_are_lines_at_a_terminal(
 ) -> None:
     code, shown = at_terminal(*goal(TWO, "--plain"), LINES="24", NO_COLOR="1")
 
-    assert code == 0
+    assert code == 2, "its lead left tasks open"
     assert "\x1b[" not in shown
     assert "team-lead added tasks #1-#4" in shown
-    assert re.search(r"Done in \d+s: Enough\.", shown)
+    assert re.search(r"Unfinished after \d+s: Enough\.", shown)
     assert "$" not in shown, "no model was asked"
 
 
@@ -219,7 +219,7 @@ def test_a_run_says_who_still_runs_and_how_to_stop_them(
 ) -> None:
     done = spawn(*goal(TWO, "--backend", "subprocess", "--keep"))
 
-    assert done.returncode == 0
+    assert done.returncode == 2, "its lead left tasks open"
     assert re.search(r"still running: +bob\n", done.stdout), done.stdout
     assert "  bullpen stop --all -t calc\n" in done.stdout
 

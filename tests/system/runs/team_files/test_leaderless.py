@@ -157,10 +157,10 @@ async def test_stopped_by_a_person_everybody_means_unfinished(night: Night) -> N
     assert "No agent is running, and 1 task is open" in str(outcome[0].cause)
 
 
-async def test_at_a_limit_it_ends_unfinished_and_says_which(night: Night) -> None:
+async def test_at_a_limit_it_ends_out_of_budget_and_says_which(night: Night) -> None:
     night.write("[budget]\nturns = 2\n" + tasks("alpha", "beta", "gamma", "delta"), members=["ann"])
     outcome = await night.up()
-    assert (outcome.status, outcome.code) == ("unfinished", 2)
+    assert (outcome.status, outcome.code) == ("budget", 2)
     assert "2 turns of 2" in str(outcome.cause), outcome
     used = outcome.usage.turns
 

@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_says_so_and_counts_until_now() -> None:
     run = run_of(small_log()[:20], now_ms=BEGAN_MS + 100_000)
     assert not run.over
     assert run.summary.seconds == 100
-    assert "still running" in html_page(run)
+    assert "At work." in html_page(run)
     assert "to now" in markdown_page(run)
 
 

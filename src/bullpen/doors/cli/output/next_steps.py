@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 
 from bullpen.agents.supervisor.roster_view import AgentView
-from bullpen.runs.watch.ending import open_tasks
 from bullpen.runs.watch.outcome import Outcome, Progress
+from bullpen.team.agents.verdict import open_tasks
 from bullpen.view.agent_words import used_any
 from bullpen.view.summary import held_by_gate
 
@@ -32,10 +32,10 @@ def next_steps(
     if held(progress) is not None:
         steps.append(f"bullpen merge log -t {which}")
     looks = []
-    did_nothing = outcome.status == "failed" and not (outcome.tasks or used_any(outcome.usage))
+    did_nothing = outcome.code == 1 and not (outcome.tasks or used_any(outcome.usage))
     if outcome.account is not None and not did_nothing:
         looks = [f"bullpen summary -t {which}", f"bullpen report -t {which} -o report.html"]
-    if outcome.status == "done" or (lead is not None and lead.end == "finished"):
+    if outcome.code == 0 or (lead is not None and lead.end == "finished"):
         steps += [*_more(outcome, which, elsewhere, progress, lead), *looks]
         steps += [f"bullpen task list -t {which}"] if outcome.tasks else []
         if lead is not None:

@@ -24,19 +24,13 @@ from bullpen.doors.terminal.closed import INTERRUPTED, endings, unless_closed
 from bullpen.protocol.presence import ENDED
 from bullpen.protocol.request import Request
 from bullpen.runs.watch.outcome import Outcome, Progress
+from bullpen.team.agents.verdict import MANNERS
 from bullpen.team.requests.handles import handles
 from bullpen.view import agent_words as words
 from bullpen.view import sentences
 from bullpen.view.news import folded, planner
 from bullpen.view.task_state import task_states
 from bullpen.view.text import Cell, one_line, shortened
-
-_ENDINGS = {
-    "done": ("Done in", "good"),
-    "failed": ("Failed after", "bad"),
-    "unfinished": ("Unfinished after", "attention"),
-    "interrupted": ("Interrupted after", "attention"),
-}
 
 _HELD_S = 1.0
 """How long a line that may continue is held back."""
@@ -109,12 +103,14 @@ class Watcher:
         if outcome.note is not None:
             self._page.line(Cell(outcome.note, "attention"))
         account = outcome.account
-        word, style = _ENDINGS[outcome.status]
+        manner = MANNERS[outcome.status]
+        after = "in" if outcome.status == "done" else "after"
         summary = f": {outcome.summary}" if outcome.summary else "."
-        self._page.line(Cell(f"{word} {words.duration(self.elapsed_s)}{summary}", style))
+        took = words.duration(self.elapsed_s)
+        self._page.line(Cell(f"{manner.heading} {after} {took}{summary}", manner.tone))
         self._page.fields(
             [
-                ("  note" if outcome.status == "done" else "  cause", outcome.cause or ""),
+                ("  note" if outcome.code == 0 else "  cause", outcome.cause or ""),
                 ("  team", outcome.team),
                 ("  tasks", self._tasks(outcome)),
                 ("  changed", (None if account is None else account.changed) or ""),

@@ -11,16 +11,10 @@ from bullpen.doors.cli.output.watch_run import Start
 from bullpen.doors.cli.session import Session
 from bullpen.errors import BullpenError
 from bullpen.runs.watch.outcome import Outcome, Progress, Watch
+from bullpen.team.agents.verdict import MANNERS
 
 if TYPE_CHECKING:
     from bullpen.doors.actions.notices import ScreenNotifier
-
-_ENDS = {
-    "done": "is done",
-    "failed": "failed",
-    "unfinished": "ended unfinished",
-    "interrupted": "was interrupted",
-}
 
 
 def notified(session: Session, start: Start) -> Start:
@@ -42,7 +36,7 @@ def notified(session: Session, start: Start) -> Start:
 
         try:
             outcome = await start(saw)
-            title = f"Bullpen: {outcome.team} {_ENDS[outcome.status]}"
+            title = f"Bullpen: {outcome.team} {MANNERS[outcome.status].did}"
             found.show(title, outcome.summary or outcome.cause or "")
             return outcome
         except BullpenError as error:

@@ -125,7 +125,8 @@ def run(
     /finish; the lead can end it too. With --until, --plain, --json or without a terminal, the run
     ends by itself. With -t TEAM and without GOAL, that team continues with its own goal and tasks.
 
-    Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end.
+    Exit codes: 0 if the goal was reached, 1 if the team failed, 2 if it stopped before the end,
+    6 if all that is left waits for you.
     Ctrl-C stops the agents and keeps the team and its work; press it again to quit at once.
     """
     commands = RunCommands(session, plain=plain)

@@ -92,8 +92,8 @@ def _head(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "team", summary.team
     yield "goal", summary.goal or ""
     yield "file", summary.file or ""
-    yield "outcome", summary.status
-    yield "cause", summary.cause or ""
+    yield "outcome", summary.verdict.sentence
+    yield "result", summary.result or ""
     yield "time", f"{duration(summary.seconds)}, since {summary.began}" if summary.began else ""
     yield "tasks", counts
     yield "changed", summary.changed or ""

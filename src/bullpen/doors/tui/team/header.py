@@ -51,8 +51,11 @@ def _parts(
         # The time stops when all agents have ended.
         until_ms = look.story.at_ms if states <= ENDED else now_ms
         parts.append((age(scene.began_ms, until_ms), ""))
-    if scene.result is not None:
-        parts.append((f"result: {terminal.fit(scene.result, 200)}", "good"))
+    if scene.verdict.status != "running":
+        ended = terminal.fit(scene.verdict.sentence, 200)
+        parts.append((ended, scene.verdict.manner.tone))
+        if scene.result:
+            parts.append((f"result: {terminal.fit(scene.result, 200)}", ""))
     elif scene.description:
         parts.append((terminal.fit(scene.description, 200), "muted"))
     return parts
