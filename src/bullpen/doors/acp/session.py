@@ -236,9 +236,11 @@ class TeamSession:
 
     async def _has_more(self, run: SessionRun) -> bool:
         """Whether a run ended well, but its lead has not read what the person said."""
-        if run.outcome is None or run.outcome.status != "done":
+        if run.outcome is None:
             return False
         snapshot = await self._team.snapshot()
+        if run.outcome.status != "done" and snapshot.team.facts.finished is None:
+            return False
         return any(view.unread for view in snapshot.members if view.member.is_lead)
 
     async def _rests(self, run: SessionRun) -> bool:
