@@ -30,7 +30,7 @@ Shape = Literal["solo", "solo+review", "team"]
 
 MergeState = Literal["queued", "merged", "returned"]
 
-ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review", "promise"]
+ReturnedFor = Literal["conflict", "checks", "missing", "guarded", "review", "promise", "nothing"]
 """Why work came back: it conflicts with the target, a check fails with it, its commit is in no
 repository that can be reached, nobody approved its changes to guarded paths, a review on the forge
 asks for changes, or it breaks a promise.

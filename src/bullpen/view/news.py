@@ -31,6 +31,7 @@ _WHY_BACK = {
     "guarded": "no person approved its changes to guarded paths",
     "promise": "it does not fit what members promised each other",
     "review": "its review on the forge asks for changes",
+    "nothing": "its changes are on the target already",
 }
 ENDS = {
     "stopped": "was stopped",

@@ -25,6 +25,7 @@ from bullpen.team.lookup import owner_of
 from bullpen.team.snapshot import Snapshot
 from bullpen.team.tasks.check_rules import is_done, is_queued
 from bullpen.team.tasks.dispatch_rules import WEIGHTS
+from bullpen.team.tasks.merge_rules import unchanged
 from bullpen.team.tasks.rules import open_blockers
 from bullpen.team.tasks.stall_rules import blocked_for_good
 from bullpen.view.cards import MemberCard, TaskCard, member_card, task_card
@@ -437,6 +438,11 @@ def _called(request: Request) -> str:
     return shortened(words[0] if words else str(request.subject.get("toolName") or "a tool"))
 
 
+def _report_of(task: Task) -> str:
+    """Return the beginning of what its owner said about a task, in quotes."""
+    return f' ("{shortened(task.facts.report)}")' if task.facts.report else ", and without a report"
+
+
 def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
     """What needs a person's attention, as far as the team's records say."""
     which = f"-t {snapshot.team.name}"
@@ -452,6 +458,11 @@ def _needs(snapshot: Snapshot, tasks: Iterable[TaskCard]) -> list[str]:
         f" {which}"
         for line in tasks
         if line.state == "unproven"
+    ]
+    found += [
+        f"task #{task.id} was completed without a change{_report_of(task)}: "
+        f"bullpen task show {task.id} {which}"
+        for task in unchanged(snapshot.team, snapshot.tasks)
     ]
     found += [
         f"{view.member.name} failed: {agent.cause}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bullpen.protocol.names import LEAD
-from bullpen.team.team import Team
+from bullpen.runs.watch.ending import unchanged_cause
+from bullpen.store.memory import MemoryStore
+from bullpen.team.team import Team, Teams
 from bullpen.view.summary import summed_up
 from support.runs.merging_team import hand_in, team_that_merges
 
@@ -50,3 +52,37 @@ async def test_calls_that_nobody_could_allow_are_counted_by_what_they_would_have
     assert await needs(team) == (
         "denied: 3 calls (curl, WebFetch): bullpen requests --all -t night",
     )
+
+
+@pytest.mark.anyio
+async def test_what_was_completed_without_a_change_is_shown_with_its_report() -> None:
+    team = await team_that_merges()
+    for report in ("The README names 3.12.\nSee there.", None):
+        task = await team.tasks.add("Say it", by=LEAD)
+        await team.tasks.claim(task.id, by="ann")
+        await team.tasks.done(task.id, by="ann", report=report)
+    why = "was completed without a change"
+    assert await needs(team) == (
+        f'task #1 {why} ("The README names 3.12. See there."): bullpen task show 1 -t night',
+        f"task #2 {why}, and without a report: bullpen task show 2 -t night",
+    )
+    said = unchanged_cause(await team.snapshot())
+    assert said == "2 tasks were completed without a change: #1, #2."
+    # A person can send it back, and can vouch for it then.
+    await team.tasks.retry("1", by=LEAD)
+    assert (await team.tasks.get("1")).status == "pending"
+    await team.tasks.force("1", by=LEAD, voice="human", reason="It is said elsewhere.")
+    assert len(await needs(team)) == 1
+
+
+@pytest.mark.anyio
+async def test_where_nothing_is_merged_a_task_needs_no_change() -> None:
+    teams = Teams(MemoryStore())
+    await teams.create("night")
+    team = teams.open("night")
+    await team.roster.join("ann", by=LEAD)
+    await team.tasks.add("Say it", by=LEAD)
+    await team.tasks.claim("1", by="ann")
+    await team.tasks.done("1", by="ann")
+    assert await needs(team) == ()
+    assert unchanged_cause(await team.snapshot()) is None

@@ -15,6 +15,7 @@ from bullpen.protocol.task import Task
 from bullpen.protocol.team import RunStatus, TeamConfig
 from bullpen.team.tasks import guarded_rules
 from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.merge_rules import unchanged
 
 Tone = Literal["good", "attention", "bad"]
 
@@ -77,8 +78,9 @@ def verdict_of(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Reques
         return _without_word(team, tasks)
     if end.status == "done" and open_tasks(tasks):
         return Verdict("unfinished", left_open(tasks))
-    if end.status == "waits" and not _waiting(tasks, pending):
-        return Verdict("unfinished", left_open(tasks))
+    if end.status == "waits" and not _waiting(team, tasks, pending):
+        left = left_open(tasks)
+        return Verdict("unfinished", left) if left else Verdict("done")
     return Verdict(end.status, end.why)
 
 
@@ -90,7 +92,10 @@ def judged(
         return Verdict("done") if tasks and all(map(is_done, tasks)) else found
     if found.status == "done" and open_tasks(tasks):
         return Verdict("unfinished", found.why or left_open(tasks))
-    waiting = _waiting(tasks, pending)
+    if found.status == "done" and (claimed := unchanged(team, tasks)):
+        why = said_of(claimed, "was completed without a change", "were completed without a change")
+        return Verdict("waits", f"{why}.")
+    waiting = _waiting(team, tasks, pending)
     rest = {task.id for task in (*open_tasks(tasks), *_given_up(tasks))}
     if found.status == "unfinished" and waiting and rest <= waiting:
         return Verdict("waits", found.why)
@@ -148,10 +153,10 @@ def _given_up(tasks: Iterable[Task]) -> list[Task]:
     return [task for task in tasks if not is_done(task) and task.facts.given_up is not None]
 
 
-def _waiting(tasks: Iterable[Task], pending: Iterable[Request]) -> set[str]:
+def _waiting(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Request]) -> set[str]:
     """Return the tasks that wait for a person."""
     asking = {request.sender for request in pending if request.approver == "human"}
-    return {
+    return {task.id for task in unchanged(team, tasks)} | {
         task.id
         for task in tasks
         if not is_done(task)

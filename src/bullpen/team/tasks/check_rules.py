@@ -8,7 +8,7 @@ depend on it stay blocked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from bullpen.errors import Invalid, Refused
 from bullpen.protocol.request import Voice
@@ -115,6 +115,26 @@ def said_status(task: Task) -> str:
 def is_done(task: Task) -> bool:
     """Return whether it is completed, proven if it has checks, and its work is on the target."""
     return task.status == "completed" and not is_unproven(task) and not is_unmerged(task)
+
+
+Landing = Literal["open", "queued", "changed", "vouched", "unchanged"]
+"""What became of the work of a task, where work is merged: not completed yet, waits to be merged,
+is on the target, called done by a person, or completed although nothing was changed.
+"""
+
+
+def landing(task: Task) -> Landing:
+    """Return what became of the work of a task, in a team whose work is merged.
+
+    Ticks, issues and summaries read it: what was completed without a change is nobody's success
+    until a person has read why.
+    """
+    if not is_done(task):
+        return "queued" if is_queued(task) else "open"
+    work = task.facts.forge
+    if task.facts.merge is not None or (work is not None and work.outcome == "merged"):
+        return "changed"
+    return "unchanged" if task.facts.forced is None else "vouched"
 
 
 def with_results(task: Task, found: Iterable[Check]) -> Task:

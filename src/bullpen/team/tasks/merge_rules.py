@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bullpen.errors import Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import STEPS_MAX, Merge, ReturnedFor, Step, Task
-from bullpen.team.tasks.check_rules import is_queued
+from bullpen.protocol.team import TeamConfig
+from bullpen.team.tasks.check_rules import is_queued, landing
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,24 @@ _WORDS: dict[ReturnedFor, str] = {
     "guarded": "no person approved its changes to guarded paths",
     "review": "its review on the forge asks for changes",
     "promise": "it does not fit what members promised each other",
+    "nothing": "its changes are on the target already",
 }
+
+
+def unchanged(team: TeamConfig, tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that were completed without a change, in a team whose work is merged.
+
+    What a night asks for may need no change: its answer is the report, which the forge shows.
+    """
+    facts = team.facts
+    if facts.merge is None and facts.forge is None:
+        return []
+    answers = {fix.task for night in facts.nights or () for fix in night.fixes}
+    return [
+        task
+        for task in tasks
+        if landing(task) == "unchanged" and not task.is_internal and task.id not in answers
+    ]
 
 
 def _kept(task: Task, merge: Merge, steps: Sequence[Step]) -> Task:

@@ -226,6 +226,8 @@ def _told(task: Task, why: ReturnedFor, detail: str, files: Sequence[str]) -> st
         what = f"changes guarded paths in a way that no person approved: {', '.join(files)}"
     elif why == "promise":
         what = "does not fit what members promised each other"
+    elif why == "nothing":
+        what = "changes nothing on the target: all of it is there already"
     else:
         what = "is in no repository that the merge queue can reach"
     kept = (

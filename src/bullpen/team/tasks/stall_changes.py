@@ -7,6 +7,7 @@ from bullpen.protocol.task import Nudged, Task
 from bullpen.store.contract import View
 from bullpen.team.lookup import Actor, forgiving, owner_of, task_of
 from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.merge_rules import unchanged
 from bullpen.team.tasks.rules import (
     not_claimed,
     open_blockers,
@@ -78,7 +79,11 @@ def retry(view: View, task_id: str) -> list[Task]:
     """Return the task as if it had never been taken away from anybody.
 
     The tasks that were given up because they depend on it come after it: they are retried, too.
+    One that was completed without a change, where work is merged, is open again.
     """
+    task = task_of(view, task_id)
+    if unchanged(view.team, [task]):
+        return [_anew(released(task, "it was completed without a change"))]
     return [_anew(unresolved(view, task_id)), *waiting_again(view, task_id)]
 
 

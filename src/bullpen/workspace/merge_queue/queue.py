@@ -23,7 +23,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import STEP_CHARS_MAX, Check, ReturnedFor, Step, Task
 from bullpen.protocol.team import MergeSettings
 from bullpen.team.promises.at_merge import Promised
-from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.check_rules import landing
 from bullpen.team.tasks.guarded_rules import named
 from bullpen.team.team import Team
 from bullpen.workspace.git.promised_files import looked_for
@@ -38,7 +38,7 @@ from bullpen.workspace.merge_queue.attempts import (
 )
 from bullpen.workspace.merge_queue.land import InTheWay, Target, forward, target_of
 from bullpen.workspace.merge_queue.lock import hold
-from bullpen.workspace.merge_queue.stack import Stacked, stack_branches
+from bullpen.workspace.merge_queue.stack import Stacked, is_there, stack_branches
 from bullpen.workspace.merge_queue.test_tree import TestTree
 from bullpen.workspace.merge_queue.tick import Boxes, late_ticks, no_boxes
 from bullpen.workspace.merge_queue.user_command import run_command
@@ -179,10 +179,11 @@ class Queue:
     async def tick(self) -> None:
         """Tick the boxes of finished tasks that are still open, in a commit of their own.
 
-        Their file had uncommitted changes when they were merged, or they changed nothing. If
+        Their file had uncommitted changes when they were merged, or a person called them done. If
         something is in the way, they stay open for the next time. Raises as `step`.
         """
-        done = [task for task in (await self._team.tasks.list()).tasks if is_done(task)]
+        tasks = (await self._team.tasks.list()).tasks
+        done = [task for task in tasks if landing(task) in ("changed", "vouched")]
         if not done:
             return
         with self.locked():
@@ -256,7 +257,7 @@ class Queue:
             task_id: record.attempt
             for task_id, record in records.items()
             if record.candidate is not None
-            and await _blocking(self._is_on, record.candidate, target.commit)
+            and await _blocking(is_there, self._git, record.candidate, target.commit)
         }
         if attempts:
             onto = next(
@@ -266,9 +267,6 @@ class Queue:
             step = self._step("merged", attempts, onto=onto, commit=target.commit)
             await self._team.merges.landed(attempts, [step], tell=self._tells)
         return list(attempts)
-
-    def _is_on(self, commit: str, target: str) -> bool:
-        return self._git.run("merge-base", "--is-ancestor", commit, target).ok
 
     async def _give_back_unstacked(
         self, stacked: Stacked, target: Target
@@ -299,6 +297,11 @@ class Queue:
                 task.id, record.attempt, "guarded", text, files=files, steps=steps
             )
             returned[task.id] = "guarded"
+        for task, record in stacked.nothing:
+            text = f"{target.branch} at {target.commit[:12]} has all of it, by other commits."
+            steps = [self._step("returned", [task.id], onto=target.commit, detail=text)]
+            await self._team.merges.give_back(task.id, record.attempt, "nothing", text, steps=steps)
+            returned[task.id] = "nothing"
         for task, record, text in stacked.unkept:
             steps = [self._step("returned", [task.id], onto=target.commit, detail=text)]
             await self._team.merges.give_back(task.id, record.attempt, "promise", text, steps=steps)

@@ -33,6 +33,8 @@ class Stacked:
     guarded: list[tuple[Task, Merge, list[GuardedChange]]] = field(default_factory=list)
     # Work that does not fit what members promised each other, and why.
     unkept: list[tuple[Task, Merge, str]] = field(default_factory=list)
+    # Work whose changes the target has already, by commits of others.
+    nothing: list[tuple[Task, Merge]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     # The files in which a box was ticked.
     ticked: set[str] = field(default_factory=set)
@@ -84,6 +86,11 @@ def stack_branches(
             stacked.clashes.append((task, record, found))
             continue
         assert found is not None
+        if found.tree == tip.tree and not is_there(git, record.commit, target.commit):
+            # The work before it may be what has the same changes, and may be returned yet.
+            if tip == start:
+                stacked.nothing.append((task, record))
+            continue
         changed = tree_changes(git, tip.commit, found.commit)
         changes = guard.changes(changed)
         if not guard.approves(changes):
@@ -101,6 +108,11 @@ def stack_branches(
         where = settings.inside if tree is None else tree.inside
         stacked.entries.append(QueueEntry(task, record, tip.commit, where, before))
     return stacked
+
+
+def is_there(git: Git, commit: str, target: str) -> bool:
+    """Return whether a target has a commit itself, as when a person merged it."""
+    return git.run("merge-base", "--is-ancestor", commit, target).ok
 
 
 class _NotFetched(Unavailable):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bullpen.protocol.names import LEAD
 from bullpen.runs.teamfile.backlog.markdown_list import entries_of
+from bullpen.team.tasks.check_rules import landing
 from support.git.repositories import commit, git, write
 from support.git.yard import Yard
 
@@ -158,3 +160,44 @@ async def test_a_file_in_a_folder_with_other_line_ends_keeps_every_byte(yard: Ya
     await yard.finish("ann", task, {"a.txt": "a\n"})
     await yard.queue().step()
     assert file.read_bytes() == data.replace(b"* [ ] One", b"* [x] One")
+
+
+async def test_what_was_completed_without_a_change_is_not_ticked(listed: Yard) -> None:
+    """It was, by intent: a worker that said "done" ticked the boxes of work that nobody did."""
+    one = await listed.take("ann", "One", source=source("One"))
+    two = await listed.take("bob", "Two", source=source("Two"))
+    assert await listed.finish("ann", one) is None
+    await listed.team.tasks.force(two.id, by=LEAD, voice="human", reason="I did it by hand.")
+    await listed.queue().tick()
+    # Who vouches for it is believed.
+    assert (listed.project / "BACKLOG.md").read_text() == LIST.replace("[ ] Two", "[x] Two")
+
+
+async def test_work_that_the_target_has_already_by_others_is_not_ticked(listed: Yard) -> None:
+    """Who hands in a copy of another's work has changed nothing, and has to say what it is."""
+    one = await listed.take("ann", "One", source=source("One"))
+    two = await listed.take("bob", "Two", source=source("Two"))
+    await listed.finish("ann", one, {"a.txt": "a\n"})
+    await listed.finish("bob", two, {"a.txt": "a\n"})
+    steps = await listed.drain(listed.queue())
+    assert [step.merged for step in steps] == [[one.id], []]
+    assert steps[-1].returned == {two.id: "nothing"}
+    await listed.queue().tick()
+    assert (listed.project / "BACKLOG.md").read_text() == LIST.replace("[ ] One", "[x] One")
+    mail = (await listed.team.mailbox.read("bob")).entries[-1].message
+    assert "changes nothing on the target: all of it is there already" in mail.text
+    task, _ = await listed.retake("bob", two.id)
+    assert await listed.finish("bob", task) is None
+    await listed.queue().tick()
+    assert (listed.project / "BACKLOG.md").read_text() == LIST.replace("[ ] One", "[x] One")
+    assert landing(await listed.team.tasks.get(two.id)) == "unchanged"
+
+
+async def test_work_that_a_person_merged_is_ticked(listed: Yard) -> None:
+    task = await listed.take("ann", "One", source=source("One"))
+    handed = await listed.finish("ann", task, {"a.txt": "a\n"})
+    assert handed is not None
+    git(listed.project, "merge", "--quiet", "--no-ff", "--no-edit", handed.work.commit)
+    assert [step.merged for step in await listed.drain(listed.queue())] == [[task.id]]
+    await listed.queue().tick()
+    assert "[x] One" in (listed.project / "BACKLOG.md").read_text()

@@ -33,6 +33,7 @@ _WHY = {
     "guarded": "changes guarded paths without approval",
     "review": "a review asks for changes",
     "promise": "does not fit the team's promises",
+    "nothing": "its changes are on the target already",
 }
 
 
