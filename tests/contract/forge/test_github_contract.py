@@ -11,6 +11,7 @@ from bullpen.runs.forge.clients.github import GitHub
 from bullpen.testing.forge.contract import ForgeContract
 from bullpen.testing.forge.github.server import GitHubStandIn
 from bullpen.testing.forge.github.stage import GitHubStage
+from bullpen.testing.forge.pull_promises import known, opened
 from bullpen.testing.forge.verdict_promises import VerdictPromises
 
 
@@ -43,3 +44,16 @@ class TestGitHub(ForgeContract):
         yield stage
         await stage.aclose()
         assert server.violations == []
+
+    async def test_what_its_rules_do_not_let_be_merged_is_blocked_also_for_an_admin(
+        self, client: GitHub, stage: GitHubStage
+    ) -> None:
+        await stage.protect("main")
+        stage.state.ignores_rules = True
+        made, other = await opened(client, stage), await opened(client, stage, "other")
+        assert (await known(client, made.number)).blocked
+        await stage.review(made.number, "approved")
+        assert not (await client.pull(made.number)).blocked
+        # The forge refuses an admin nothing: whoever merges has to look.
+        assert (await known(client, other.number)).blocked
+        await client.merge_pull(other.number, head=other.head, method="merge")

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from bullpen.agents.system.secrets import Redactor
 from bullpen.protocol.forge import ForgeSettings, ForgeWork
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.task import Step, Task
+from bullpen.protocol.task import Check, Step, Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connection import Connection
+from bullpen.runs.forge.landing.proofs import Proofs
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.forge.worker import ForgeWorker
 from bullpen.store.memory import MemoryStore
 from bullpen.team.forge.bodies import branch_name
-from bullpen.team.tasks.merge_rules import HandIn
+from bullpen.team.tasks.merge_rules import HandIn, proof_words, proven_on
 from bullpen.team.team import Team, Teams
 
 from .memory_forge import TEAM, URL, Killed, MemoryClient, MemoryForge, MemoryPushes
@@ -42,6 +44,8 @@ class Shop:
     # How often the worker was started again.
     restarts: int = 0
     hints: Hints | None = None
+    # What the worker wants tested.
+    proofs: Proofs = field(default_factory=Proofs)
     # The files that the work of each task changed, and the commits that the forge's target has.
     files: dict[str, tuple[str, ...]] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
@@ -86,7 +90,14 @@ class Shop:
                 join_target=self._join,
             )
 
-        self.worker = ForgeWorker(self.team, connect, clock=lambda: self.now_s, hints=self.hints)
+        self.proofs = Proofs()
+        self.worker = ForgeWorker(
+            self.team,
+            connect,
+            clock=lambda: self.now_s,
+            hints=self.hints,
+            proofs=self.proofs,
+        )
         self.worker._tell = self.told.append
 
     async def step(self, minutes: int = 1) -> None:
@@ -98,6 +109,31 @@ class Shop:
             except Killed:
                 self.restarts += 1
                 self.start()
+
+    async def set_gate(self, run: str = "true") -> None:
+        """Give the team a merge gate, which `test` plays."""
+        gate = [Check.new(name="t", kind="command", run=run).raw]
+        settings = MergeSettings.new(repository="/project", target="main", gate=gate)
+        await self.team.merges.configure(settings, by=LEAD, voice="human")
+
+    async def test(self) -> list[tuple[str, str]]:
+        """Let the queue test what is wanted; return the tasks, and the commits of the target."""
+        tested = []
+        settings = await self.team.merges.settings()
+        assert settings is not None
+        for task in await self.team.merges.line():
+            record, asked = task.facts.merge, self.proofs.wanted().get(task.id)
+            assert record is not None
+            passed = proven_on(task, settings)
+            if asked is None or passed == asked.onto or not (asked.anew or passed is None):
+                continue
+            step = Step.new(
+                at_ms=next(self.commits), what="tested", onto=asked.onto, commit="e" * 40,
+                passed=True, detail=proof_words(task, settings),
+            )  # fmt: skip
+            await self.team.merges.note({task.id: [step]}, {task.id: record.attempt})
+            tested.append((task.id, asked.onto))
+        return tested
 
     async def tasks(self) -> list[Task]:
         """All tasks."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bullpen.agents.work.merge_checks import check_runner
 from bullpen.protocol.agent import Workspace
@@ -42,6 +42,9 @@ Edit = Callable[[Path], object] | Mapping[str, str]
 def check(run: str, **more: Any) -> Check:
     """A command that must succeed."""
     return Check.new(name=run, kind="command", run=run, **more)
+
+
+Q = TypeVar("Q", bound=Queue)
 
 
 @dataclass
@@ -127,7 +130,11 @@ class Yard:
 
     def queue(self, *, run: RunCheck | None = None, **settings: Any) -> Queue:
         """The queue, perhaps with other settings."""
-        return Queue(
+        return self.queue_of(Queue, run=run, **settings)
+
+    def queue_of(self, kind: type[Q], *, run: RunCheck | None = None, **settings: Any) -> Q:
+        """A queue of some kind, perhaps with other settings."""
+        return kind(
             self.team,
             self.settings.evolve(**settings),
             run=run or check_runner(self.team, home=self.home, environ=os.environ),

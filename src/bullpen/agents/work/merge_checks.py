@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from anyio import to_thread
 
@@ -35,10 +36,13 @@ from bullpen.workspace.git.repository import common_dir, main_top, repository_at
 from bullpen.workspace.git.run_git import Git
 from bullpen.workspace.handover.reviewed_work import Span
 from bullpen.workspace.merge_queue.lock import hold
+from bullpen.workspace.merge_queue.prove import FORGE_BENCH, ForgeQueue
 from bullpen.workspace.merge_queue.queue import BENCH, Queue, RunCheck, RunReview
 from bullpen.workspace.merge_queue.test_tree import TestTree
 from bullpen.workspace.merge_queue.tick import Boxes, no_boxes
 from bullpen.workspace.trees.slots import Slot, take_slot
+
+Q = TypeVar("Q", bound=Queue)
 
 _GRACE_S = 1.0
 _NOBODY = Task.new(id="0", subject="the gate", description="")
@@ -67,10 +71,29 @@ async def open_queue(
     Raises Refused if nothing can be merged there (no_repository), or Unavailable if a leftover
     process cannot be stopped.
     """
+    return await _opened(Queue, team, settings, home=home, environ=environ, boxes=boxes)
+
+
+async def open_forge_queue(
+    team: Team, settings: MergeSettings, *, home: Path, environ: Mapping[str, str]
+) -> ForgeQueue:
+    """Open what tests the work that a forge merges. Raises as `open_queue`."""
+    return await _opened(ForgeQueue, team, settings, home=home, environ=environ)
+
+
+async def _opened(
+    kind: type[Q],
+    team: Team,
+    settings: MergeSettings,
+    *,
+    home: Path,
+    environ: Mapping[str, str],
+    boxes: Boxes = no_boxes,
+) -> Q:
     config = await team.agents.config()
     folder = await to_thread.run_sync(_folder, config, settings)
     await _end_leftovers(folder)
-    return Queue(
+    return kind(
         team,
         settings,
         run=check_runner(team, home=home, environ=environ, mark=_mark(folder)),
@@ -139,7 +162,8 @@ def _remove(config: TeamConfig, settings: MergeSettings) -> None:
     repository = Path(settings.repository)
     common = common_dir(repository)
     with hold(common, settings.target):
-        TestTree(Git(repository), common, folder / BENCH, owner="").remove()
+        for bench in (BENCH, FORGE_BENCH):
+            TestTree(Git(repository), common, folder / bench, owner="").remove()
     with suppress(OSError):
         # The folder stays while it contains other worktrees.
         folder.rmdir()

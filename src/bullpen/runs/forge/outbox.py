@@ -16,6 +16,7 @@ from anyio import to_thread
 
 from bullpen.agents.system.secrets import Redactor
 from bullpen.errors import Conflict, NotFound, Refused
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.forge import ForgeSettings, ForgeWork, ForgeWrite
 from bullpen.protocol.task import Task
 from bullpen.runs.forge.contract import ForgeClient
@@ -32,10 +33,14 @@ from bullpen.team.forge.bodies import (
 )
 from bullpen.team.forge.markers import Mark, find
 from bullpen.team.forge.outbox_rules import digest_of, only_looked_for, work_of
-from bullpen.team.forge.shown import Comment, Thread
+from bullpen.team.forge.shown import Comment, PullRequest, Thread
+from bullpen.team.forge.work_rules import is_returnable
+from bullpen.team.tasks.merge_rules import must_pass, proven_on
 from bullpen.team.team import Team
 
 T = TypeVar("T")
+
+_DECIDED_MS = 300_000
 
 
 class Pusher(Protocol):
@@ -283,8 +288,11 @@ class Outbox:
         pull = await self._desk.client.pull(work.pull)
         commit = pull.merge_commit
         if not pull.merged:
-            if not pull.is_open or pull.head != write.target:
+            if not await self._may_merge(task, write, pull):
                 return await self._dropped(task, write)
+            if pull.blocked:
+                # An account that may ignore the rules of the forge does not.
+                raise NotAllowedYet("a required check or approval is missing")
             try:
                 commit = await self._desk.client.merge_pull(
                     work.pull, head=write.target, method=self._desk.settings.method
@@ -296,6 +304,25 @@ class Outbox:
         await self._done(task, write, commit)
         await self._landed()
         return await self._desk.team.forge.settle(task.id, "merged", commit=commit)
+
+    async def _may_merge(self, task: Task, write: ForgeWrite, pull: PullRequest) -> bool:
+        """Return whether what was decided about a merge still holds, as far as one look tells.
+
+        What was decided long ago, for example before a kill, is decided anew.
+        """
+        if not pull.is_open or pull.head != write.target or pull.base != self._desk.target:
+            return False
+        if work_of(task).person is not None or not is_returnable(task):
+            return False
+        if abs(now_ms() - write.at_ms) > _DECIDED_MS:
+            return False
+        settings, record = await self._desk.team.merges.settings(), task.facts.merge
+        if not must_pass(task, settings):
+            return True
+        if record is None or record.commit != pull.head:
+            return False
+        there = await self._desk.client.branch_head(self._desk.target)
+        return there is not None and proven_on(task, settings) == there
 
     async def _close_pull(self, task: Task, work: ForgeWork, write: ForgeWrite) -> Task:
         if work.pull is not None:

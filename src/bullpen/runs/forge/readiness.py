@@ -22,7 +22,7 @@ _CHECK_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one check found. `remedy` says what to do if it is not `ok`."""
+    """What one check found. `remedy` says what to do, if something is to be done."""
 
     what: str
     ok: bool
@@ -48,7 +48,7 @@ async def examine(
         return [*answers, _missing("token", error)]
     try:
         with anyio.fail_after(_CHECK_S):
-            answers += await _there(settings, opened.client, _target(merge, settings))
+            answers += await _there(settings, merge, opened.client)
     except TimeoutError:
         late = Unavailable(f"{place.host} took too long.", remedy="Check the network.")
         answers.append(_missing("repository", late))
@@ -70,7 +70,10 @@ def _target(merge: MergeSettings | None, settings: ForgeSettings) -> str | None:
     return settings.target or (None if merge is None else merge.target)
 
 
-async def _there(settings: ForgeSettings, client: ForgeClient, target: str | None) -> list[Answer]:
+async def _there(
+    settings: ForgeSettings, merge: MergeSettings | None, client: ForgeClient
+) -> list[Answer]:
+    target = _target(merge, settings)
     me, repository = await client.me(), await client.repository()
     rights = "Give the token the right to write contents, issues and pull requests."
     answers = [
@@ -94,9 +97,23 @@ async def _there(settings: ForgeSettings, client: ForgeClient, target: str | Non
                 "target", False, f"there is no branch {target}", f"git push origin {target}"
             )
         )
+        if settings.merge == "forge":
+            answers.append(await _tests(merge, client, head))
     issues = await client.issues(query_of(settings))
     answers.append(Answer("issues", True, f"{len(issues)} open issues fit"))
     return answers
+
+
+async def _tests(merge: MergeSettings | None, client: ForgeClient, head: str | None) -> Answer:
+    """Return what tests work before the forge merges it."""
+    if merge is not None and merge.gate:
+        return Answer("gate", True, "the merge gate runs before each pull request and each merge")
+    if head is not None and await client.verdicts(head):
+        return Answer("gate", True, "there is no merge gate: only what CI passes is merged")
+    remedy = "Set gate in [merge] of the team file, or run: bullpen merge set --gate COMMAND"
+    said = "there is neither a merge gate nor CI: nothing is merged without a person"
+    # It may get CI, and a person may merge: this is no reason to refuse.
+    return Answer("gate", True, said, remedy)
 
 
 def _missing(what: str, error: BullpenError) -> Answer:

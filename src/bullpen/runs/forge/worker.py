@@ -7,7 +7,7 @@ records and on the forge, so that the next worker goes on from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from functools import partial
 
@@ -17,9 +17,11 @@ from anyio import to_thread
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable, one_error
 from bullpen.protocol.forge import ForgeSettings, ForgeWrite
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TRY_LATER, TryLater
 from bullpen.runs.forge.landing.night_work import NightWork
+from bullpen.runs.forge.landing.proofs import NO_GATE, NO_TESTS, TARGET_AGAIN_S, Proofs, all_held
 from bullpen.runs.forge.landing.queue_landing import landing_push, lands_target
 from bullpen.runs.forge.looking.looks import SAME_SECOND_S, Looks
 from bullpen.runs.forge.outbox import NotAllowedYet, Outbox
@@ -28,8 +30,8 @@ from bullpen.runs.watch.ending import QueueState
 from bullpen.team.forge.bodies import branch_name, labels_for, state_of
 from bullpen.team.forge.nights.rules import is_busy, night_id
 from bullpen.team.forge.outbox_rules import next_due, numbered, write_of
-from bullpen.team.forge.wishes import wishes_of
-from bullpen.team.tasks.check_rules import is_queued
+from bullpen.team.forge.wishes import is_untested, wishes_of
+from bullpen.team.tasks.check_rules import is_queued, landing
 from bullpen.team.team import Team
 
 _PAUSE_S = 5.0
@@ -71,10 +73,11 @@ class ForgeWorker:
         clock: Callable[[], float] = anyio.current_time,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         hints: Hints | None = None,
+        proofs: Proofs | None = None,
     ) -> None:
         """`alone` keeps other workers of this team away; `returned` is called for returned work.
 
-        `hints` are what the forge says by way of webhooks.
+        `hints` are what the forge says by way of webhooks, and `proofs` what the queue has to test.
         """
         self._team = team
         self._connect = connect
@@ -85,6 +88,12 @@ class ForgeWorker:
         self._sleep = sleep
         self._hints = hints
         self._hints_from_s = -math.inf
+        self._proofs = proofs or Proofs()
+        # What nothing tests, if that is so; None before anybody looked.
+        self._untested: str | None = None
+        self._asked_s = -math.inf
+        # Why nothing but a person can go on, and since when.
+        self._held = QueueState()
         self._lock = anyio.Lock()
         self._settings: ForgeSettings | None = None
         self._connection: Connection | None = None
@@ -96,20 +105,27 @@ class ForgeWorker:
         self._pause_s = _PAUSE_S
         self._not_before_s = -math.inf
         # By task, the head whose merge was refused, and when.
-        self._refused: dict[str, tuple[str | None, float]] = {}
+        self._refused: dict[str, tuple[str | None, float, str]] = {}
 
     def state(self) -> QueueState:
         """Return why nothing can be merged, if that is so."""
         return self._state
 
+    def held(self) -> QueueState:
+        """Return why only a person can let the work that is on the forge go on, if that is so."""
+        return self._held
+
     async def needs(self) -> list[str]:
         """Return what a person has to look at."""
         on = await self._team.forge.now()
         held = [
-            (task.id, work.person) for task in on.tasks if (work := task.facts.forge) is not None
+            (task.id, work.person or self._refused.get(task.id, (None, 0.0, None))[2])
+            for task in on.tasks
+            if (work := task.facts.forge) is not None and (work.person or is_queued(task))
         ]
         said = [f"task #{task_id} on the forge: {why}" for task_id, why in held if why is not None]
         named = [(night_id(night), night.work.person) for night in on.nights]
+        said += [self._untested] if self._untested else []
         return [*said, *(f"{name} on the forge: {why}" for name, why in named if why is not None)]
 
     def hint(self, number: int | None) -> None:
@@ -256,6 +272,7 @@ class ForgeWorker:
                 clock=self._clock,
                 tell=self._tell_once,
                 returned=self._returned,
+                proofs=self._proofs,
             )
             self._nights = NightWork(
                 self._team,
@@ -288,22 +305,76 @@ class ForgeWorker:
                 await self._nights.write()
         landed = partial(self._bring_target, connection)
         outbox = Outbox(connection.desk(self._team, settings), landed=landed)
-        for task_id in await self._ids(settings):
-            with anyio.fail_after(_WRITE_S):
-                await self._write(task_id, settings, connection, outbox)
-
-    async def _ids(self, settings: ForgeSettings) -> list[str]:
-        """Return the tasks that are on the forge, and those that were handed in and go there."""
+        merge = await self._team.merges.settings()
         tasks = (await self._team.tasks.list()).tasks
-        return [task.id for task in tasks if task.facts.forge is not None or is_queued(task)]
+        if settings.merge == "forge":
+            await self._say_if_untested(connection, merge)
+            await self._ask_for_tests(tasks, settings, merge, connection)
+        for task in tasks:
+            # Those that are on the forge, and those that were handed in and go there.
+            if task.facts.forge is not None or is_queued(task):
+                with anyio.fail_after(_WRITE_S):
+                    await self._write(task.id, settings, merge, connection, outbox)
+        self._see_held((await self._team.tasks.list()).tasks)
+
+    async def _say_if_untested(self, connection: Connection, merge: MergeSettings | None) -> None:
+        """Say once what is merged if there is no merge gate: only what CI passes."""
+        if merge is not None and merge.gate:
+            self._untested = None
+            return
+        if self._untested is not None:
+            return
+        head = await connection.client.branch_head(connection.target)
+        has_ci = head is not None and bool(await connection.client.verdicts(head))
+        self._untested = "" if has_ci else NO_TESTS
+        self._tell_once(NO_GATE if has_ci else NO_TESTS)
+
+    async def _ask_for_tests(
+        self,
+        tasks: Sequence[Task],
+        settings: ForgeSettings,
+        merge: MergeSettings | None,
+        connection: Connection,
+    ) -> None:
+        """Ask the queue for what has to pass before a pull request, on the newest target."""
+        passed = self._proofs.passed(tasks, self._clock())
+        for task in tasks:
+            work = task.facts.forge
+            if task.id == passed and work is not None and work.pull is not None:
+                self.hint(work.pull)
+        untested = [task for task in tasks if is_untested(task, settings, merge)]
+        for task in untested:
+            self._tell_once(f"task #{task.id} is tested before the forge gets it")
+        is_due = self._clock() - self._asked_s >= TARGET_AGAIN_S
+        if untested and not is_due and not any(map(self._proofs.is_new, untested)):
+            return
+        there: str | None = None
+        if untested:
+            self._asked_s = self._clock()
+            there = await connection.client.branch_head(connection.target)
+            await self._bring_target(connection)
+        self._proofs.before_pull(untested if there else (), there or "")
+
+    def _see_held(self, tasks: Sequence[Task]) -> None:
+        """Remember whether everything that is handed in waits for a person."""
+        why = all_held(tasks)
+        if why is None:
+            self._held = QueueState()
+        elif self._held.trouble is None:
+            self._held = QueueState(why, self._clock())
 
     async def _write(
-        self, task_id: str, settings: ForgeSettings, connection: Connection, outbox: Outbox
+        self,
+        task_id: str,
+        settings: ForgeSettings,
+        merge: MergeSettings | None,
+        connection: Connection,
+        outbox: Outbox,
     ) -> None:
         skipped: set[int] = set()
         for _ in range(100):
             task = await self._team.tasks.get(task_id)
-            wishes = wishes_of(task, settings, branch_name(self._team.name, task.id))
+            wishes = wishes_of(task, settings, branch_name(self._team.name, task.id), merge)
             wishes += landing_push(task, settings)
             if wishes:
                 await self._team.forge.begin(task_id, wishes)
@@ -320,7 +391,10 @@ class ForgeWorker:
                 skipped.add(write.n)
                 continue
             await self._make(task, write, connection, outbox, skipped)
-        await self._show_state(await self._team.tasks.get(task_id), connection, outbox)
+        task = await self._team.tasks.get(task_id)
+        if state_of(task) == "person" and landing(task) == "unchanged":
+            self._tell_once(f"task #{task_id} needs you: it was completed without a change")
+        await self._show_state(task, connection, outbox)
         await self._land_target(await self._team.tasks.get(task_id), settings, connection)
 
     async def _make(
@@ -336,7 +410,7 @@ class ForgeWorker:
                 await connection.blocking(partial(connection.prepare, task))
             after = await outbox.make(task, write)
         except NotAllowedYet as why:
-            self._refused[task.id] = write.target, self._clock()
+            self._refused[task.id] = write.target, self._clock(), str(why)
             skipped.add(write.n)
             self._tell_once(f"task #{task.id} is not merged yet: the forge says: {why}")
             return
@@ -355,7 +429,7 @@ class ForgeWorker:
 
     def _waits(self, task: Task, write: ForgeWrite) -> bool:
         """Return whether the forge refused this merge a short time ago."""
-        head, at_s = self._refused.get(task.id, (None, -math.inf))
+        head, at_s, _ = self._refused.get(task.id, (None, -math.inf, ""))
         settings = self._settings
         pause_s = _REFUSED_TURNS * (60.0 if settings is None else settings.poll_s)
         return head == write.target and self._clock() - at_s < pause_s
@@ -393,7 +467,11 @@ class ForgeWorker:
         await self._team.forge.settle(task.id, "merged", commit=landed)
 
     async def _bring_target(self, connection: Connection) -> None:
-        why = await connection.blocking(connection.bring_target)
+        why: str | None
+        try:
+            why = await connection.blocking(connection.bring_target)
+        except Refused as refused:
+            why = refused.message
         if why is not None:
             self._tell_once(f"your {connection.target} stays where it is: {why}")
 

@@ -10,12 +10,13 @@ from functools import partial
 import anyio
 
 from bullpen.agents.system.folders import agent_folder
-from bullpen.agents.work.merge_checks import open_queue
+from bullpen.agents.work.merge_checks import open_forge_queue, open_queue
 from bullpen.app.app import App
 from bullpen.errors import one_error
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connect import connect, only_worker
+from bullpen.runs.forge.landing.proofs import Proofs
 from bullpen.runs.forge.landing.queue_landing import is_shown
 from bullpen.runs.forge.webhooks.hints import Hints
 from bullpen.runs.forge.worker import ForgeWorker
@@ -35,6 +36,7 @@ from bullpen.runs.watch.team_run import Chore, RunServices
 from bullpen.team.team import Team
 from bullpen.view.notable_events import happenings
 from bullpen.view.summary import held_by_gate
+from bullpen.workspace.merge_queue.prove import ForgeQueue
 from bullpen.workspace.merge_queue.queue import Queue, Stepped
 
 
@@ -70,11 +72,12 @@ async def open_services(
             led=led,
             returning=lambda name, agent: restarts.comes_back(name, agent, anyio.current_time()),
         )
-    queues = _Queues(app, team)
+    proofs = Proofs()
+    queues = _Queues(app, team, proofs)
     merging = Merging(
         team, queues.step, quiet=quiet.now, returned=None if foreman is None else foreman.wake
     )
-    forge = await _forge(app, team, quiet, foreman)
+    forge = await _forge(app, team, quiet, foreman, proofs)
     chores: list[Chore | None] = [
         merging,
         forge,
@@ -129,18 +132,28 @@ async def _notices(
 
 
 class _Queues:
-    """The merge queue of a team, opened anew when its settings change."""
+    """The merge queue of a team, opened anew when its settings change.
 
-    def __init__(self, app: App, team: Team) -> None:
+    Where the forge merges, another one tests what the forge gets and merges.
+    """
+
+    def __init__(self, app: App, team: Team, proofs: Proofs) -> None:
         self._app = app
         self._team = team
+        self._proofs = proofs
         self._open: tuple[str, Queue] | None = None
+        self._tests: tuple[str, ForgeQueue] | None = None
 
     async def step(self, settings: MergeSettings) -> Stepped | None:
-        """Take one step of the queue, unless the forge merges or has no pull request yet."""
+        """Take one step of the queue, unless the forge has no pull request yet.
+
+        If the forge merges, only test what has to pass before that.
+        """
         forge = await self._team.forge.settings()
         if forge is not None and forge.merge == "forge":
-            return None
+            if not self._proofs.wanted():
+                return None
+            return await (await self._forge_queue(settings)).prove(self._proofs.wanted)
         each_has_one = forge is not None and forge.pull_request == "task"
         if each_has_one and not is_shown(await self._team.merges.line()):
             return None
@@ -163,9 +176,17 @@ class _Queues:
             self._open = key, queue
         return self._open[1]
 
+    async def _forge_queue(self, settings: MergeSettings) -> ForgeQueue:
+        key = repr(settings.raw)
+        if self._tests is None or self._tests[0] != key:
+            home = self._app.settings.home
+            queue = await open_forge_queue(self._team, settings, home=home, environ=os.environ)
+            self._tests = key, queue
+        return self._tests[1]
+
 
 async def _forge(
-    app: App, team: Team, quiet: QuietHours, foreman: Foreman | None
+    app: App, team: Team, quiet: QuietHours, foreman: Foreman | None, proofs: Proofs
 ) -> ForgeWorker | None:
     """Return what works on the team's forge; None if it uses none."""
     if await team.forge.settings() is None:
@@ -178,13 +199,14 @@ async def _forge(
         returned=None if foreman is None else foreman.wake,
         alone=partial(only_worker, home, team.name),
         hints=Hints(home, team.name),
+        proofs=proofs,
     )
 
 
 def _either(merging: Merging, forge: ForgeWorker) -> QueueState:
     """Return why nothing can be merged, here or on the forge, if that is so."""
-    here = merging.state()
-    return forge.state() if here.trouble is None else here
+    found = (merging.state(), forge.state(), forge.held())
+    return next((state for state in found if state.trouble is not None), found[0])
 
 
 async def _needs(team: Team, merging: Merging, forge: ForgeWorker | None) -> list[str]:

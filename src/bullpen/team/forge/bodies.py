@@ -16,7 +16,8 @@ from bullpen.protocol.forge import ForgeWork
 from bullpen.protocol.task import Check, Task
 from bullpen.team.forge.markers import Mark, marked
 from bullpen.team.forge.outside_words import defused_line, fenced, inline, quoted
-from bullpen.team.tasks.check_rules import is_done, is_queued
+from bullpen.team.tasks.check_rules import is_done, is_queued, landing
+from bullpen.team.tasks.merge_rules import last_proof
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
@@ -44,6 +45,11 @@ _STATES: Mapping[IssueState, str] = {
     "merged": "The work is merged.",
     "given_up": "The task was given up.",
 }
+
+_UNCHANGED = (
+    "A person has to look at it: the task was completed without a change.",
+    "The task was completed without a change, and its issue was closed.",
+)
 
 _DRAFT = re.compile(r"\s*[\[(]?\s*(?:wip|draft)\b", re.IGNORECASE)
 _SAFE = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9_])?\Z")
@@ -125,7 +131,7 @@ def pull_body(task: Task, made: Made, mark: Mark, key: bytes) -> str:
     parts = [f"Task {inline_id(task.id)} of team {inline(mark.team, 100)}.", *_closes(work)]
     if pull_title(task) != task.subject:
         parts += [quoted(task.subject, 500)]
-    parts += ["### Checks", *checks_of(task)]
+    parts += ["### Checks", *checks_of(task), *_tested(task)]
     if task.facts.report:
         parts += ["### Report", quoted(task.facts.report, _REPORT_MAX)]
     parts += ["### Made by", made_by(task, made)]
@@ -134,6 +140,15 @@ def pull_body(task: Task, made: Made, mark: Mark, key: bytes) -> str:
 
 def _closes(work: ForgeWork | None) -> list[str]:
     return [] if work is None or work.issue is None else [f"Closes #{work.issue}"]
+
+
+def _tested(task: Task) -> list[str]:
+    """Return on which commit of the target the work was tested, if it was."""
+    proof = None if task.facts.merge is None else last_proof(task.facts.merge)
+    if proof is None or proof.onto is None:
+        return []
+    onto = inline(proof.onto[:12], 12)
+    return [f"The merge gate and the task's checks passed with this work on {onto}."]
 
 
 def checks_of(task: Task) -> list[str]:
@@ -185,6 +200,9 @@ def state_of(task: Task) -> IssueState:
         return "person"
     if task.facts.given_up is not None or (work is not None and work.outcome is not None):
         return "given_up"
+    if landing(task) == "unchanged":
+        # Nobody has read yet why nothing was changed.
+        return "person"
     if is_done(task):
         return "review" if work is not None and work.night is not None else "merged"
     if is_queued(task):
@@ -200,6 +218,9 @@ def state_comment(task: Task, mark: Mark, key: bytes) -> str:
     said = _STATES[state]
     if state == "merged" and task.facts.merge is None:
         said = "The task is done."
+    unchanged = landing(task) == "unchanged"
+    if unchanged:
+        said = _UNCHANGED[state == "given_up"]
     parts = [f"{said} It is task {inline_id(task.id)} of team {inline(mark.team, 100)}."]
     if work is not None and work.pull is not None:
         parts.append(f"Pull request: #{work.pull}")
@@ -211,6 +232,8 @@ def state_comment(task: Task, mark: Mark, key: bytes) -> str:
     }.get(state)
     if why:
         parts.append(quoted(why, _DETAIL_MAX))
+    if unchanged:
+        parts += ["### Report", quoted(task.facts.report or "There is no report.", _REPORT_MAX)]
     return bounded(parts, mark, key)
 
 

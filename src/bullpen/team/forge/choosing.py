@@ -12,7 +12,7 @@ from bullpen.team.forge.outbox_rules import next_due
 from bullpen.team.forge.outside_words import framed, one_line
 from bullpen.team.forge.shown import Comment, Issue, IssueQuery, Person
 from bullpen.team.forge.work_rules import repository_of
-from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.tasks.check_rules import is_done, landing
 from bullpen.team.tasks.drafts import Draft
 
 TAKEN_MAX = 200
@@ -263,7 +263,7 @@ def opened_again(tasks: Iterable[Task], issues: Iterable[Issue]) -> list[Task]:
         if (work := task.facts.forge) is not None
         and work.outcome == "issue_closed"
         and work.issue in numbers
-        and not is_done(task)
+        and (not is_done(task) or landing(task) == "unchanged")
         and next_due(work) is None
     ]
 

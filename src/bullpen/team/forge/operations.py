@@ -190,14 +190,18 @@ class Forge(TeamPart):
         return await self._settle(decide, by=LEAD, op="forge.return")
 
     @operation
-    async def hold(self, task_id: str, why: str, heard: Heard | None = None) -> Task:
+    async def hold(self, task_id: str, why: str | None, heard: Heard | None = None) -> Task:
         """Ask a person to look at the work of a task on the forge.
+
+        Without `why`, nobody has to look any more because CI was silent.
 
         Raises:
             Refused: not_on_forge.
         """
 
         def rule(task: Task) -> Task:
+            if why is None:
+                return work_rules.heard_of_ci(task)
             fresh = [] if heard is None else work_rules.unheard(work_of(task), heard)
             return work_rules.held(task, why, fresh)
 

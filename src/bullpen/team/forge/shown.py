@@ -143,5 +143,8 @@ class PullRequest:
     merge_commit: str | None = None
     labels: tuple[str, ...] = ()
     draft: bool = False
+    # The forge says that a required check or approval is missing. It may let some accounts merge
+    # all the same. Lists do not say it.
+    blocked: bool = False
     # When something was said or done there last, as the forge writes it; empty if it does not say.
     updated: str = ""

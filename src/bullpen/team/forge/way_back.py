@@ -13,18 +13,34 @@ from typing import TypeAlias
 
 from bullpen.protocol.forge import ForgeOutcome, ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.team.forge import heard_words
 from bullpen.team.forge.heard_words import Word
 from bullpen.team.forge.outbox_rules import next_due
 from bullpen.team.forge.shown import Comment, PullRequest, Review, Thread, Verdict
-from bullpen.team.forge.work_rules import Heard, is_returnable, may_return, too_often, unheard
-from bullpen.team.tasks.check_rules import is_done
+from bullpen.team.forge.work_rules import (
+    CI_NOT_DONE,
+    CI_SILENT,
+    NOT_OURS,
+    NOT_TESTED,
+    OF_CI,
+    Heard,
+    is_returnable,
+    may_return,
+    too_often,
+    unheard,
+)
+from bullpen.team.tasks.check_rules import landing
+from bullpen.team.tasks.merge_rules import must_pass, proven_on
 
 FIRST_VERDICT_S = 120.0
 """How long CI has to say its first word about a pushed commit."""
 
+SILENCE_S = 600.0
+"""How long it has if a verdict is needed; then a person is asked."""
+
 PATIENCE_S = 3_600.0
-"""How long other verdicts are waited for before those that failed go back alone."""
+"""How long a running job is waited for: then what failed goes back alone, or a person is asked."""
 
 STALE_S = 600.0
 """How long the forge may show a commit that was pushed earlier as the head."""
@@ -41,6 +57,11 @@ class Seen:
     reviews: Sequence[Review] = ()
     threads: Sequence[Thread] = ()
     comments: Sequence[Comment] = ()
+    # The commit of the branch that it goes to, as far as it was read.
+    target: str | None = None
+    # Whether CI said something about other work, and which jobs did about other pull requests.
+    ci: bool = False
+    jobs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,18 @@ class AskPerson:
 
 
 @dataclass(frozen=True, slots=True)
+class GoOn:
+    """CI has spoken, so no person has to look because of it: `team.forge.hold` without a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prove:
+    """Our own checks have to pass on this commit of the target with the work, before its merge."""
+
+    onto: str
+
+
+@dataclass(frozen=True, slots=True)
 class MergeNow:
     """The forge may merge this head: a write of kind `merge` with this key."""
 
@@ -81,23 +114,37 @@ class Settle:
     why: str | None = None
 
 
-Next: TypeAlias = Wait | GiveBack | AskPerson | MergeNow | Settle
+Next: TypeAlias = Wait | GiveBack | AskPerson | GoOn | Prove | MergeNow | Settle
 """The one thing that is to be done about the work of a task now."""
 
 
-def decide(task: Task, settings: ForgeSettings, seen: Seen, *, account: str, now_ms: int) -> Next:
-    """Return what is to be done about the work of a task. `account` is that of the token."""
+def decide(
+    task: Task,
+    settings: ForgeSettings,
+    seen: Seen,
+    *,
+    account: str,
+    now_ms: int,
+    merge: MergeSettings | None = None,
+) -> Next:
+    """Return what is to be done about the work of a task. `account` is that of the token.
+
+    `merge` has the merge gate. Work that it applies to is merged only if `seen` has a target.
+    """
     work = task.facts.forge
     if work is None or work.outcome is not None:
         return Wait("it is over")
     ended = over(task, work, seen)
     if ended is not None:
         return ended
+    if landing(task) == "unchanged":
+        return Wait("a person has to look: it was completed without a change")
     pull = seen.pull
     if pull is None:
         return Wait("there is no pull request yet")
     if work.person is not None:
-        return Wait("a person has to look")
+        spoke = work.person in OF_CI and has_spoken(work, seen, merge, now_ms)
+        return GoOn() if spoke else Wait("a person has to look")
     elsewhere = moved(work, settings, pull, now_ms)
     if elsewhere is not None:
         return elsewhere
@@ -117,7 +164,11 @@ def decide(task: Task, settings: ForgeSettings, seen: Seen, *, account: str, now
         account=account,
     )
     said = _said(task, work, settings, words, seen, now_ms)
-    return said if said is not None else _merge(work, settings, seen, pull, words, now_ms)
+    if said is not None:
+        return said
+    return _unready(work, settings, seen, pull, words) or _by_verdicts(
+        task, work, seen, pull, merge, now_ms
+    )
 
 
 def over(task: Task, work: ForgeWork, seen: Seen) -> Settle | None:
@@ -125,7 +176,7 @@ def over(task: Task, work: ForgeWork, seen: Seen) -> Settle | None:
     pull, handed_in = seen.pull, task.facts.merge
     if pull is not None and pull.merged and pull.number == work.pull:
         return Settle("merged", pull.merge_commit)
-    if is_done(task):
+    if landing(task) in ("changed", "vouched"):
         return Settle("merged", None if handed_in is None else handed_in.landed)
     if seen.issue_open is False and work.issue is not None:
         return Settle("issue_closed", why=f"issue #{work.issue} was closed")
@@ -208,29 +259,80 @@ def _pushed_ms(work: ForgeWork) -> int:
     return max(times, default=0)
 
 
-def _merge(
+def has_spoken(work: ForgeWork, seen: Seen, merge: MergeSettings | None, now_ms: int) -> bool:
+    """Return whether CI has said about the pushed commit what a person was asked for."""
+    verdicts = _of_head(work, seen.verdicts)
+    if any(each.state == "pending" for each in verdicts):
+        return False
+    failed = any(each.state == "failure" for each in verdicts)
+    return failed or awaited(work, seen, merge, now_ms) is None
+
+
+def _unready(
     work: ForgeWork,
     settings: ForgeSettings,
     seen: Seen,
     pull: PullRequest,
     words: Sequence[Word],
-    now_ms: int,
-) -> Next:
-    """Return whether the forge may merge now, and what is missing if not."""
+) -> Wait | None:
+    """Return what is missing besides verdicts before the forge may merge; None if nothing is."""
     if settings.merge == "queue":
         return Wait("the merge queue merges it")
     due = next_due(work)
     if due is not None and due.kind != "merge":
         return Wait("something is still to be written")
-    verdicts = _of_head(work, seen.verdicts)
-    if any(each.state == "pending" for each in verdicts):
-        return Wait("CI is not done")
-    if not verdicts and now_ms - _pushed_ms(work) < FIRST_VERDICT_S * 1000:
-        return Wait("CI did not begin yet")
     if any(word.asked.kind == "review" for word in words):
         return Wait("a reviewer has not approved the changes yet")
     if pull.draft:
         return Wait("its pull request is a draft")
+    return None
+
+
+def _by_verdicts(
+    task: Task,
+    work: ForgeWork,
+    seen: Seen,
+    pull: PullRequest,
+    merge: MergeSettings | None,
+    now_ms: int,
+) -> Next:
+    """Return whether the forge may merge, by what CI and our own checks say."""
+    missing = awaited(work, seen, merge, now_ms)
+    if missing is not None:
+        return missing
     if pull.mergeable is None:
         return Wait("the forge does not know yet whether it can be merged")
+    record = task.facts.merge
+    if not must_pass(task, merge):
+        return MergeNow(pull.head)
+    if record is None or record.commit != pull.head:
+        return AskPerson(NOT_OURS)
+    if seen.target is not None and proven_on(task, merge) != seen.target:
+        return Prove(seen.target)
     return MergeNow(pull.head)
+
+
+def awaited(
+    work: ForgeWork, seen: Seen, merge: MergeSettings | None, now_ms: int
+) -> Wait | AskPerson | None:
+    """Return what CI has still to say before the forge may merge; None if nothing is missing.
+
+    Silence is no consent: without a merge gate a job has to pass, and CI that speaks about other
+    work has to speak about this one. What the forge requires, the forge knows.
+    """
+    states = {each.name: each.state for each in _of_head(work, seen.verdicts)}
+    waited_s = (now_ms - _pushed_ms(work)) / 1000
+    begins = Wait("CI did not begin yet")
+    if "pending" in states.values():
+        return Wait("CI is not done") if waited_s < PATIENCE_S else AskPerson(CI_NOT_DONE)
+    has_gate = merge is not None and bool(merge.gate)
+    if "success" not in states.values() and not has_gate:
+        return begins if waited_s < SILENCE_S else AskPerson(NOT_TESTED)
+    if not states and waited_s < (SILENCE_S if seen.ci else FIRST_VERDICT_S):
+        return begins
+    if not states and seen.ci:
+        return AskPerson(CI_SILENT)
+    if seen.jobs - set(states) and waited_s < SILENCE_S:
+        # A job may begin late. It may also have nothing to do with what was changed here.
+        return begins
+    return None

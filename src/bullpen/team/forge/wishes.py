@@ -8,22 +8,41 @@ from __future__ import annotations
 
 from bullpen.protocol.forge import ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.team.forge.outbox_rules import Wish, made, push_of
 from bullpen.team.forge.work_rules import is_returnable, work_or_new
+from bullpen.team.tasks.merge_rules import must_pass, proven_on
 
 
-def wishes_of(task: Task, settings: ForgeSettings, branch: str) -> list[Wish]:
-    """Return the writes that are wanted now and were not made. `branch` is the task's own."""
+def wishes_of(
+    task: Task, settings: ForgeSettings, branch: str, merge: MergeSettings | None = None
+) -> list[Wish]:
+    """Return the writes that are wanted now and were not made. `branch` is the task's own.
+
+    With `merge`, work that the forge merges goes there only after its checks and the merge gate
+    have passed on the target with it.
+    """
     if task.facts.forge is None and not is_returnable(task):
         return []
     work = work_or_new(task, settings)
     wanted = [
         *_first(work),
-        *(_going(task, work, settings, branch) if work.outcome is None else ()),
+        *(
+            _going(task, work, settings, branch)
+            if work.outcome is None and not is_untested(task, settings, merge)
+            else ()
+        ),
     ]
     if work.outcome is not None:
         wanted += _ending(work, settings, branch)
     return [each for each in wanted if not made(work, each.kind, each.key)]
+
+
+def is_untested(task: Task, settings: ForgeSettings, merge: MergeSettings | None) -> bool:
+    """Return whether work has to pass on the target before the forge may get it."""
+    if settings.merge != "forge" or not is_returnable(task):
+        return False
+    return must_pass(task, merge) and proven_on(task, merge) is None
 
 
 def _first(work: ForgeWork) -> list[Wish]:

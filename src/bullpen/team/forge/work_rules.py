@@ -20,7 +20,7 @@ from bullpen.team.forge import outbox_rules
 from bullpen.team.forge.answers import answers_in
 from bullpen.team.forge.outbox_rules import Wish, work_of
 from bullpen.team.tasks import merge_rules
-from bullpen.team.tasks.check_rules import is_done, is_queued, missing
+from bullpen.team.tasks.check_rules import is_done, is_queued, landing, missing
 from bullpen.team.tasks.rules import released, resolved
 
 _WORDS: dict[ForgeOutcome, str] = {
@@ -29,6 +29,19 @@ _WORDS: dict[ForgeOutcome, str] = {
     "issue_closed": "its issue was closed",
     "gone": "its branch or its pull request is gone from the forge",
 }
+
+
+CI_SILENT = "CI says nothing about it, although it does about other work"
+CI_NOT_DONE = "CI is not done after an hour"
+NOT_TESTED = (
+    "nothing says that it works: CI says nothing about it, and the team has no merge gate. Merge "
+    "it on the forge, or set a gate: bullpen merge set --gate COMMAND"
+)
+OF_CI = frozenset({CI_SILENT, CI_NOT_DONE, NOT_TESTED})
+"""Why a person is asked while CI is silent. It is over as soon as CI has said what was missing."""
+
+NOT_OURS = "others pushed what the merge gate has not seen: merge it on the forge"
+"""Why a person is asked who lets the work go on from what others pushed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,12 @@ def returned(
     return back.with_facts(forge=told)
 
 
+def heard_of_ci(task: Task) -> Task:
+    """Return the task without the question to a person that CI has answered meanwhile."""
+    work = work_of(task)
+    return task.with_facts(forge=work.evolve(person=None)) if work.person in OF_CI else task
+
+
 def held(task: Task, why: str, fresh: Sequence[ForgeAsked]) -> Task:
     """Return the task with the reason why a person has to look. The first reason stays."""
     work = work_of(task)
@@ -169,14 +188,17 @@ def resumed(task: Task, *, head: str | None) -> Task:
     """Return the task with new rounds, after a person looked at it.
 
     With `head`, what others pushed counts as the head of its work. Work that had ended without a
-    merge begins again, with another pull request.
+    merge begins again, with another pull request. A task that was completed without a change is
+    open again.
 
     Raises:
         Refused: already_resolved, if it was merged.
     """
     work = work_of(task)
-    if work.outcome == "merged" or is_done(task):
+    if work.outcome == "merged" or landing(task) in ("changed", "vouched"):
         raise resolved(task)
+    if landing(task) == "unchanged":
+        task = released(task, "a person sent it back: nothing was changed for it")
     known = [word for word in work.heard if word not in set(work.withheld)]
     again = work.evolve(person=None, rounds=0, head=head or work.head, heard=known, withheld=None)
     if work.outcome is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bullpen.errors import Refused
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import STEPS_MAX, Merge, ReturnedFor, Step, Task
-from bullpen.protocol.team import TeamConfig
+from bullpen.protocol.team import MergeSettings, TeamConfig
 from bullpen.team.tasks.check_rules import is_queued, landing
 
 
@@ -174,6 +176,7 @@ def output_end(detail: str) -> str:
 
 
 _END_CHARS = 100
+_NAMES_MAX = 200
 
 _WORDS: dict[ReturnedFor, str] = {
     "conflict": "it conflicts with the target",
@@ -184,6 +187,46 @@ _WORDS: dict[ReturnedFor, str] = {
     "promise": "it does not fit what members promised each other",
     "nothing": "its changes are on the target already",
 }
+
+
+def must_pass(task: Task, settings: MergeSettings | None) -> bool:
+    """Return whether something has to pass on the target with the work of a task: the merge gate,
+    or checks of its own that can be run there.
+    """
+    if settings is None:
+        return False
+    own = any(check.kind in ("command", "file") for check in task.facts.checks)
+    return own or bool(settings.gate)
+
+
+def proof_words(task: Task, settings: MergeSettings) -> str:
+    """Return what work has to pass, in a few words that another gate or setup changes.
+
+    The step of a test that passed says it, so that a proof ends with the gate that it is by.
+    """
+    checks = [*settings.gate, *(check.stated for check in task.facts.checks)]
+    names = ", ".join(dict.fromkeys(check.name for check in checks))
+    whole = json.dumps([settings.setup, *(check.stated.raw for check in checks)], sort_keys=True)
+    return f"{names[:_NAMES_MAX]} ({hashlib.sha256(whole.encode()).hexdigest()[:12]})"
+
+
+def last_proof(record: Merge) -> Step | None:
+    """Return the last test that this very work passed."""
+    for step in reversed(record.steps):
+        if step.what == "queued":
+            break
+        if step.what == "tested" and step.passed is True:
+            return step
+    return None
+
+
+def proven_on(task: Task, settings: MergeSettings | None) -> str | None:
+    """Return the commit of the target with which this work passed what it has to pass now."""
+    record = task.facts.merge
+    proof = None if record is None else last_proof(record)
+    if proof is None or settings is None or proof.detail != proof_words(task, settings):
+        return None
+    return proof.onto
 
 
 def unchanged(team: TeamConfig, tasks: Iterable[Task]) -> list[Task]:

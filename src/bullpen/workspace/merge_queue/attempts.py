@@ -27,6 +27,17 @@ class QueueEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """The commit of the forge's target on which some work has to pass.
+
+    If not `anew`, it is enough that this work passed on any commit of the target.
+    """
+
+    onto: str
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptResult:
     """The result of testing a tip: the check that failed there, if any."""
 

@@ -90,6 +90,8 @@ class Queue:
     ticked with the work of their tasks.
     """
 
+    bench = BENCH
+
     def __init__(
         self,
         team: Team,
@@ -159,7 +161,7 @@ class Queue:
                     continue
                 if stepped is not None:
                     return stepped
-            target = await _blocking(target_of, self._git, self._settings.target)
+            target = await blocking(target_of, self._git, self._settings.target)
             held = f"{target.branch} or the merge queue kept changing during the tests"
             return Stepped(held=held, target=target.commit)
 
@@ -169,12 +171,12 @@ class Queue:
         Return the check that fails there; None if all pass. No lock is taken, so the folder of this
         queue must be nobody else's. Raises Refused or Unavailable as `step`.
         """
-        target = await _blocking(target_of, self._git, self._settings.target)
+        target = await blocking(target_of, self._git, self._settings.target)
         try:
             return (await self._looked(target.commit, [])).failed
         finally:
             with CancelScope(shield=True):
-                await _blocking(self._test_tree.remove)
+                await blocking(self._test_tree.remove)
 
     async def tick(self) -> None:
         """Tick the boxes of finished tasks that are still open, in a commit of their own.
@@ -187,26 +189,26 @@ class Queue:
         if not done:
             return
         with self.locked():
-            target = await _blocking(target_of, self._git, self._settings.target)
+            target = await blocking(target_of, self._git, self._settings.target)
             author = self._settings.author
-            made = await _blocking(late_ticks, self._git, target, done, self._boxes, author=author)
+            made = await blocking(late_ticks, self._git, target, done, self._boxes, author=author)
             if made is not None:
                 why = "bullpen: tick finished tasks"
                 with CancelScope(shield=True):
-                    await _blocking(forward, self._git, self._common, target, made, why=why)
+                    await blocking(forward, self._git, self._common, target, made, why=why)
 
     async def _round(self) -> Stepped | None:
         """Try one step; None if the target or the queue changed meanwhile."""
         merges = self._team.merges
         waiting = await merges.waiting()
         self._promised = waiting.promised
-        target = await _blocking(target_of, self._git, self._settings.target)
+        target = await blocking(target_of, self._git, self._settings.target)
         landed = await self._landed_before(waiting.line, target)
         if landed or waiting.untold:
             trouble = await self._tell()
             return Stepped(merged=landed, target=target.commit, trouble=trouble)
         first = waiting.line[: self._settings.batch]
-        stacked = await _blocking(
+        stacked = await blocking(
             stack_branches,
             self._git,
             first,
@@ -257,7 +259,7 @@ class Queue:
             task_id: record.attempt
             for task_id, record in records.items()
             if record.candidate is not None
-            and await _blocking(is_there, self._git, record.candidate, target.commit)
+            and await blocking(is_there, self._git, record.candidate, target.commit)
         }
         if attempts:
             onto = next(
@@ -363,14 +365,14 @@ class Queue:
         before: list[Check] = []
         for each in self._wanted(entries):
             if each.promise is not None and each.promise.promise.kind == "signature":
-                found = await _blocking(looked_for, self._git, tip, each.promise.promise)
+                found = await blocking(looked_for, self._git, tip, each.promise.promise)
             elif each.task is not None and each.work is not None and self._review is not None:
                 found = await self._review(each.task, each.check, *each.work, before)
             else:
                 found = await self._run(each.place(self._test_tree.path), each.task, each.check)
             before.append(found)
             if found.passed is not True:
-                await _blocking(_refuse_full_disk, self._test_tree.path)
+                await blocking(_refuse_full_disk, self._test_tree.path)
                 return AttemptResult(found, each.blames, each.promise)
         return AttemptResult(None)
 
@@ -380,7 +382,7 @@ class Queue:
 
     async def _put(self, tip: str) -> None:
         """Check out a commit in the test worktree, and run its setup."""
-        await _blocking(self._test_tree.put, tip)
+        await blocking(self._test_tree.put, tip)
         if self._settings.setup is None or self._test_tree.is_set_up:
             return
         where = self._test_tree.path / self._settings.inside
@@ -395,8 +397,8 @@ class Queue:
                 reason="setup_failed",
                 remedy="Fix the command: bullpen merge set --setup COMMAND",
             )
-        await _blocking(self._test_tree.keep)
-        await _blocking(self._test_tree.put, tip)
+        await blocking(self._test_tree.keep)
+        await blocking(self._test_tree.put, tip)
 
     async def _red_without(self, target: Target, found: AttemptResult) -> str | None:
         """Return what already fails on the target: then no queued work is to blame."""
@@ -426,7 +428,7 @@ class Queue:
         why = f"bullpen: merge {', '.join(f'#{id_}' for id_ in ids)}"
         # If the queue ended here, merged work would be reported as waiting.
         with CancelScope(shield=True):
-            moved = await _blocking(partial(forward, self._git, self._common, target, tip, why=why))
+            moved = await blocking(partial(forward, self._git, self._common, target, tip, why=why))
             if moved is True:
                 self._green.add(tip)
                 step = self._step("merged", ids, onto=target.commit, commit=tip)
@@ -469,7 +471,7 @@ class Queue:
 
     @cached_property
     def _test_tree(self) -> TestTree:
-        return TestTree(self._git, self._common, self._folder / BENCH, owner=self._owner)
+        return TestTree(self._git, self._common, self._folder / self.bench, owner=self._owner)
 
 
 def _short(text: str) -> str:
@@ -494,5 +496,5 @@ def _refuse_full_disk(folder: Path) -> None:
         )
 
 
-async def _blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def blocking(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await to_thread.run_sync(partial(function, *args, **kwargs))

@@ -175,3 +175,64 @@ async def test_issues_become_merged_pull_requests_whatever_ci_and_reviewers_say(
     token = stage.token("team").encode()
     for path in night.settings.home.rglob("*"):
         assert not path.is_file() or token not in path.read_bytes()
+
+
+GATED = """
+[[agents.ann.turns]]
+when = "task"
+task = "Impossible"
+steps = [{tool = "TaskUpdate", input = {taskId = "{task}", status = "completed", report = "No."}}]
+[[agents.ann.turns]]
+when = "task"
+steps = [
+  {tool = "Bash", input = {command = "echo x > broken; echo 1 > one.txt"}},
+  {tool = "TaskUpdate", input = {taskId = "{task}", status = "completed", report = "Passes."}},
+]
+[[agents.ann.turns]]
+when = "task"
+repeat = true
+steps = [
+  {tool = "Bash", input = {command = "rm -f broken; echo 1 > one.txt"}},
+  {tool = "TaskUpdate", input = {taskId = "{task}", status = "completed", report = "Now it does."}},
+]
+[[agents.ann.turns]]
+repeat = true
+steps = [{say = "Nothing."}]
+"""
+"""The first work breaks the tests, the second one does not."""
+
+
+async def test_the_gate_passes_before_a_pull_request_and_nothing_without_a_change_is_closed(
+    night: Night, stage: GitHubStage
+) -> None:
+    """CI passes everything here: it is our own gate that stops what is broken."""
+    impossible = await stage.issue("Impossible thing", labels=["agents"])
+    broken = await stage.issue("Break it", f"blocked by #{impossible}", labels=["agents"])
+    heads = HEADS.format(origin=stage.server.origin, owner=stage.owner, name=stage.name)
+    gated = heads.replace("[merge]", '[merge]\ngate = ["test ! -e broken"]')
+    night.write("", members=("ann",), heads=gated, script=GATED)
+    people = People(stage)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(people.watch)
+        outcome = await night.up(timeout_s=150.0)
+        group.cancel_scope.cancel()
+
+    (row,) = [row for row in stage.state.issues.values() if row.pull is not None]
+    assert row.pull is not None
+    assert row.pull.merged, night.news
+    # One head only: what broke the gate never came to the forge.
+    assert people.heads == {row.number: 1}
+    assert "The merge gate and the task's checks passed" in (row.body or "")
+    assert stage.state.git.head("main") == night.git("rev-parse", "main").strip()
+    assert "broken" not in night.git("ls-tree", "--name-only", "main").split()
+    assert stage.state.issues[broken].state == "closed"
+    kept = stage.state.issues[impossible]
+    assert (kept.state, kept.labels) == ("open", ["agents", "bullpen: needs you"])
+    (said,) = [each.body for each in kept.comments]
+    assert "completed without a change" in said
+    assert "> No." in said
+    assert outcome.status == "done"
+    assert outcome.cause == "1 task was completed without a change: #1."
+    assert outcome.account is not None
+    assert any("No." in need for need in outcome.account.needs)

@@ -11,7 +11,15 @@ from bullpen.team.forge.bodies import Made, answer_body, pull_body, state_commen
 from bullpen.team.forge.markers import Mark, find
 from bullpen.team.forge.outbox_rules import Wish, next_due, only_looked_for
 from bullpen.team.forge.shown import Comment, Person, PullRequest, Review, Thread, Verdict
-from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle, decide
+from bullpen.team.forge.way_back import (
+    AskPerson,
+    GiveBack,
+    GoOn,
+    MergeNow,
+    Seen,
+    Settle,
+    decide,
+)
 from bullpen.team.forge.wishes import wishes_of
 from bullpen.team.team import Team
 
@@ -93,6 +101,8 @@ class Worker:
                 await self._team.forge.give_back("1", heard)
             case AskPerson(why, heard):
                 await self._team.forge.hold("1", why, heard)
+            case GoOn():
+                await self._team.forge.hold("1", None)
             case MergeNow(head):
                 await self._team.forge.begin("1", [Wish("merge", head, head)])
             case Settle(outcome, commit, why):

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from bullpen.protocol.forge import ForgeSettings
-from bullpen.protocol.task import Task
+from bullpen.protocol.forge import ForgeSettings, ForgeWork
+from bullpen.protocol.task import Forced, Step, Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.team.forge.answers import NOTHING_SAID, answers_in
 from bullpen.team.forge.heard_words import mentions_team
 from bullpen.team.forge.outbox_rules import Wish, begun
@@ -15,13 +16,18 @@ from bullpen.team.forge.shown import PullRequest
 from bullpen.team.forge.way_back import (
     AskPerson,
     GiveBack,
+    GoOn,
     MergeNow,
     Next,
+    Prove,
     Seen,
     Settle,
     Wait,
     decide,
 )
+from bullpen.team.forge.wishes import wishes_of
+from bullpen.team.forge.work_rules import CI_NOT_DONE, CI_SILENT, NOT_OURS, NOT_TESTED, OF_CI
+from bullpen.team.tasks.merge_rules import proof_words
 from support.rows import each_row
 
 from .forge_teams import (
@@ -32,6 +38,7 @@ from .forge_teams import (
     LATER_MS,
     NEXT,
     NOW_MS,
+    REPOSITORY,
     SETTINGS,
     comment,
     forge_of,
@@ -43,6 +50,11 @@ from .forge_teams import (
 )
 
 GREEN = verdict("build", "success")
+BASE = "d" * 40
+GATED = MergeSettings.new(
+    repository="/project", target="main", gate=[{"name": "t", "kind": "command", "run": "true"}]
+)
+LONG_MS = NOW_MS + 700_000
 
 
 def judged(
@@ -51,10 +63,26 @@ def judged(
     shown: PullRequest | None = None,
     settings: ForgeSettings = SETTINGS,
     now_ms: int = LATER_MS,
+    merge: MergeSettings | None = None,
     **seen: Any,
 ) -> Next:
     given = Seen(**{"pull": shown or pull(), "issue_open": True, **seen})
-    return decide(task or handed_in(), settings, given, account=ACCOUNT, now_ms=now_ms)
+    return decide(task or handed_in(), settings, given, account=ACCOUNT, now_ms=now_ms, merge=merge)
+
+
+def passing(task: Task, target: str) -> Step:
+    """The step of work that passed the gate on a commit of the target."""
+    said = proof_words(task, GATED)
+    return Step.new(at_ms=1, what="tested", onto=target, commit="e" * 40, passed=True, detail=said)
+
+
+def passed_on(target: str, **work: Any) -> Task:
+    """A task whose work passed the gate on a commit of the target."""
+    task = handed_in(**work)
+    record = task.facts.merge
+    assert record is not None
+    steps = [Step.new(at_ms=1, what="queued", commit=HEAD), passing(task, target)]
+    return task.with_facts(merge=record.evolve(steps=steps))
 
 
 def given_back(found: Next) -> tuple[list[str], str, str]:
@@ -71,9 +99,135 @@ def test_a_green_pull_request_is_merged_by_the_forge() -> None:
     assert judged(verdicts=[GREEN], settings=queue) == Wait("the merge queue merges it")
 
 
-def test_without_any_word_of_ci_it_is_merged_after_a_while() -> None:
-    assert judged() == MergeNow(HEAD)
-    assert judged(now_ms=NOW_MS + 60_000) == Wait("CI did not begin yet")
+def test_without_a_gate_the_silence_of_ci_is_no_consent() -> None:
+    # It was: what CI had not mentioned within two minutes was merged.
+    assert judged() == Wait("CI did not begin yet")
+    assert judged(now_ms=LONG_MS) == AskPerson(NOT_TESTED)
+    skipped = [verdict("docs", "skipped")]
+    assert judged(verdicts=skipped, now_ms=LONG_MS) == AskPerson(NOT_TESTED)
+    bare = GATED.evolve(gate=[])
+    assert judged(merge=bare, now_ms=LONG_MS) == AskPerson(NOT_TESTED)
+    assert judged(verdicts=[GREEN], now_ms=LONG_MS) == MergeNow(HEAD)
+
+
+def test_with_a_gate_that_passed_ci_need_not_exist() -> None:
+    task = passed_on(BASE)
+    begins = Wait("CI did not begin yet")
+    assert judged(task, merge=GATED, target=BASE, now_ms=NOW_MS + 60_000) == begins
+    assert judged(task, merge=GATED, target=BASE) == MergeNow(HEAD)
+
+
+def test_ci_that_speaks_about_other_pull_requests_is_waited_for_then_a_person_is_asked() -> None:
+    task = passed_on(BASE)
+    seen: dict[str, Any] = {"merge": GATED, "target": BASE, "ci": True}
+    assert judged(task, **seen) == Wait("CI did not begin yet")
+    assert judged(task, now_ms=LONG_MS, **seen) == AskPerson(CI_SILENT)
+    assert judged(task, now_ms=LONG_MS, verdicts=[GREEN], **seen) == MergeNow(HEAD)
+
+
+def test_a_job_that_others_have_is_waited_for_but_not_forever() -> None:
+    """A fast job passes first, and the one that fails has not begun. Not every job runs always."""
+    seen: dict[str, Any] = {"ci": True, "jobs": frozenset({"build", "slow"}), "verdicts": [GREEN]}
+    assert judged(**seen) == Wait("CI did not begin yet")
+    assert judged(now_ms=LONG_MS, **seen) == MergeNow(HEAD)
+    seen["verdicts"] = [GREEN, verdict("slow", "success")]
+    assert judged(**seen) == MergeNow(HEAD)
+
+
+def test_what_others_pushed_is_not_merged_by_what_our_own_work_passed() -> None:
+    """A person let the work go on from it: CI may do, but the gate has never seen it."""
+    theirs = passed_on(BASE, head=NEXT)
+    seen: dict[str, Any] = {"shown": pull(NEXT), "verdicts": [verdict("build", "success", NEXT)]}
+    assert judged(theirs, merge=GATED, target=BASE, **seen) == AskPerson(NOT_OURS)
+    assert judged(theirs, **seen) == MergeNow(NEXT)
+
+
+def test_another_gate_ends_what_passed_the_one_before() -> None:
+    task = passed_on(BASE)
+    seen: dict[str, Any] = {"target": BASE, "verdicts": [GREEN]}
+    assert judged(task, merge=GATED, **seen) == MergeNow(HEAD)
+    more = {"name": "t", "kind": "command", "run": "make test"}
+    for settings in (GATED.evolve(gate=[more]), GATED.evolve(setup="make deps")):
+        assert judged(task, merge=settings, **seen) == Prove(BASE)
+        assert [each.kind for each in wishes_of(task, SETTINGS, "b", settings)] == ["state"]
+    # How it is merged is nothing that work passes.
+    assert judged(task, merge=GATED.evolve(batch=1), **seen) == MergeNow(HEAD)
+
+
+def test_who_was_asked_for_want_of_a_gate_is_not_asked_any_more_when_there_is_one() -> None:
+    held = handed_in(person=NOT_TESTED)
+    assert judged(held, now_ms=LONG_MS) == Wait("a person has to look")
+    assert judged(held, now_ms=LONG_MS, merge=GATED) == GoOn()
+
+
+def test_a_job_that_runs_for_an_hour_is_shown_to_a_person() -> None:
+    running = [GREEN, verdict("slow", "pending")]
+    assert judged(verdicts=running, now_ms=LONG_MS) == Wait("CI is not done")
+    assert judged(verdicts=running, now_ms=NOW_MS + 4_000_000) == AskPerson(CI_NOT_DONE)
+
+
+@pytest.mark.parametrize("why", sorted(OF_CI))
+def test_what_a_person_was_asked_because_ci_was_silent_is_over_when_it_speaks(why: str) -> None:
+    held = handed_in(person=why)
+    assert judged(held) == Wait("a person has to look")
+    assert judged(held, verdicts=[verdict("b", "pending")]) == Wait("a person has to look")
+    assert judged(held, verdicts=[verdict("b", "skipped")]) == Wait("a person has to look")
+    assert judged(held, verdicts=[GREEN]) == GoOn()
+    assert judged(handed_in(person="it moved"), verdicts=[GREEN]) == Wait("a person has to look")
+
+
+def test_nothing_is_merged_that_did_not_pass_with_the_target_as_it_is_now() -> None:
+    assert judged(handed_in(), merge=GATED, target=BASE, verdicts=[GREEN]) == Prove(BASE)
+    moved = judged(passed_on(NEXT), merge=GATED, target=BASE, verdicts=[GREEN])
+    assert moved == Prove(BASE)
+    assert judged(passed_on(BASE), merge=GATED, target=BASE, verdicts=[GREEN]) == MergeNow(HEAD)
+    # The checks of a task count as the gate does.
+    check = {"name": "t", "kind": "command", "run": "true", "passed": True, "attempt": 1}
+    checked = handed_in().with_facts(checks=[check])
+    bare = GATED.evolve(gate=[])
+    assert judged(checked, merge=bare, target=BASE, verdicts=[GREEN]) == Prove(BASE)
+    # What passed before it was handed in again counts no more.
+    record = passed_on(BASE).facts.merge
+    assert record is not None
+    again = Step.new(at_ms=2, what="queued", commit=HEAD)
+    task = handed_in().with_facts(merge=record.evolve(steps=[*record.steps, again]))
+    assert judged(task, merge=GATED, target=BASE, verdicts=[GREEN]) == Prove(BASE)
+
+
+def test_work_that_has_to_pass_is_not_pushed_before_it_did() -> None:
+    record = handed_in().facts.merge
+    assert record is not None
+    task = handed_in().with_facts(merge=record.evolve(attempt=2, commit=NEXT))
+    assert [each.kind for each in wishes_of(task, SETTINGS, "b")] == ["state", "push"]
+    assert [each.kind for each in wishes_of(task, SETTINGS, "b", GATED)] == ["state"]
+    step = passing(task, BASE)
+    passed = task.with_facts(merge=record.evolve(attempt=2, commit=NEXT, steps=[step]))
+    assert [each.kind for each in wishes_of(passed, SETTINGS, "b", GATED)] == ["state", "push"]
+    # Our own queue tests what it merges.
+    queue = SETTINGS.evolve(merge="queue")
+    assert [each.kind for each in wishes_of(task, queue, "b", GATED)] == ["state", "push"]
+
+
+def unchanged() -> Task:
+    task = Task.new(id="1", subject="Fix it", description="", status="completed", owner="bob")
+    return task.with_facts(forge=ForgeWork.new(repository=REPOSITORY, issue=7))
+
+
+def test_a_task_that_was_completed_without_a_change_is_not_merged() -> None:
+    nothing = Seen(None, issue_open=True)
+    found = decide(unchanged(), SETTINGS, nothing, account=ACCOUNT, now_ms=LATER_MS)
+    assert found == Wait("a person has to look: it was completed without a change")
+    # With an open pull request of earlier work, too.
+    work = forge_of(handed_in())
+    assert judged(unchanged().with_facts(forge=work), verdicts=[GREEN]) == found
+    closed = decide(unchanged(), SETTINGS, Seen(None, False), account=ACCOUNT, now_ms=LATER_MS)
+    assert isinstance(closed, Settle)
+    assert closed.outcome == "issue_closed"
+    vouched = Forced.new(by="pat", reason="I did it", at_ms=1)
+    done = decide(
+        unchanged().with_facts(forced=vouched), SETTINGS, nothing, account=ACCOUNT, now_ms=LATER_MS
+    )
+    assert done == Settle("merged")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +313,8 @@ def test_the_last_word_of_a_reviewer_counts() -> None:
 
 
 def test_resolved_threads_do_nothing() -> None:
-    assert judged(threads=[thread("t1", comment("c1", "Why?"), resolved=True)]) == MergeNow(HEAD)
+    resolved = thread("t1", comment("c1", "Why?"), resolved=True)
+    assert judged(threads=[resolved], verdicts=[GREEN]) == MergeNow(HEAD)
 
 
 def test_a_conflict_goes_back_unless_the_merge_queue_finds_it() -> None:
@@ -182,10 +337,11 @@ def test_what_was_acted_on_before_does_not_come_back() -> None:
     task = handed_in(heard=known, rounds=1)
     assert judged(task, verdicts=[GREEN], **seen) == MergeNow(HEAD)
     # An older list, without the second comment, is nothing new either.
-    assert judged(task, threads=[thread("t1", comment("c1", "Why?"))]) == MergeNow(HEAD)
+    older = [thread("t1", comment("c1", "Why?"))]
+    assert judged(task, threads=older, verdicts=[GREEN]) == MergeNow(HEAD)
     # The team's answer is none; another word of the reviewer is.
     answered = thread("t1", comment("c1", "Why?"), comment("c9", "Because.", BOT))
-    assert judged(task, threads=[answered]) == MergeNow(HEAD)
+    assert judged(task, threads=[answered], verdicts=[GREEN]) == MergeNow(HEAD)
     more = thread("t1", *answered.comments, comment("c10", "Not enough."))
     text = given_back(judged(task, threads=[more]))[2]
     assert "Not enough." in text

@@ -163,6 +163,7 @@ def pull(shown: Mapping[str, Any], person: Person, owner: str, name: str) -> Pul
         merge_commit=shown.get("merge_commit_sha") if merged else None,
         labels=labels(shown),
         draft=bool(shown.get("draft")),
+        blocked=shown.get("mergeable_state") == "blocked",
         updated=shown.get("updated_at") or "",
     )
 

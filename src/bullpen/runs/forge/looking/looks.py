@@ -16,12 +16,15 @@ from bullpen.errors import NotFound, Refused
 from bullpen.protocol.clock import now_ms
 from bullpen.protocol.forge import ForgeNight, ForgeSettings, ForgeWork
 from bullpen.protocol.task import Task
+from bullpen.protocol.team import MergeSettings
 from bullpen.runs.forge.connection import Connection
 from bullpen.runs.forge.contract import TryLater
+from bullpen.runs.forge.landing.proofs import Proofs
 from bullpen.runs.forge.landing.queue_landing import landed_by_queue
 from bullpen.runs.forge.looking.issue_looks import IssueLooks
 from bullpen.runs.forge.looking.poll_wheel import OF_ONE, RESERVE, Look, LookKind, PollWheel, Round
 from bullpen.runs.forge.looking.request_budget import OutOfRequests
+from bullpen.runs.forge.looking.seen_ci import SeenCi
 from bullpen.team.forge import way_back
 from bullpen.team.forge.nights import way_back as nights
 from bullpen.team.forge.nights.rules import as_task, is_of_night, night_id
@@ -29,7 +32,8 @@ from bullpen.team.forge.nights.way_back import AskFixes
 from bullpen.team.forge.operations import OnForge
 from bullpen.team.forge.outbox_rules import Wish, write_of
 from bullpen.team.forge.shown import Comment, PullRequest, Review, Thread, Verdict
-from bullpen.team.forge.way_back import AskPerson, GiveBack, MergeNow, Seen, Settle
+from bullpen.team.forge.way_back import AskPerson, GiveBack, GoOn, MergeNow, Prove, Seen, Settle
+from bullpen.team.tasks.merge_rules import must_pass
 from bullpen.team.team import Team
 
 _LOOK_S = 120.0
@@ -84,12 +88,16 @@ class Looks:
         clock: Callable[[], float],
         tell: Callable[[str], None],
         returned: Callable[[], None] | None = None,
+        proofs: Proofs | None = None,
     ) -> None:
+        self._proofs = proofs or Proofs()
+        self._merge: MergeSettings | None = None
         self.wheel = PollWheel(settings.poll_s)
         # This worker knows nothing yet.
         self.wheel.hint_all()
         self._team = team
-        self._settings = settings
+        # Somebody may let a pull request go to another branch.
+        self._settings = settings.evolve(target=connection.target)
         self._connection = connection
         self._client = connection.client
         self._clock = clock
@@ -110,6 +118,7 @@ class Looks:
         )
         # Whether the last look kept words back until all that was said is read.
         self.holds_back = False
+        self._ci = SeenCi(connection.client)
         # The files that the work of tasks changed, by its commit.
         self._changed: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -120,6 +129,7 @@ class Looks:
             TryLater: the forge cannot be used now.
         """
         self.holds_back = False
+        self._merge = await self._team.merges.settings()
         tasks = _on_forge(await self._team.forge.now())
         left, now, numbers = self._left(), self._clock(), _open_pulls(tasks)
         for number in numbers:
@@ -257,6 +267,7 @@ class Looks:
         try:
             if kind == "verdicts":
                 shown.verdicts = [] if head is None else await self._client.verdicts(head)
+                self._ci.heard(shown.verdicts)
             elif kind == "reviews":
                 shown.reviews = await self._client.reviews(number)
             elif kind == "threads":
@@ -298,11 +309,19 @@ class Looks:
         elif isinstance(found, AskPerson):
             await self._team.forge.hold(task.id, found.why, found.heard)
             self._tell(f"task #{task.id} needs you: {found.why}")
+        elif isinstance(found, GoOn):
+            await self._team.forge.hold(task.id, None)
+        elif isinstance(found, Prove):
+            await self._bring_target()
+            self._proofs.before_merge(task.id, found.onto, self._clock())
         elif isinstance(found, MergeNow):
             await self._team.forge.begin(task.id, [Wish("merge", found.head, found.head)])
 
-    def _decided(self, task: Task) -> way_back.Next | None:
-        """Return what is to be done; None as long as too little was read to say so."""
+    def _decided(self, task: Task, target: str | None = None) -> way_back.Next | None:
+        """Return what is to be done; None as long as too little was read to say so.
+
+        `target` is the commit of the branch that it goes to, if it was just read.
+        """
         work = task.facts.forge
         if work is None:
             return None
@@ -312,11 +331,15 @@ class Looks:
         is_open = None if work.issue is None else work.issue not in self._issues.closed
         seen = Seen(None, is_open)
         if shown is not None:
-            seen = Seen(
-                shown.pull, is_open, shown.verdicts, shown.reviews, shown.threads, shown.comments
-            )
+            said = (shown.verdicts, shown.reviews, shown.threads, shown.comments)
+            seen = Seen(shown.pull, is_open, *said, target, *self._ci.known())
         found = way_back.decide(
-            task, self._settings, seen, account=self._connection.login, now_ms=now_ms()
+            task,
+            self._settings,
+            seen,
+            account=self._connection.login,
+            now_ms=now_ms(),
+            merge=self._merge,
         )
         parts = {} if shown is None else shown.heads
         if isinstance(found, MergeNow) and any(parts.get(kind) != work.head for kind in OF_ONE):
@@ -347,11 +370,16 @@ class Looks:
         before = write_of(work, "merge", found.head)
         if before is not None and before.state != "dropped":
             return None
+        if must_pass(task, self._merge) and not self._proofs.may_merge(task, self._clock()):
+            return None
         with anyio.fail_after(_LOOK_S):
             for kind in OF_ONE:
                 await self._read_part(kind, work.pull, [task])
             await self._read_pull(work.pull, self._shown[work.pull])
-        return self._decided(task)
+            if not must_pass(task, self._merge):
+                return self._decided(task)
+            target = await self._ci.target(self._connection.target)
+        return None if target is None else self._decided(task, target)
 
     async def _judge_night(self, night: ForgeNight, tasks: Mapping[str, Task]) -> None:
         """Do in the team's records what follows from what the forge shows of a night."""

@@ -325,7 +325,7 @@ def merge_pull(call: Call) -> Answer:
     assert row.pull is not None
     if row.state != "open" or row.pull.draft:
         raise Fails(405, "Pull Request is not mergeable")
-    if row.pull.base in call.state.protected and not call.state.approved(row):
+    if call.state.forbids(row) and not call.state.ignores_rules:
         words = "At least 1 approving review is required by reviewers with write access."
         raise Fails(405, words)
     if body.get("sha", row.pull.head) != row.pull.head:

@@ -19,6 +19,7 @@ from bullpen.testing.forge.github.state import (
 )
 
 _EXAMPLE = "octocat/Hello-World"
+_STATES = {True: "clean", False: "dirty", None: "unknown"}
 _ASSOCIATIONS = {"admin": "OWNER", "write": "COLLABORATOR", "read": "NONE", "none": "NONE"}
 
 
@@ -233,7 +234,7 @@ class Shown:
             made |= {
                 "merged": pull.merged is not None,
                 "mergeable": can,
-                "mergeable_state": {True: "clean", False: "dirty", None: "unknown"}[can],
+                "mergeable_state": "blocked" if can and self._state.forbids(row) else _STATES[can],
                 "merged_by": None,
                 "comments": len(row.comments),
             }

@@ -125,6 +125,8 @@ class RepositoryState:
         self.threads: list[ThreadRow] = []
         self.checks: list[CheckRow] = []
         self.protected: set[str] = set()
+        # The team's account may merge whatever the rules of a branch say, as an admin may.
+        self.ignores_rules = False
         self._seconds = 0
 
     def now(self) -> str:
@@ -190,6 +192,11 @@ class RepositoryState:
         assert row.pull is not None
         self.close(row)
         row.pull.merged, row.pull.merge_commit = row.closed, commit
+
+    def forbids(self, row: IssueRow) -> bool:
+        """Return whether the rules of its branch do not let a pull request be merged yet."""
+        pull = row.pull
+        return pull is not None and pull.base in self.protected and not self.approved(row)
 
     def approved(self, row: IssueRow) -> bool:
         """Return whether somebody who may write approves and nobody of them objects."""
