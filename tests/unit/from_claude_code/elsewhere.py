@@ -64,6 +64,9 @@ _UNIT: dict[str, dict[str, str]] = {
     "agents/runner/test_loop.py": {
         "works-at-once": "the_prompt_is_the_first_message_and_begins_the_first_turn",
         "first-message": "the_prompt_is_the_first_message_and_begins_the_first_turn",
+        "mail-while-starting": (
+            "the_prompt_comes_before_mail_that_was_sent_while_the_agent_was_starting"
+        ),
         "idle-after-each-turn": "the_lead_is_told_which_task_was_completed_in_the_turn",
         "idle-task": "the_lead_is_told_which_task_was_completed_in_the_turn",
         "peers": "the_idle_notice_says_whom_one_wrote_to",

@@ -150,6 +150,8 @@ class RunnerDesk:
         # Messages to the lead that are not stored yet, by their keys.
         self._unsent: dict[str, tuple[str, str]] = {}
         self._remembers = remembers
+        # The message with its prompt: mail that came in before it was ready does not come first.
+        self.first_message: str | None = None
         # What it waits for, and its state before.
         self._waits: list[str] = []
         self._before_waiting: tuple[AgentState, str | None] = ("starting", None)
@@ -282,7 +284,8 @@ class RunnerDesk:
         known = [entry.id for entry in fresh if self._remembers(entry.id)]
         if known:
             await self.seen(known)
-        return tuple(entry for entry in fresh if entry.id not in known)
+        left = (entry for entry in fresh if entry.id not in known)
+        return tuple(sorted(left, key=lambda entry: entry.id != self.first_message))
 
     async def inject(self, entries: Sequence[Entry]) -> Mail | None:
         """Frame messages and record that they were added to a turn; None if there are none."""

@@ -130,6 +130,7 @@ class Runner:
         # A program is started in the mode of its agent.
         _, asked = await self._patiently(lambda: self._team.agents.get(self._name))
         self._desk.planning.adopt(asked)
+        self._desk.first_message = asked.prompt_id
         with anyio.fail_after(self._start_s):
             await self._driver.start(self._desk)
         # Proves that mail can be received: raises if it cannot be read.

@@ -32,6 +32,7 @@ from bullpen.team.budget import rules as budget_rules
 from bullpen.team.budget.rules import Reached
 from bullpen.team.lead_rules import refuse_strangers
 from bullpen.team.lookup import member_of
+from bullpen.team.mail.not_started import Writers
 from bullpen.team.mail.operations import first_message, notice
 from bullpen.team.operation import operation
 from bullpen.team.roster import farewell, leaving, new_member, requests_left, tasks_left
@@ -150,8 +151,13 @@ class Agents(Turns):
     async def withdraw(
         self, name: str, *, by: str, nonce: str, cause: str, end: End = "failed"
     ) -> None:
-        """Undo a registration after a failed start: remove a new member, end an existing one."""
+        """Undo a registration after a failed start: remove a new member, end an existing one.
+
+        Its mail waits for another agent of its name, and those who wrote it are told.
+        """
         now = self._clock()
+        writers = Writers(self._store, self._team, name, nonce=nonce)
+        await writers.look()
 
         def decide(view: View) -> tuple[None, list[Change]]:
             member, agent = agent_rules.agent_of(view.team, name)
@@ -160,15 +166,17 @@ class Agents(Turns):
             refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
             # It may have become ready, claimed a task and asked somebody, at the last moment.
             freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
-            left: list[Change] = [PutTask(task) for task in freed]
-            left += map(PutRequest, requests_left(view.requests().values(), name, now_ms=now))
+            changes: list[Change] = [PutTask(task) for task in freed]
+            changes += map(PutRequest, requests_left(view.requests().values(), name, now_ms=now))
+            changes += writers.told(view.team, cause, end=end, now_ms=now)
             if agent.launch == 1 and not member.is_lead:
-                return None, [*leaving(view.team, member), *left]
+                return None, [*leaving(view.team, member), *changes]
             ended = agent_rules.ended(agent, end, cause, now)
             row = agent_rules.in_roster(member, ended, is_active=False)
-            return None, [PutMember(row), *left]
+            return None, [PutMember(row), *changes]
 
         await self._settle(decide, by=by, op="agent.withdraw")
+        await writers.tell_late(cause, end=end, by=by, now_ms=now)
 
     @operation
     async def waiting(self, name: str, *, nonce: str) -> Registration:
@@ -243,10 +251,13 @@ class Agents(Turns):
 
         A suspended agent keeps its tasks and continues them later. A guest leaves the team. If the
         agent failed, was lost or reached a limit for the first time (`reached`), or had unfinished
-        tasks, the lead is told in the same commit. Returns None if the launch was replaced or had
-        already ended.
+        tasks, the lead is told in the same commit. So are those who wrote to an agent that did not
+        get ready. Returns None if the launch was replaced or had already ended.
         """
         now, message_id = self._clock(), self._new_id()
+        writers = Writers(self._store, self._team, name, nonce=nonce)
+        if await self._is_starting(name):
+            await writers.look()
 
         def decide(view: View) -> tuple[Ending | None, list[Change]]:
             found = agent_rules.living_launch(view.team, name, nonce, by=by)
@@ -281,9 +292,16 @@ class Agents(Turns):
                     message_id=message_id,
                     now_ms=now,
                 )
+            if agent.phase == "starting" and not keeps:
+                changes += writers.told(view.team, why, end=how or end, now_ms=now)
             return Ending(after, tuple(tasks)), changes
 
         return await self._settle(decide, by=by, op="agent.end")
+
+    async def _is_starting(self, name: str) -> bool:
+        member = (await self._store.config(self._team)).member(name)
+        agent = None if member is None else member.agent
+        return agent is not None and agent.phase == "starting"
 
     async def get(self, name: str) -> tuple[Member, AgentFacts]:
         """Return an agent that Bullpen runs. Raises NotFound."""

@@ -66,14 +66,15 @@ class Mailboxes(TeamPart):
     ) -> Sent:
         """Send a message to a member. It is stored when this returns.
 
-        Messages with the same `key` are stored only once; `fresh` says that the key was made just
-        now, so that nothing has to be searched. `voice` says who speaks in the sender's
-        name: a lead that is a model reads only a person's words as those of its user.
+        An agent that is starting gets it once it is ready. Messages with the same `key` are stored
+        only once; `fresh` says that the key was made just now, so that nothing has to be searched.
+        `voice` says who speaks in the sender's name: a lead that is a model reads only a person's
+        words as those of its user.
 
         Raises:
             NotFound: the sender or receiver is not a member; the error names the members.
-            Refused: the receiver has ended (member_ended) or was never ready (not_ready); or it
-                is an order from somebody who may not give it (not_lead).
+            Refused: the receiver has ended (member_ended); or it is an order from somebody who may
+                not give it (not_lead).
         """
         _check_text(text)
         now = self._clock()
@@ -81,7 +82,7 @@ class Mailboxes(TeamPart):
         team = await self._store.config(self._team)
         refuse_moved(team)
         member_of(team, sender)
-        _refuse_unreachable(member_of(team, to))
+        _refuse_ended(member_of(team, to))
         lead_rules.refuse_orders(team, to, sender, text)
         message = new_message(
             text,
@@ -270,21 +271,15 @@ def assignment(
     return notice(payload, team=team, sender=sender, message_id=message_id, now_ms=now_ms)
 
 
-def _refuse_unreachable(member: Member) -> None:
-    """Refuse mail to an agent that cannot receive it.
+def _refuse_ended(member: Member) -> None:
+    """Refuse mail to an agent that has ended. One that is starting gets it once it is ready.
 
     Raises:
-        Refused: member_ended, with how to start it again; or not_ready if it has never been ready.
+        Refused: member_ended, with how to start it again.
     """
     agent = member.agent
     if agent is None or _can_receive(member):
         return
-    if agent.phase == "starting":
-        raise Refused(
-            f"{member.name!r} is starting and cannot receive messages yet.",
-            reason="not_ready",
-            remedy="Send again when `bullpen ps` shows it as ready.",
-        )
     why = f" ({agent.cause})" if agent.cause else ""
     raise Refused(
         f"{member.name!r} has ended: it {_ENDS[agent.end or 'stopped']}{why}.",
@@ -294,11 +289,8 @@ def _refuse_unreachable(member: Member) -> None:
 
 
 def _can_receive(member: Member) -> bool:
-    """Return whether anybody reads mail for this member. A restarting agent has a mailbox."""
-    agent = member.agent
-    if agent is None or member.is_lead or agent.phase == "running":
-        return True
-    return agent.phase == "starting" and agent.launch > 1
+    """Return whether anybody reads mail for this member, now or once it has started."""
+    return member.agent is None or member.is_lead or member.agent.phase != "ended"
 
 
 def _others(team: TeamConfig, sender: str) -> list[str]:

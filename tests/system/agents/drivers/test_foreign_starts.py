@@ -12,7 +12,7 @@ import pytest
 from bullpen.agents.config.spec import SpawnRequest
 from bullpen.agents.supervisor.start import Spawned
 from bullpen.agents.system import processes
-from bullpen.errors import Refused, StartFailed
+from bullpen.errors import StartFailed
 from bullpen.protocol.names import LEAD
 from support.crews import eventually
 from support.offices import TEAM, Place, in_state, kill, view
@@ -58,8 +58,10 @@ def told(place: Place, what: str) -> bool:
     return path.exists() and f'"{what}"' in path.read_text("utf-8")
 
 
-async def test_a_program_is_addressable_only_after_its_handshake(place: Place) -> None:
-    """R-2.1g: one that hangs at its start gets no mail, and nothing of it is left."""
+async def test_mail_to_a_program_that_never_gets_ready_waits_and_nothing_of_it_is_left(
+    place: Place,
+) -> None:
+    """R-2.1g: one that hangs at its start is given no mail."""
     failed: list[StartFailed] = []
 
     async def start() -> None:
@@ -71,10 +73,12 @@ async def test_a_program_is_addressable_only_after_its_handshake(place: Place) -
     async with anyio.create_task_group() as group:
         group.start_soon(start)
         await eventually(lambda: told(place, "begun"), within_s=SOON_S)
-        with pytest.raises(Refused, match="alice") as refused:
-            await place.team.mailbox.send("alice", "Hello", sender=LEAD)
-        assert refused.value.reason == "not_ready"
+        await place.team.mailbox.send("alice", "Hello", sender=LEAD)
     assert "not ready in time" in failed[0].message
+    (waits,) = (await place.team.mailbox.read("alice")).entries
+    assert (waits.message.text, waits.state) == ("Hello", "stored")
+    (told_lead,) = (await place.team.mailbox.read(LEAD)).entries
+    assert "alice could not be started" in told_lead.message.text
     assert await members(place) == [LEAD]
     assert place.processes() == []
 

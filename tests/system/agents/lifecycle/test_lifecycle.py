@@ -15,7 +15,6 @@ import pytest
 
 from bullpen.agents.contracts.backend import NONCE
 from bullpen.errors import Conflict, NotFound, Refused
-from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
 from support.crews import eventually
 from support.offices import (
@@ -325,22 +324,6 @@ class TestResuming:
             await place.team.mailbox.send("alice", "Hello", sender=LEAD)
         assert refused.value.reason == "member_ended"
         assert "resume" in refused.value.remedy
-
-
-async def test_an_agent_can_be_written_to_only_after_its_handshake(place: Place) -> None:
-    """R-2.1g: a member is addressable after it has proved that it can receive."""
-    spec = await place.spec("[agents.alice]\n", prompt="the prompt")
-    made = await place.team.agents.register("alice", spec, by=LEAD, nonce="n")
-    with pytest.raises(Refused) as refused:
-        await place.team.mailbox.send("alice", "Hello", sender=LEAD)
-    assert refused.value.reason == "not_ready"
-    await place.team.roster.join("bob", by=LEAD)
-    assert [sent.to for sent in await place.team.mailbox.broadcast("All", sender=LEAD)] == ["bob"]
-    where = ProcessRecord.new(backend="subprocess", host="h", pid=1, start="s")
-    await place.team.agents.ready("alice", nonce=made.agent.nonce, place=where)
-    await place.team.mailbox.send("alice", "Hello", sender=LEAD)
-    box = await place.team.mailbox.read("alice")
-    assert [entry.message.text for entry in box.entries] == ["the prompt", "Hello"]
 
 
 class TestDeleting:

@@ -19,7 +19,7 @@ from bullpen.agents.runner.pace import Pace
 from bullpen.agents.runner.spending import Spending
 from bullpen.agents.tools.toolbox import call, toolbox
 from bullpen.errors import Refused, Unavailable, Unreadable
-from bullpen.protocol.agent import Failure
+from bullpen.protocol.agent import AgentFacts, Failure
 from bullpen.protocol.clock import iso, now_ms
 from bullpen.protocol.message import Message
 from bullpen.protocol.names import LEAD
@@ -54,6 +54,22 @@ async def test_the_prompt_is_the_first_message_and_begins_the_first_turn(crew: C
     await eventually(lambda: len(alice.turns) == 1)
     assert "Look at the parser" in alice.turns[0]
     assert 'teammate_id="team-lead"' in alice.turns[0]
+
+
+async def test_the_prompt_comes_before_mail_that_was_sent_while_the_agent_was_starting(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = Agents.ready
+
+    async def after_mail(agents: Agents, name: str, **fields: Any) -> AgentFacts:
+        await crew.team.mailbox.send(name, "And look at the lexer", sender=LEAD)
+        return await ready(agents, name, **fields)
+
+    monkeypatch.setattr(Agents, "ready", after_mail)
+    alice = await crew.hire("alice", prompt="Look at the parser")
+    await eventually(lambda: len(alice.turns) == 1)
+    text = alice.turns[0]
+    assert text.index("Look at the parser") < text.index("And look at the lexer")
 
 
 async def test_a_team_that_cannot_be_read_at_the_very_beginning_ends_nobody(
