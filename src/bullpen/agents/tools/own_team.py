@@ -42,20 +42,16 @@ class SetModeInput(ToolInput):
     mode: str = Field(description="Its new mode, such as plan")
 
 
-def second_team(led: str) -> Refused:
+def second_team(led: str, remedy: str) -> Refused:
     """Return the refusal to let a lead create another team."""
-    return Refused(
-        f"You already lead team {led!r}.",
-        reason="already_leads",
-        remedy="Delete that team with TeamDelete when its work is done.",
-    )
+    return Refused(f"You already lead team {led!r}.", reason="already_leads", remedy=remedy)
 
 
 async def _create(given: TeamCreateInput, desk: Desk) -> str:
     """Create a team and lead it. Yours exists; its name is answered with its data."""
     led, config = desk.team.name, await desk.team.agents.config()
     if led not in (given.team_name.strip(), team_folder(given.team_name.strip())):
-        raise second_team(led)
+        raise second_team(led, "Use it: start teammates with Task. No other team is needed.")
     path = Path(desk.env.get("BULLPEN_HOME") or "", "teams", led, "config.json")
     made = {
         "team_name": led,

@@ -231,7 +231,7 @@ async def _answer(letter: _Letter, desk: Identity, kind: RequestKind) -> str:
     if asked.kind != kind:
         raise Invalid(
             f"Request {request_id!r} is a {asked.kind} request, not a {kind} request.",
-            remedy=f"Answer it with the type of a {asked.kind} request.",
+            remedy=_right_type(asked.kind),
         )
     if kind == "shutdown" and asked.to != desk.agent:
         raise Refused(
@@ -241,6 +241,12 @@ async def _answer(letter: _Letter, desk: Identity, kind: RequestKind) -> str:
         )
     request = await answer_request(desk, request_id, approve=approve, feedback=letter.text)
     return _told(message=_verdict(request, approve), request_id=request.id)
+
+
+def _right_type(kind: RequestKind) -> str:
+    """How to answer a request of this kind."""
+    types = [name for name, answered in _ANSWERS.items() if answered == kind]
+    return f"Answer it with the type {types[0]}." if types else "Leave the answer to a person."
 
 
 async def answer_request(
@@ -310,7 +316,7 @@ class SpawnTeammateInput(AgentInput):
 
 
 class TaskInput(AgentInput):
-    """Input of Task. `team_name` is taken from models that know it, and can only be their team."""
+    """Input of Task. `team_name` is taken from models that know it, and ignored."""
 
     sent_as: ClassVar[Mapping[str, Mapping[str, Any] | None]] = {"team_name": None}
 
@@ -319,7 +325,7 @@ class TaskInput(AgentInput):
         None, description="general-purpose, Explore, Plan, Bash or an agent definition"
     )
     name: str | None = Field(None, description="Name of the teammate; without it, a subagent")
-    team_name: str | None = Field(None, description="Your team")
+    team_name: str | None = Field(None, description="Ignored: you have one team")
     run_in_background: bool = Field(
         False, description="For a subagent: return at once; BashOutput shows its answer"
     )
@@ -384,14 +390,11 @@ async def _task(given: TaskInput, desk: Identity) -> str:
             reason="no_subagents",
             remedy="Add `name` to start a teammate.",
         )
-    wanted = given.team_name
-    if wanted is not None and desk.team.name not in (wanted, team_folder(wanted)):
-        raise Refused(
-            f"Your team is {desk.team.name!r}, not {wanted!r}. Nothing was started.",
-            reason="other_team",
-            remedy="Leave team_name out.",
-        )
-    return await colleagues.spawn(_wanted(given, given.name, given.subagent_type))
+    told = await colleagues.spawn(_wanted(given, given.name, given.subagent_type))
+    named, led = given.team_name, desk.team.name
+    if named is None or led in (named, team_folder(named)):
+        return told
+    return f"{told} Your team is {led!r}; team_name was ignored."
 
 
 async def subagent_spec(given: TaskInput, desk: Identity) -> AgentSpec:

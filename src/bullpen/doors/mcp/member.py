@@ -248,7 +248,8 @@ class ConnectedMember:
             return
         with suppress(NotFound):
             led = await self.desk.team.agents.config()
-            raise second_team(led.name)
+            remedy = "Delete that team with TeamDelete when its work is done."
+            raise second_team(led.name, remedy)
         self._disconnect()
 
     async def delete_team(self) -> tuple[str, list[str]]:

@@ -222,19 +222,30 @@ async def test_task_starts_a_teammate_as_spawn_teammate_does(make_bench: MakeBen
     assert app.asked[0] == app.asked[1]
 
 
-async def test_task_starts_nobody_in_another_team_or_without_the_right(
-    make_bench: MakeBench,
-) -> None:
-    app = Office()
-    lead = make_bench(LEAD, colleagues=app)
-    text = await lead.refused("Task", name="zoe", prompt="Go", team_name="other")
-    assert "Your team is 'crew', not 'other'" in text
-    await lead.ok("Task", name="zoe", prompt="Go", team_name="Crew")
-    assert len(app.asked) == 1
+async def test_another_team_name_is_ignored_with_a_sentence(make_bench: MakeBench) -> None:
+    lead = make_bench(LEAD, colleagues=Office())
+    text = await lead.ok("Task", name="zoe", prompt="Go", team_name="parser-team")
+    assert text == "zoe is running. Your team is 'crew'; team_name was ignored."
+    for own in ("crew", "Crew"):
+        assert await lead.ok("Task", name="zoe", prompt="Go", team_name=own) == "zoe is running."
+
+
+async def test_task_starts_nobody_without_a_name_or_the_right(make_bench: MakeBench) -> None:
+    lead = make_bench(LEAD, colleagues=Office())
     assert "no_subagents" in await lead.refused("Task", prompt="Go")
     assert "do not have the tool 'Task'" in await make_bench("ann").refused(
         "Task", name="zoe", prompt="Go"
     )
+
+
+async def test_a_wrong_answer_names_the_type_that_answers(lead: Bench, team: Team) -> None:
+    asked = await team.approvals.ask_plan("My plan", by="ann")
+    text = await lead.refused(
+        "SendMessage",
+        to="ann",
+        message={"type": "permission_response", "request_id": asked.id, "approve": True},
+    )
+    assert "Answer it with the type plan_approval_response." in text
 
 
 async def test_the_state_of_the_team_is_shown(ann: Bench, team: Team) -> None:
