@@ -21,16 +21,6 @@ from bullpen.team.tasks.check_rules import is_done, said_status
 LEASE_S = 120.0
 """How long a claim is valid unless the runner renews it."""
 
-_REMEDIES = {
-    "already_claimed": "Take another task (see TaskList), or ask the owner or the lead to "
-    "give it back.",
-    "agent_busy": "Complete your other task (status completed) or give it back (status pending).",
-    "blocked": "Take another task. You can claim this one when the tasks it depends on are done.",
-    "checks_missing": "Make the checks pass. Give a report in the field `report` of TaskUpdate.",
-    "not_claimed": "Claim the task first (status in_progress).",
-    "task_not_found": "Use TaskList to see all tasks.",
-}
-
 
 class _TaskInput(ToolInput):
     """Accepts task ids as numbers, as some models write them."""
@@ -231,7 +221,7 @@ async def _update(given: TaskUpdateInput, desk: TeamDesk) -> str:
     if not steps:
         raise Invalid(
             f"The update of task {given.task_id!r} changes nothing.",
-            remedy="Give a status, an owner, a text, checks or dependencies.",
+            remedy="Give `status`, `owner`, `description`, `checks` or `addBlockedBy`.",
         )
     done: list[str] = []
     # Each step is its own commit, the status last.
@@ -376,12 +366,13 @@ class _Update:
 
 
 def _with_what_was_done(error: BullpenError, done: list[str]) -> BullpenError:
-    """The same error, with a remedy for these tools and what was changed before it."""
-    before = f" Done before the error: {'; '.join(done)}." if done else ""
+    """The same error, with what was changed before it."""
+    if not done:
+        return error
+    said = f"{error.message} Done before the error: {'; '.join(done)}."
     if isinstance(error, Refused) and not isinstance(error, Invalid):
-        remedy = _REMEDIES.get(error.reason, error.remedy)
-        return Refused(f"{error.message}{before}", reason=error.reason, remedy=remedy)
-    return BullpenError(f"{error.message}{before}", remedy=error.remedy) if before else error
+        return Refused(said, reason=error.reason, remedy=error.remedy)
+    return BullpenError(said, remedy=error.remedy)
 
 
 TASK_TOOLS: tuple[Tool[TeamDesk], ...] = (

@@ -45,6 +45,7 @@ from bullpen.agents.tools.web.web_tools import WEB_TOOLS, why_no_web
 from bullpen.errors import BullpenError, Invalid, Refused
 from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.policy import Mode
+from bullpen.team.operation.remedies import remedy_of
 
 TOOLS: tuple[Tool[Desk], ...] = (
     *FILE_TOOLS,
@@ -252,7 +253,7 @@ async def answer(
         wanted = _wanted(name, raw_input, use_id)
         text, failed = await _called(tools, wanted, raw_input, desk, after, place, attach), False
     except BullpenError as error:
-        text, failed = _said(error), True
+        text, failed = _said(error, tools), True
     except Exception as error:
         # An agent must survive a bug in a tool, and the transcript must show the bug.
         text, failed = f"{name} crashed, because of a bug in the tool: {error!r}.", True
@@ -296,7 +297,7 @@ async def _called(
         text = _with_attachments(await tool.run(given, desk), desk, attach)
     except BullpenError as error:
         # Hooks that look at results also see those of failed calls.
-        await after(wanted, _said(error), failed=True)
+        await after(wanted, _said(error, tools), failed=True)
         raise
     return await after(wanted, text, failed=False)
 
@@ -361,8 +362,9 @@ def _meant(name: str, tool: Tool[P]) -> str | None:
     return next(iter(parts or difflib.get_close_matches(name[:64], known, n=1)), None)
 
 
-def _said(error: BullpenError) -> str:
-    """What the model is told: what failed, the reason word, what to do."""
+def _said(error: BullpenError, tools: Sequence[Tool[P]]) -> str:
+    """What the model is told: what failed, the reason word, what to do with its tools."""
+    remedy = remedy_of(error, [tool.name for tool in tools])
     if isinstance(error, Refused) and not isinstance(error, Invalid):
-        return f"{error.message} (reason: {error.reason}) {error.remedy}".rstrip()
-    return str(error)
+        return f"{error.message} (reason: {error.reason}) {remedy}".rstrip()
+    return str(BullpenError(error.message, remedy=remedy))

@@ -160,4 +160,5 @@ async def test_an_error_says_what_was_done_before_it(ann: Bench, team: Team) -> 
 
 async def test_an_update_without_a_change_is_refused(ann: Bench, team: Team) -> None:
     await team.tasks.add("One", by=LEAD)
-    assert "changes nothing" in await ann.refused("TaskUpdate", taskId="1")
+    nothing = await ann.refused("TaskUpdate", taskId="1")
+    assert "changes nothing" in nothing and "`status`" in nothing
