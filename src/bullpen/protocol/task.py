@@ -142,6 +142,16 @@ class Nudged(Wire):
     why: str
 
 
+class Reminded(Wire):
+    """How many times a member was reminded of a task in one attempt, of how many at most."""
+
+    by: str
+    attempt: int
+    times: int
+    most: int
+    at_ms: int
+
+
 class Shaped(Wire):
     """How a task is worked on, and why. `is_trial`: to learn the difference to the other way."""
 
@@ -178,6 +188,8 @@ class Facts(Wire):
     given_up: str | None = None
     # How many times its owner was nudged.
     nudged: Nudged | None = None
+    # The last reminder of it that its owner or the lead was given.
+    reminded: OrAbsent[Reminded | None] = None
     # The work that was handed in with it, if any was and its record can be read.
     merge: OrAbsent[Merge | None] = None
     # Its work on a forge, if it has any there and its record can be read.

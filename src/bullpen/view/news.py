@@ -76,6 +76,8 @@ def news(event: Event) -> list[str]:
     """The news of one event, in order."""
     # Most commands show no news, and this is slow to import.
     one_line = load("bullpen.agents.tools.outside_text.harmless:one_line")
+    if event.op == "task.remind":
+        return [one_line(line, _LENGTH_MAX) for line in _reminded(event)]
     found: list[str] = []
     for change in event.changes:
         found += (one_line(_in_person(line), _LENGTH_MAX) for line in _told(event, change))
@@ -194,6 +196,15 @@ def _task(event: Event, task: Task) -> Iterator[str]:
             yield from _on_forge(event, task)
         case _ if event.op.startswith("agent."):
             yield f"{named} is free again"
+
+
+def _reminded(event: Event) -> Iterator[str]:
+    """Who is reminded of which tasks, how often so far, and how often at most."""
+    tasks = [change.task for change in event.changes if isinstance(change, changes.PutTask)]
+    last = tasks[0].facts.reminded if tasks else None
+    if last is not None:
+        named = ", ".join(f"#{task.id}" for task in tasks)
+        yield f"reminded {last.by} of {named} ({last.times} of {last.most})"
 
 
 def _merged(task: Task) -> Iterator[str]:

@@ -154,6 +154,10 @@ async def _dependent(scene: Scene, _: Actor) -> None:
     await scene.team.tasks.depend(scene.free, scene.owned, by=LEAD)
 
 
+async def _assigned(scene: Scene, who: Actor) -> None:
+    await scene.team.tasks.assign(scene.free, who.name, by=LEAD)
+
+
 async def _led(scene: Scene, _: Actor) -> None:
     await scene.team.agents.take_lead(_lease(scene), by=LEAD)
 
@@ -342,6 +346,12 @@ ACTS: Mapping[str, Act] = {
         lambda s, at, who: at.team.agents.ready(who.name, nonce=who.nonce, place=PLACE),
         _about_to_start,
         needs_launch=True,
+    ),
+    "agents.remind": Act(
+        lambda s, at, who: at.team.agents.remind(
+            who.name, [s.free], nonce=who.nonce, times=1, most=3
+        ),
+        _assigned,
     ),
     "agents.begin_turn": Act(
         lambda s, at, who: at.team.agents.begin_turn(who.name, nonce=who.nonce)

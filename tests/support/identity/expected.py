@@ -106,6 +106,7 @@ OPERATIONS: Mapping[str, Right] = {
     "agents.waiting": "itself",
     "agents.placed": "itself",
     "agents.ready": "itself",
+    "agents.remind": "itself",
     "agents.begin_turn": "itself",
     "agents.spend": "itself",
     "agents.end_turn": "itself",

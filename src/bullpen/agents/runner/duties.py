@@ -17,7 +17,7 @@ from bullpen.agents.work import reminders
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, Unavailable
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import Member, TeamConfig
+from bullpen.protocol.team import TeamConfig
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.budget.rules import OverBudget
 from bullpen.team.lookup import owner_of
@@ -30,6 +30,7 @@ from bullpen.team.tasks.stall_rules import NOT_READY
 _RENEW_S = 40.0
 _REMINDERS_MAX = 3
 _LEAD_REMINDERS_MAX = 2
+_SHOWN_MAX = 20
 # The last one comes before the deadline of a request.
 _REQUEST_REMINDERS_MAX = 4
 _BUSY_LOOK_S = 10.0
@@ -142,7 +143,7 @@ class Duties:
         by_id = {task.id: task for task in tasks}
         config = await desk.team.agents.config()
         for_all = self._for_all(by_id, config)
-        for task in in_order(by_id, config, desk.agent, idle=_idle(config, tasks)):
+        for task in in_order(by_id, config, desk.agent, idle=agent_rules.at_rest(config, tasks)):
             if self._gave_back(task) or self._is_put_off(task) or self._rests(task):
                 continue
             if not task.owner and task.id in for_all:
@@ -276,6 +277,7 @@ class Duties:
         if self._reminded < _REMINDERS_MAX:
             self._remind_at, self._reminded = None, self._reminded + 1
             refusals, self._refusals = self._refusals, []
+            await self._show(left, self._reminded, _REMINDERS_MAX)
             last = self._reminded == _REMINDERS_MAX
             words = reminders.unfinished(left, planning=self._desk.mode == "plan", last=last)
             return ["\n".join([*refusals, words])]
@@ -291,6 +293,13 @@ class Duties:
         # A lead gets no message from itself.
         mine = f"Task {named} is no longer yours: you did not finish it."
         return [mine] if self._desk.is_lead else []
+
+    async def _show(self, tasks: list[Task], times: int, most: int) -> None:
+        """Show people a reminder. It is given even if this cannot be stored."""
+        named = [task.id for task in tasks[:_SHOWN_MAX]]
+        desk, agents = self._desk, self._desk.team.agents
+        with suppress(BullpenError):
+            await agents.remind(desk.agent, named, nonce=desk.nonce, times=times, most=most)
 
     async def _completed_by_word(self, working: list[Task]) -> list[Task]:
         """Complete what the agent says is done, as reminders offer. Models that call no tools can.
@@ -385,7 +394,7 @@ class Duties:
         if self._progress != moved:
             self._progress, self._reminded = moved, 0
         left = [task for task in snapshot.tasks if task.status != "completed"]
-        named = reminders.numbers(task.id for task in left[:20])
+        named = reminders.numbers(task.id for task in left[:_SHOWN_MAX])
         if self._reminded >= _LEAD_REMINDERS_MAX:
             idle = "everyone was idle, with open tasks: "
             self.stalled = f"{idle}{named}" if left else "nobody had anything left to do"
@@ -393,6 +402,7 @@ class Duties:
         self._reminded += 1
         self._rest_since = self._look_at = None
         if left:
+            await self._show(left, self._reminded, _LEAD_REMINDERS_MAX)
             what_to_do = "Assign, do or delete them. Then finish."
             return [f"Everyone is idle, but these tasks are open: {named}. {what_to_do}"]
         return ["Everyone is idle and no task is open. If the goal is reached, finish."]
@@ -410,8 +420,9 @@ class Duties:
     def _busy(self, snapshot: Snapshot) -> bool:
         """Whether any other agent has a turn or a task, or is starting."""
         return any(
-            view.member.is_active or view.tasks or _starting(view.member)
+            view.member.is_active or view.tasks or (agent and agent.phase == "starting")
             for view in self._others(snapshot)
+            for agent in (view.member.agent,)
         )
 
     async def others_at_work(self) -> bool:
@@ -482,17 +493,6 @@ class Duties:
     def _owned(self, tasks: list[Task]) -> list[Task]:
         team = self._desk.team.name
         return [task for task in tasks if owner_of(task, team) == self._desk.agent]
-
-
-def _idle(config: TeamConfig, tasks: list[Task]) -> list[str]:
-    """The agents that have neither a turn nor a task."""
-    busy = {owner_of(task, config.name) for task in tasks if task.status == "in_progress"}
-    living = agent_rules.living(config)
-    return [each.name for each in living if not each.is_active and each.name not in busy]
-
-
-def _starting(member: Member) -> bool:
-    return member.agent is not None and member.agent.phase == "starting"
 
 
 def _told(what: str, task: Task) -> str:

@@ -132,6 +132,7 @@ DOOR: Mapping[str, Right] = {
     "agents.waiting": nobody,
     "agents.placed": above,
     "agents.ready": itself,
+    "agents.remind": itself,
     "agents.begin_turn": itself,
     "agents.spend": own_usage,
     "agents.end_turn": own_words,

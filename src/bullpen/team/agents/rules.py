@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,12 @@ def living(team: TeamConfig) -> list[Member]:
     """Return the agents that have not ended."""
     agents = ((member, member.agent) for member in team.roster)
     return [member for member, agent in agents if agent is not None and agent.phase != "ended"]
+
+
+def at_rest(team: TeamConfig, tasks: Sequence[Task]) -> list[str]:
+    """Return the living agents that have neither a turn nor a task."""
+    busy = {owner_of(task, team.name) for task in tasks if task.status == "in_progress"}
+    return [each.name for each in living(team) if not each.is_active and each.name not in busy]
 
 
 def refuse_while_alive(team: TeamConfig, *, by: str) -> None:

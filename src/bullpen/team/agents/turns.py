@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bullpen.errors import Unreadable
 from bullpen.protocol.agent import AgentFacts, Spent
-from bullpen.protocol.changes import Change, Deliver, PutMember
+from bullpen.protocol.changes import Change, Deliver, PutMember, PutTask
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.payloads import IdleNotification
 from bullpen.store.contract import View
@@ -19,6 +19,7 @@ from bullpen.team.lookup import find, in_hand, leads
 from bullpen.team.mail.operations import notice
 from bullpen.team.operation import operation
 from bullpen.team.operation.commit import TeamPart
+from bullpen.team.tasks import stall_changes
 from bullpen.team.tasks.check_rules import is_done
 
 
@@ -43,6 +44,23 @@ class Booked:
 
 class Turns(TeamPart):
     """The turns of one team's agents. A launch proves its identity with its nonce."""
+
+    @operation
+    async def remind(
+        self, name: str, tasks: Sequence[str], *, nonce: str, times: int, most: int
+    ) -> None:
+        """Record that an agent is reminded of tasks, so that people see it.
+
+        Raises Conflict if this launch may no longer act.
+        """
+        now = self._clock()
+
+        def decide(view: View) -> tuple[None, list[Change]]:
+            agent_rules.current(view.team, name, nonce)
+            found = stall_changes.reminded(view, tasks, by=name, times=times, most=most, now_ms=now)
+            return None, [PutTask(task) for task in found]
+
+        await self._settle(decide, by=name, op="task.remind")
 
     @operation
     async def begin_turn(

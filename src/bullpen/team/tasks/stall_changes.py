@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bullpen.errors import Refused
-from bullpen.protocol.task import Nudged, Task
+from bullpen.protocol.task import Nudged, Reminded, Task
 from bullpen.store.contract import View
 from bullpen.team.lookup import Actor, forgiving, owner_of, task_of
 from bullpen.team.tasks.check_rules import is_done
@@ -33,6 +35,26 @@ def nudge(view: View, task_id: str, *, attempt: int, times: int, why: str, now_m
         )
     nudged = Nudged.new(attempt=attempt, times=times + 1, at_ms=now_ms, why=why)
     return task.with_facts(nudged=nudged.raw)
+
+
+def reminded(
+    view: View, task_ids: Sequence[str], *, by: str, times: int, most: int, now_ms: int
+) -> list[Task]:
+    """Return the tasks with a reminder that was given to `by`, their owner or the lead.
+
+    Those that are done, deleted or somebody else's by now are left out.
+    """
+    who = Actor.of(view.team, by)
+    found = (view.task(task_id) for task_id in task_ids)
+    return [
+        task.with_facts(
+            reminded=Reminded.new(
+                by=by, attempt=task.facts.attempt, times=times, most=most, at_ms=now_ms
+            ).raw
+        )
+        for task in found
+        if task is not None and not is_done(task) and (who.lead or who.owns(task))
+    ]
 
 
 def give_back(view: View, task_id: str, *, by: str, reason: str | None = None) -> Task:

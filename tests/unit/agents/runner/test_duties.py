@@ -7,8 +7,10 @@ import pytest
 
 from bullpen.agents.contracts.desk import Desk
 from bullpen.agents.contracts.driver import TurnInput
-from bullpen.errors import Refused
+from bullpen.errors import Conflict, Refused, Unavailable
 from bullpen.protocol.names import LEAD
+from bullpen.team.agents.turns import Turns
+from bullpen.view.news import news
 from support.crews import QUICK, Crew, eventually
 
 
@@ -50,6 +52,38 @@ async def test_an_agent_that_ends_its_turn_with_an_open_task_is_reminded_then_gi
     box = await crew.team.mailbox.read(LEAD)
     assert any("gave task #1 back" in entry.message.text for entry in box.entries)
     assert (alice.desk.activity.state, alice.desk.activity.detail) == ("idle", None)
+    shown = [line for event in await crew.team.events() for line in news(event)]
+    assert [line for line in shown if line.startswith("reminded")] == [
+        f"reminded alice of #1 ({times} of 3)" for times in (1, 2, 3)
+    ]
+
+
+async def test_a_reminder_is_given_although_it_cannot_be_shown(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cannot(*_: object, **__: object) -> None:
+        raise Unavailable("The disk is full.")
+
+    monkeypatch.setattr(Turns, "remind", cannot)
+    alice = await crew.hire("alice", claims=True)
+    await crew.team.tasks.add("One", by=LEAD)
+    await eventually(lambda: sum("still yours" in text for text in alice.turns) == 3)
+
+
+async def test_only_open_tasks_of_its_own_are_shown_as_reminded(crew: Crew) -> None:
+    alice, team = await crew.hire("alice"), crew.team
+    for subject in ("One", "Two", "Three"):
+        await team.tasks.add(subject, by=LEAD)
+    await team.tasks.assign("1", "alice", by=LEAD)
+    await team.tasks.done("2", by=LEAD)
+    nonce = alice.desk.nonce
+    await team.agents.remind("alice", ["1", "2", "3", "9"], nonce=nonce, times=1, most=3)
+    assert news((await team.events())[-1]) == ["reminded alice of #1 (1 of 3)"]
+    reminded = (await team.tasks.get("1")).facts.reminded
+    assert reminded is not None and (reminded.by, reminded.attempt) == ("alice", 0)
+    assert (await team.tasks.get("3")).facts.reminded is None
+    with pytest.raises(Conflict):
+        await team.agents.remind("alice", ["1"], nonce="older", times=1, most=3)
 
 
 async def test_an_idle_agent_owes_only_tasks_that_are_still_its_own(crew: Crew) -> None:
