@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 from pydantic import Field
 
 from bullpen.agents.contracts.desk import Desk, Identity
@@ -16,8 +17,15 @@ from bullpen.agents.contracts.tool import Tool, ToolInput
 from bullpen.agents.tools.documented_tool import documented
 from bullpen.agents.tools.team_tools import colleagues_of
 from bullpen.errors import Refused
+from bullpen.protocol.clock import now_ms
 from bullpen.protocol.names import LEAD, agent_id, team_folder
-from bullpen.team.agents.rules import refuse_while_alive
+from bullpen.team.agents.rules import agreed_to_end, refuse_while_alive
+from bullpen.team.team import Team
+
+ENDS_S = 10.0
+"""How long TeamDelete waits for those who agreed to shut down. Their turns end within 5 seconds."""
+
+_LOOK_S = 0.05
 
 
 class TeamCreateInput(ToolInput):
@@ -62,8 +70,25 @@ async def _create(given: TeamCreateInput, desk: Desk) -> str:
     return json.dumps({"data": made}, ensure_ascii=False)
 
 
+async def ends_agreed_to(team: Team) -> None:
+    """Wait until those who agreed to shut down have ended, but not for ever."""
+    waited_for: set[str] = set()
+    with anyio.move_on_after(ENDS_S):
+        while True:
+            config = await team.agents.config()
+            leaving = agreed_to_end(config, (await team.approvals.all()).values())
+            waited_for |= leaving
+            # The last heartbeat of an agent comes after the record of its end.
+            beats = await team.agents.presence() if waited_for else {}
+            alive = {name for name, beat in beats.items() if beat.alive(now_ms())}
+            if not leaving and not waited_for & alive:
+                return
+            await anyio.sleep(_LOOK_S)
+
+
 async def _delete(given: TeamDeleteInput, desk: Identity) -> str:
     """End your team. Refused while members are running or tasks are open."""
+    await ends_agreed_to(desk.team)
     refuse_while_alive(await desk.team.agents.config(), by=desk.agent)
     await desk.team.agents.finish(by=desk.agent, summary="The lead ended the team.")
     name = desk.team.name

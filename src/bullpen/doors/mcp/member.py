@@ -14,7 +14,7 @@ from bullpen.agents.contracts.desk import TeamDesk
 from bullpen.agents.contracts.tool import Tool
 from bullpen.agents.runner.lead_lease import LeadHold
 from bullpen.agents.system import processes
-from bullpen.agents.tools.own_team import second_team
+from bullpen.agents.tools.own_team import ends_agreed_to, second_team
 from bullpen.agents.tools.task_tools import LEASE_S
 from bullpen.agents.work.tree_cleanup import TreeEnd
 from bullpen.app.app import App
@@ -265,6 +265,7 @@ class ConnectedMember:
                 reason="not_lead",
                 remedy="Ask the lead.",
             )
+        await ends_agreed_to(team)
         trees: list[TreeEnd] = []
         try:
             await self.app.delete_team(team.name, by=self.member, told=trees.append)

@@ -9,7 +9,7 @@ from typing import Any
 from bullpen.errors import Conflict, Invalid, NotFound, Refused
 from bullpen.protocol.agent import AgentFacts, AgentSpec, End, Failure
 from bullpen.protocol.names import LEAD
-from bullpen.protocol.request import Voice
+from bullpen.protocol.request import Request, Voice
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import IN_PROCESS, Finished, LeadLease, Member, TeamConfig, TeamFacts
 from bullpen.team import lead_rules
@@ -73,6 +73,20 @@ def refuse_while_alive(team: TeamConfig, *, by: str) -> None:
             reason="members_alive",
             remedy="Send each a shutdown_request and wait for the answers.",
         )
+
+
+def agreed_to_end(team: TeamConfig, requests: Iterable[Request]) -> set[str]:
+    """Return the living agents that agreed to a shutdown in this launch: their ends are near."""
+    agreed = {
+        request.to: request.answered_ms or 0
+        for request in sorted(requests, key=lambda request: request.answered_ms or 0)
+        if request.kind == "shutdown" and request.state == "approved"
+    }
+    return {
+        member.name
+        for member in living(team)
+        if member.agent is not None and agreed.get(member.name, -1) >= member.agent.since_ms
+    }
 
 
 def depth_under(team: TeamConfig, parent: str) -> int:

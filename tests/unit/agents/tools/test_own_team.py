@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
+from bullpen.agents.tools import own_team
 from bullpen.agents.tools.toolbox import toolbox, without_spares
-from bullpen.protocol.agent import AgentSpec
+from bullpen.protocol.agent import AgentSpec, ProcessRecord
 from bullpen.protocol.names import LEAD
+from bullpen.team.agents.rules import agreed_to_end
 from bullpen.team.team import Team
 
 if TYPE_CHECKING:
@@ -49,6 +52,49 @@ async def test_a_team_ends_when_its_members_have(lead: Bench, team: Team) -> Non
     assert (said["success"], said["team_name"]) == (True, "crew")
     # Whoever watches the team reads the outcome and the cost from its records.
     assert await team.agents.result() is not None
+
+
+async def test_a_team_ends_right_after_its_members_agreed_to(lead: Bench, team: Team) -> None:
+    """The record of an end follows the consent; TeamDelete waits for it."""
+    await team.agents.register(LEAD, SPEC, by=LEAD, nonce="n1")
+    await team.agents.register("zoe", SPEC, by=LEAD, nonce="n2")
+    place = ProcessRecord.new(backend="in-process", host="here", pid=1, start="1")
+    await team.agents.ready("zoe", nonce="n2", place=place)
+    asked = await team.approvals.ask_shutdown("zoe", by=LEAD)
+    await team.approvals.answer(asked.id, approve=True, by="zoe", voice="agent")
+
+    async def ends_soon() -> None:
+        await anyio.sleep(0.3)
+        assert await team.agents.result() is None
+        await team.agents.end("zoe", "finished", by="zoe", nonce="n2", cause="agreed")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ends_soon)
+        assert json.loads(await lead.ok("TeamDelete"))["success"] is True
+
+
+async def test_a_member_that_agreed_and_does_not_end_is_named_after_a_while(
+    lead: Bench, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_team, "ENDS_S", 0.2)
+    await team.agents.register(LEAD, SPEC, by=LEAD, nonce="n1")
+    await team.agents.register("zoe", SPEC, by=LEAD, nonce="n2")
+    asked = await team.approvals.ask_shutdown("zoe", by=LEAD)
+    await team.approvals.answer(asked.id, approve=True, by="zoe", voice="agent")
+    assert "members_alive" in await lead.refused("TeamDelete")
+
+
+async def test_a_consent_of_an_earlier_launch_is_not_waited_for(team: Team) -> None:
+    await team.agents.register("zoe", SPEC, by=LEAD, nonce="n2")
+    asked = await team.approvals.ask_shutdown("zoe", by=LEAD)
+    await team.approvals.answer(asked.id, approve=True, by="zoe", voice="agent")
+    config, requests = await team.agents.config(), (await team.approvals.all()).values()
+    assert agreed_to_end(config, requests) == {"zoe"}
+    await team.agents.end("zoe", "finished", by="zoe", nonce="n2")
+    assert agreed_to_end(await team.agents.config(), requests) == set()
+    await anyio.sleep(0.002)
+    await team.agents.relaunch("zoe", by=LEAD, nonce="n3")
+    assert agreed_to_end(await team.agents.config(), requests) == set()
 
 
 async def test_no_teammate_has_them_and_no_model_pays_for_them(
