@@ -21,6 +21,7 @@ from bullpen.protocol.names import LEAD
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.task import Task
 from bullpen.store.contract import Entry
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
@@ -114,8 +115,8 @@ class RecordingDesk:
             task_id, by=self.agent, attempt=self.attempts.get(task_id), report=report
         )
 
-    async def created(self, task: Task) -> None:
-        pass
+    async def add_task(self, draft: Draft) -> Task:
+        return (await self.team.tasks.add_many([draft], by=self.agent))[0]
 
     async def begin(self, text: str = "It is your turn.") -> TurnInput:
         """Return what a turn starts with now: the text, and all mail that was in no request."""

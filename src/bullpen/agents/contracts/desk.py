@@ -16,6 +16,7 @@ from bullpen.agents.contracts.call import Call
 from bullpen.protocol.agent import AgentSpec, Usage, WorkspaceKind
 from bullpen.protocol.policy import Mode
 from bullpen.protocol.task import Task
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
@@ -138,11 +139,11 @@ class TaskWork(Protocol):
             Refused: checks_failed or hook_refused, with the output; or as `tasks.done` does.
         """
 
-    async def created(self, task: Task) -> None:
-        """Run the hooks for a task that this agent added; it is removed if one refuses.
+    async def add_task(self, draft: Draft) -> Task:
+        """Add a task, unless a hook refuses it.
 
         Raises:
-            Refused: hook_refused, with the feedback.
+            Refused: hook_refused, with the feedback; or as `tasks.add` does.
         """
 
 

@@ -146,6 +146,10 @@ class AgentHooks:
         told, self._context = self._context, []
         return told
 
+    def has(self, event: str) -> bool:
+        """Whether there are hooks for an event."""
+        return self._hooks.has(event)
+
     async def task_created(self, task: Task) -> str | None:
         """Run TaskCreated. Returns why the task must not be added."""
         verdict = await self._run("TaskCreated", task=task, reason="created", **_words(task))

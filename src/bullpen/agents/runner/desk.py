@@ -26,8 +26,8 @@ from bullpen.agents.runner.questions import ask_person
 from bullpen.agents.runner.spending import Spending
 from bullpen.agents.system.secrets import Redactor
 from bullpen.agents.system.transcript import Transcript
+from bullpen.agents.work.add_task import add_task
 from bullpen.agents.work.complete import complete
-from bullpen.agents.work.refuse_added import refuse_added
 from bullpen.agents.work.tree_of_task import TreeWork
 from bullpen.agents.work.turn_brake import TurnBrake
 from bullpen.agents.work.until_stored import until_stored
@@ -45,6 +45,7 @@ from bullpen.team.operation.commit import new_id
 from bullpen.team.requests.deadlines import RequestDeadlines
 from bullpen.team.requests.rules import is_consent
 from bullpen.team.tasks.check_rules import is_queued
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.operations import Listing
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
@@ -268,10 +269,9 @@ class RunnerDesk:
             await self.team.mailbox.send(LEAD, text, sender=self.agent, summary=summary, key=key)
             del self._unsent[key]
 
-    async def created(self, task: Task) -> None:
-        why = await self.hooks.task_created(task)
-        if why is not None:
-            await refuse_added(self.team, task, why, by=self.agent, voice="agent")
+    async def add_task(self, draft: Draft) -> Task:
+        ask = self.hooks.task_created if self.hooks.has("TaskCreated") else None
+        return await add_task(self.team, draft, ask, by=self.agent)
 
     async def unread(self) -> tuple[Entry, ...]:
         """The mail that this agent was not given yet.

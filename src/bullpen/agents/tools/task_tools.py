@@ -17,6 +17,7 @@ from bullpen.protocol.task import Check, Merge, Task
 from bullpen.team.promises.concerns import promise_words
 from bullpen.team.tasks import rules
 from bullpen.team.tasks.check_rules import is_done, said_status
+from bullpen.team.tasks.drafts import Draft
 
 LEASE_S = 120.0
 """How long a claim is valid unless the runner renews it."""
@@ -132,16 +133,15 @@ def _check(given: CheckInput) -> Check:
 async def _create(given: TaskCreateInput, desk: TeamDesk) -> str:
     """Add a task to the team's list. It has no owner until someone claims it or it is assigned."""
     checks = await _stated(given.checks, desk)
-    task = await desk.team.tasks.add(
+    draft = Draft(
         given.subject,
-        by=desk.agent,
         description=given.description,
         active_form=given.active_form,
         blocked_by=[_id(task_id) for task_id in given.add_blocked_by],
         metadata=given.metadata,
         checks=checks,
     )
-    await desk.created(task)
+    task = await desk.add_task(draft)
     return f"Task #{task.id} created successfully: {task.subject}"
 
 

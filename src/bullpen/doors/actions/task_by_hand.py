@@ -13,12 +13,12 @@ from typing import Any
 
 from bullpen.agents.config.trust import hooks_of_people
 from bullpen.agents.hooks.hook_set import HookSet, HookVerdict
-from bullpen.agents.work.refuse_added import refuse_added
 from bullpen.by_name import load
 from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Check, Task
 from bullpen.team.lookup import member_of
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.team import Team
 
 
@@ -48,21 +48,25 @@ class TaskCommands:
         owner = words.pop("owner", None) if self.agent is not None else None
         if owner is not None:
             member_of(await self.team.agents.config(), owner)
-        task = await self.team.tasks.add(subject, by=self.by, checks=checks, **words)
-        await self.created(task)
+        task = await self.add_draft(Draft(subject, checks=checks, **words))
         if owner is not None:
             task = await self.team.tasks.assign(task.id, owner, by=self.by)
         return task
 
-    async def created(self, task: Task) -> None:
-        """Tell the hooks of a task that was added; it is removed again if one refuses.
+    async def add_draft(self, draft: Draft) -> Task:
+        """Add a task, unless a hook refuses it.
 
         Raises:
-            Refused: hook_refused.
+            Refused: hook_refused, or whatever `tasks.add` refuses.
         """
-        why = await self._asked("TaskCreated", task)
-        if why is not None:
-            await refuse_added(self.team, task, why, by=self.by, voice=self.voice)
+        if not self.hooks.has("TaskCreated"):
+            return (await self.team.tasks.add_many([draft], by=self.by))[0]
+        add_task = load("bullpen.agents.work.add_task:add_task")
+        task: Task = await add_task(self.team, draft, self._may_add, by=self.by, voice=self.voice)
+        return task
+
+    async def _may_add(self, task: Task) -> str | None:
+        return await self._asked("TaskCreated", task)
 
     async def completed(self, task: Task) -> str | None:
         """Why the hooks refuse that a task is done, if they do."""

@@ -24,6 +24,7 @@ from bullpen.protocol.agent import AgentSpec
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.task import Task
 from bullpen.store.contract import Entry
+from bullpen.team.tasks.drafts import Draft
 from bullpen.team.tasks.rules import Done
 from bullpen.team.team import Team
 
@@ -134,9 +135,9 @@ class MemberDesk:
         proof = await proving(door, task_id, cwd=None, tell=lambda _: None)
         return await proof.complete(task_id, attempt=self.attempts.get(task_id), report=report)
 
-    async def created(self, task: Task) -> None:
-        """Run the hooks for a new task; the task is removed if one refuses."""
-        await (await self._door()).created(task)
+    async def add_task(self, draft: Draft) -> Task:
+        """Add a task, unless a hook refuses it."""
+        return await (await self._door()).add_draft(draft)
 
     async def _door(self) -> TaskCommands:
         env = {**self._env, "BULLPEN_HOME": str(self._home)}

@@ -36,18 +36,22 @@ class Draft:
     shape: Shaped | None = None
 
 
-def drafted(view: View, drafts: Sequence[Draft]) -> tuple[list[Task], list[Task]]:
+def drafted(
+    view: View, drafts: Sequence[Draft], *, first: str | None = None
+) -> tuple[list[Task], list[Task]]:
     """Return the new tasks in draft order, and the tasks they depend on that change.
 
     New tasks cannot form a cycle: nothing depends on an unused id, and a draft can only depend on
     drafts before it.
 
     Raises:
-        Conflict: a draft's backlog entry is already a task.
+        Conflict: a draft's backlog entry is already a task, or the next id is not `first`.
     """
     _refuse_known(view, drafts)
-    first = view.next_task_id
-    ids = {f"@{index}": str(first + index) for index in range(len(drafts))}
+    number = view.next_task_id
+    if first is not None and first != str(number):
+        raise Conflict(f"Task {first!r} was added meanwhile.", remedy="Add this one again.")
+    ids = {f"@{index}": str(number + index) for index in range(len(drafts))}
     new = set(ids.values())
     waits: dict[str, list[str]] = {}
     waiters: dict[str, list[str]] = {}

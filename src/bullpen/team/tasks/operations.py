@@ -67,13 +67,20 @@ class Tasks(TeamPart):
         return (await self.add_many([draft], by=by))[0]
 
     @operation
-    async def add_many(self, drafts: Sequence[Draft], *, by: str) -> list[Task]:
-        """Add several tasks at once, or none. `@0` in `blocked_by` names the first draft."""
+    async def add_many(
+        self, drafts: Sequence[Draft], *, by: str, first: str | None = None, dry: bool = False
+    ) -> list[Task]:
+        """Add several tasks at once, or none. `@0` in `blocked_by` names the first draft.
+
+        Raises Conflict if the first id is not `first`. With `dry`, they are only returned.
+        """
         now = self._clock()
-        message_ids = [self._new_id() if self._tells(draft, by) else "" for draft in drafts]
+        message_ids = ["" if each.owner in (None, by) else self._new_id() for each in drafts]
 
         def decide(view: View) -> tuple[list[Task], list[Change]]:
-            created, blockers = drafted(view, drafts)
+            created, blockers = drafted(view, drafts, first=first)
+            if dry:
+                return created, []
             changes: list[Change] = [PutTask(task) for task in (*created, *blockers)]
             for draft, task, message_id in zip(drafts, created, message_ids, strict=True):
                 if draft.owner is not None and message_id:
@@ -84,10 +91,6 @@ class Tasks(TeamPart):
             return created, changes
 
         return await self._settle(decide, by=by, op="task.add")
-
-    @staticmethod
-    def _tells(draft: Draft, by: str) -> bool:
-        return draft.owner is not None and draft.owner != by
 
     @operation
     async def edit(
