@@ -253,6 +253,13 @@ class Group(TyperGroup):
             ctx.fail(f"No command is named.{lists}")
         return rest
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; words of other programs are answered with ours."""
+        typed = " ".join([*ctx.command_path.split()[1:], args[0]])
+        if typed in OTHER_WORDS:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean '{OTHER_WORDS[typed]}'?")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands that people use."""
         return [name for name in self.commands if name not in HIDDEN]
@@ -284,12 +291,6 @@ class Group(TyperGroup):
 
 class TopGroup(Group):
     """The root command. Its help groups the commands by purpose."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; words of other programs are answered with ours."""
-        if args[0] in OTHER_WORDS:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean '{OTHER_WORDS[args[0]]}'?")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands panel by panel; the advanced ones only with `--all`."""

@@ -37,7 +37,13 @@ PANELS = {
 }
 """The first page of the help. Commands that are in no panel are advanced."""
 
-OTHER_WORDS = {"status": "ps", "resume": "team resume"}
+OTHER_WORDS = {
+    "status": "ps",
+    "resume": "team resume",
+    "task complete": "task done",
+    "task create": "task add",
+    "task update": "task edit",
+}
 """What people type who know other programs, and the command that does it here."""
 
 ADVANCED = "Advanced"

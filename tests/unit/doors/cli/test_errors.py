@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from bullpen.doors.cli.commands import OTHER_WORDS
 from bullpen.doors.cli.main import report
 from bullpen.errors import (
     BullpenError,
@@ -127,6 +128,15 @@ def test_a_usage_error_exits_with_two_and_points_to_the_help(
 
 def test_a_misspelt_command_is_answered_with_a_guess(run: Callable[..., Any]) -> None:
     assert "Did you mean 'claim'" in run("task", "clami").stderr
+
+
+@pytest.mark.parametrize("words", OTHER_WORDS)
+def test_words_of_other_programs_are_answered_with_ours(
+    run: Callable[..., Any], words: str
+) -> None:
+    ours = OTHER_WORDS[words]
+    assert f"Did you mean '{ours}'?" in run(*words.split(), "1").stderr
+    assert run(*ours.split(), "--help").exit_code == 0
 
 
 def test_a_group_without_a_command_shows_its_help(run: Callable[..., Any]) -> None:
