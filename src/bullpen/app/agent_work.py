@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskGroup
 
 from bullpen.agents.contracts.backend import NONCE, Launch
 from bullpen.agents.drivers.make_driver import make_driver
@@ -54,32 +55,54 @@ async def run_agent(settings: Settings) -> int:
 
 async def work_inside(app: App, launch: Launch) -> None:
     """Run an agent of the in-process backend. Raises Conflict if it may not act."""
-    runner, transcript = await _runner(
+    async with _at_work(
         app, launch.team, launch.agent, launch.nonce, launch.env, in_process=True
-    )
-    try:
-        await runner.run()
-    finally:
-        transcript.close()
+    ) as (runner, colleagues):
+        colleagues.ended((await runner.run()).end)
 
 
 async def _work_outside(
     app: App, team_name: str, name: str, nonce: str, env: Mapping[str, str]
 ) -> Ended:
-    runner, transcript = await _runner(app, team_name, name, nonce, env, in_process=False)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_obey_signals, runner)
-            ended = await runner.run()
-            group.cancel_scope.cancel()
-        return ended
-    finally:
-        transcript.close()
+    async with (
+        _at_work(app, team_name, name, nonce, env, in_process=False) as (runner, colleagues),
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(_obey_signals, runner)
+        ended = await runner.run()
+        colleagues.ended(ended.end)
+        group.cancel_scope.cancel()
+    return ended
+
+
+@asynccontextmanager
+async def _at_work(
+    app: App, team_name: str, name: str, nonce: str, env: Mapping[str, str], *, in_process: bool
+) -> AsyncGenerator[tuple[Runner, TeamColleagues], None]:
+    """A runner, and what starts teammates for it. At the end, those that are starting are cut off.
+
+    Raises Conflict if it may not act.
+    """
+    async with anyio.create_task_group() as starts:
+        made = await _runner(app, team_name, name, nonce, env, starts, in_process=in_process)
+        runner, transcript, colleagues = made
+        try:
+            yield runner, colleagues
+        finally:
+            starts.cancel_scope.cancel()
+            transcript.close()
 
 
 async def _runner(
-    app: App, team_name: str, name: str, nonce: str, env: Mapping[str, str], *, in_process: bool
-) -> tuple[Runner, Transcript]:
+    app: App,
+    team_name: str,
+    name: str,
+    nonce: str,
+    env: Mapping[str, str],
+    starts: TaskGroup,
+    *,
+    in_process: bool,
+) -> tuple[Runner, Transcript, TeamColleagues]:
     team = app.teams.open(team_name)
     # Another program may be writing the file at this moment.
     config = await until_stored(team.agents.config, tell=lambda error: None, within_s=_READ_S)
@@ -92,6 +115,7 @@ async def _runner(
         team,
         agent=name,
         files=app.files,
+        starts=starts,
         members=agent_rules.may_spawn(config, name),
     )
     # Drivers are slow to import; meanwhile whoever waits sees what takes so long.
@@ -113,7 +137,7 @@ async def _runner(
     )
     group = None if in_process else os.getpgrp()
     place = processes.this_process(spec.backend, group=group)
-    return Runner(desk, driver, place=place, pace=app.pace), transcript
+    return Runner(desk, driver, place=place, pace=app.pace), transcript, colleagues
 
 
 def _limits(home: Path, spec: AgentSpec) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bullpen.agents.tools.toolbox import toolbox
-from bullpen.app.agent_work import _runner
+from bullpen.app.agent_work import _at_work
 from bullpen.app.app import App
 from bullpen.app.effective_rights import effective_of
 from bullpen.app.settings import Settings
@@ -32,9 +32,8 @@ async def test_a_teammate_has_the_tools_only_if_the_team_opened_it(
         team, shown = app.teams.open("crew"), {}
         for name in (LEAD, "ann"):
             await team.agents.register(name, spec, by=LEAD, nonce=name)
-            runner, transcript = await _runner(app, "crew", name, name, {}, in_process=True)
-            shown[name] = {tool.name for tool in toolbox(runner._desk)}
-            transcript.close()
+            async with _at_work(app, "crew", name, name, {}, in_process=True) as (runner, _):
+                shown[name] = {tool.name for tool in toolbox(runner._desk)}
             effective = await effective_of(app, "crew", name)
             assert effective.may_spawn == (shown[name] >= LEADING)
     assert shown[LEAD] >= LEADING

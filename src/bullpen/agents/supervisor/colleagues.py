@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+
+from anyio.abc import TaskGroup
 
 from bullpen.agents.config.definitions import MODELS
 from bullpen.agents.config.inherit import under
@@ -17,11 +20,13 @@ from bullpen.agents.drivers.native.provider.options import (
     SMALL_MODEL_OPTIONS,
     STRICT_MODEL,
 )
+from bullpen.agents.permissions.rule_language.known_tools import missing_tools
 from bullpen.agents.permissions.rule_language.rule import tool_of
 from bullpen.agents.permissions.rule_language.tool_names import TOOL_KINDS, missing_tools_note
 from bullpen.agents.supervisor.machines.host_records import wanted_labels
 from bullpen.agents.supervisor.new_mode import change_mode, mode_told
 from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.supervisor.start_end import Answered
 from bullpen.agents.supervisor.supervisor import Stopped, Supervisor
 from bullpen.agents.system.vendors.programs import COMMAND, OWN_DRIVERS
 from bullpen.agents.tapes.setting import TAPE
@@ -29,8 +34,9 @@ from bullpen.agents.tools.agent_memory import MEMORY
 from bullpen.agents.tools.web.search import SEARCH_URL
 from bullpen.agents.work.tree_at_spawn import inherited, isolated
 from bullpen.errors import Refused
-from bullpen.protocol.agent import AgentFacts, AgentSpec
+from bullpen.protocol.agent import AgentFacts, AgentSpec, End
 from bullpen.protocol.names import LEAD
+from bullpen.team.agents.rules import Registration
 from bullpen.team.requests.mode_rules import mode_after_plan
 from bullpen.team.team import Team
 
@@ -48,22 +54,41 @@ class TeamColleagues:
         *,
         agent: str,
         files: SpawnFiles,
+        starts: TaskGroup,
         members: bool = True,
     ) -> None:
-        """Without `members`, it has only subagents that read."""
+        """Teammates get ready in `starts`. Without `members`, it has only subagents that read."""
         self.members = members
+        self._cut_off: End = "suspended"
+        self._starts = starts
         self._supervisor = supervisor
         self._team = team
         self._agent = agent
         self._files = files
 
     async def spawn(self, wanted: Wanted) -> str:
-        """Start a teammate. Its name is the key, so asking twice starts one."""
+        """Start a teammate, and do not wait until it is ready: a failure is told by mail.
+
+        Its name is the key, so asking twice starts one.
+        """
         _, parent = await self._team.agents.get(self._agent)
         spec = await teammate(wanted, self._files, (self._agent, parent), team=self._team.name)
         key = f"{self._agent}/{wanted.name}"
-        made = await self._supervisor.spawn(wanted.name, spec, by=self._agent, key=key)
-        return await spawned(made, wanted, self._team)
+        starter = self._supervisor.starter
+        made = await starter.begin(wanted.name, spec, by=self._agent, key=key)
+        if made.agent.phase == "starting":
+            self._starts.start_soon(self._finish, made)
+        return begun(made, wanted)
+
+    async def _finish(self, made: Registration) -> None:
+        answered = Answered(lambda: self._cut_off)
+        # A bug in the start of one agent must not end the one that asked for it. Mail tells it.
+        with suppress(Exception):
+            await self._supervisor.starter.finish(made, by=self._agent, answered=answered)
+
+    def ended(self, how: End) -> None:
+        """Note how this agent ended: a teammate that is still starting ends with it."""
+        self._cut_off = "lost" if how == "lost" else "suspended"
 
     async def subagent(self, wanted: Wanted) -> AgentSpec:
         """The spec of a subagent, which works in the agent's name, directory and program.
@@ -215,6 +240,19 @@ def _model(model: str | None, driver: str) -> str | None:
     return MODELS.get(model, model) if model is not None and driver in OWN_DRIVERS else model
 
 
+def begun(made: Registration, wanted: Wanted) -> str:
+    """What the member that asked for a teammate is told before that one is ready."""
+    name, spec = made.member.name, made.agent.spec
+    if not made.fresh:
+        return _known(name, made.agent, wanted)
+    missing = missing_tools(spec)
+    note = f" {missing_tools_note(missing)}" if missing else ""
+    return (
+        f"{name} is starting ({spec.driver}, {spec.backend}). Its prompt is its first message."
+        f" You can write to it now. If it cannot be started, you get a message.{note}"
+    )
+
+
 async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
     """What the member that asked for a teammate is told, also of a prompt that nobody will get."""
     if made.fresh:
@@ -222,13 +260,18 @@ async def spawned(made: Spawned, wanted: Wanted, team: Team) -> str:
         note = f" {missing_tools_note(made.missing_tools)}" if made.missing_tools else ""
         return f"{made.name} is ready ({where}). Its prompt is its first message.{note}"
     _, agent = await team.agents.get(made.name)
+    return _known(made.name, agent, wanted)
+
+
+def _known(name: str, agent: AgentFacts, wanted: Wanted) -> str:
+    """What is said of a teammate that was there before."""
     # A definition may have put its own text before the prompt.
     known = (agent.spec.prompt or "").endswith(wanted.prompt)
     lost = "" if known else " Your new prompt was not delivered."
     if agent.phase == "ended":
-        return f"{made.name} has ended; it was not started again.{lost} Use another name."
+        return f"{name} has ended; it was not started again.{lost} Use another name."
     then = "" if known else " Send it with SendMessage, or use another name for a second teammate."
-    return f"{made.name} is already in the team; it was not started again.{lost}{then}"
+    return f"{name} is already in the team; it was not started again.{lost}{then}"
 
 
 def ended(name: str, stopped: Stopped) -> str:

@@ -20,6 +20,15 @@ from bullpen.agents.drivers.registry import modules_of
 from bullpen.agents.permissions.rule_language.known_tools import missing_tools
 from bullpen.agents.supervisor.admission import Admission, RoomWait
 from bullpen.agents.supervisor.roster_view import STARTING, RosterView
+from bullpen.agents.supervisor.start_end import (
+    SPAWN_AGAIN,
+    Answered,
+    cause_of,
+    end_of,
+    last_lines,
+    start_failed,
+    undo,
+)
 from bullpen.agents.supervisor.start_wait import StartDeadline, Step, with_beats
 from bullpen.agents.supervisor.team_backends import SCREEN_S, TeamBackends
 from bullpen.agents.system.environment import environment
@@ -27,13 +36,14 @@ from bullpen.agents.system.folders import agent_folder, home_mark, tree_owner
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.system.vendors.programs import READY_S
 from bullpen.agents.work.tree_at_spawn import made_ready, seconds_for
-from bullpen.agents.work.until_stored import StoreAway, stored
+from bullpen.agents.work.until_stored import stored
 from bullpen.errors import BullpenError, Conflict, NotFound, Refused, StartFailed, Unavailable
-from bullpen.protocol.agent import AgentFacts, AgentSpec, End, ProcessRecord
+from bullpen.protocol.agent import AgentFacts, AgentSpec, ProcessRecord
 from bullpen.protocol.clock import Clock
 from bullpen.protocol.names import LEAD
 from bullpen.protocol.team import Member
 from bullpen.store.private_folder import make_private
+from bullpen.team.agents.rules import Registration
 from bullpen.team.budget import rules as budget_rules
 from bullpen.team.team import Team
 from bullpen.workspace.trees.tree import Prepared
@@ -42,8 +52,6 @@ _POLL_S = 0.05
 _ABANDONED_S = 3.0
 """How long the process that started an agent may take to notice that it died."""
 _STEP_S = 0.3
-_SCREEN_LINES = 20
-_SPAWN_AGAIN = "Fix the cause and spawn the agent again; nothing was left running."
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +114,12 @@ class Starter:
         StartFailed if it did not get ready, Refused for a limit of the team, or Conflict if the
         name is taken.
         """
-        seconds = READY_S if ready_s is None else ready_s
         deadline, longest = StartDeadline(ready_s), StartDeadline(ready_s)
         # Another call may have to create its worktree first, and to wait for room.
         longest.put_off(seconds_for(spec) + room.seconds)
-        if ON not in spec.options:
-            # Otherwise the machine that takes it checks this itself.
-            await self.check(spec, seconds)
+        await self._check_here(spec, READY_S if ready_s is None else ready_s)
         while True:
-            nonce = self.new_nonce()
-            made = await stored(
-                partial(self._agents.register, name, spec, by=by, nonce=nonce, key=key)
-            )
+            made = await self._register(name, spec, by=by, key=key)
             if made.fresh:
                 place = await self._bring_up(
                     made.member, made.agent, by=by, deadline=deadline, room=room
@@ -126,6 +128,41 @@ class Starter:
             found = await self._joined(made.member.name, by=by, deadline=longest, room=room)
             if found is not None:
                 return found
+
+    async def begin(self, name: str, spec: AgentSpec, *, by: str, key: str) -> Registration:
+        """Register an agent, or find the one with this key; `finish` starts it.
+
+        Raises what `spawn` raises for a rule: nothing is left then.
+        """
+        await self._check_here(spec, READY_S)
+        return await self._register(name, spec, by=by, key=key)
+
+    async def finish(self, made: Registration, *, by: str, answered: Answered) -> None:
+        """Start an agent that `begin` registered. A failure is told by mail.
+
+        If another call starts it, wait for that one, and start it if its process died.
+        """
+        name, agent, room = made.member.name, made.agent, RoomWait()
+        deadline = StartDeadline()
+        with suppress(BullpenError):
+            if made.fresh:
+                await self._bring_up(
+                    made.member, agent, by=by, deadline=deadline, room=room, answered=answered
+                )
+            else:
+                deadline.put_off(seconds_for(agent.spec) + room.seconds)
+                await self._joined(name, by=by, deadline=deadline, room=room)
+
+    async def _check_here(self, spec: AgentSpec, seconds: float) -> None:
+        """Check a spec, unless the machine that takes it does."""
+        if ON not in spec.options:
+            await self.check(spec, seconds)
+
+    async def _register(
+        self, name: str, spec: AgentSpec, *, by: str, key: str | None
+    ) -> Registration:
+        nonce = self.new_nonce()
+        return await stored(partial(self._agents.register, name, spec, by=by, nonce=nonce, key=key))
 
     async def take_place(self, name: str, spec: AgentSpec, *, by: str) -> Launch:
         """Register an agent in the place of a member that another program added.
@@ -213,26 +250,31 @@ class Starter:
         check_taken(agent.spec, (parent, above), name=name)
 
     async def _bring_up(
-        self, member: Member, agent: AgentFacts, *, by: str, deadline: StartDeadline, room: RoomWait
+        self,
+        member: Member,
+        agent: AgentFacts,
+        *,
+        by: str,
+        deadline: StartDeadline,
+        room: RoomWait,
+        answered: Answered | None = None,
     ) -> ProcessRecord | None:
         """Start a registered launch, here or on a machine with the labels it asks for."""
         if ON not in agent.spec.options:
-            return await self._launch(member, agent, by=by, deadline=deadline, room=room)
+            return await self._launch(
+                member, agent, by=by, deadline=deadline, room=room, answered=answered
+            )
         name, nonce = member.name, agent.nonce
         try:
             await self.ask_for_a_machine(name, agent, by=by)
             longer_s = seconds_for(agent.spec) + room.seconds
             return await self._handshake(name, nonce, None, deadline, longer_s, step=room.step)
         except BaseException as error:
-            cause = _cause_of(error)
             with anyio.CancelScope(shield=True), suppress(NotFound):
-                end = _end_of(error)
-                await stored(
-                    lambda: self._agents.withdraw(name, by=by, nonce=nonce, cause=cause, end=end)
-                )
+                await undo(self._agents, name, nonce, error, by=by, answered=answered)
             if isinstance(error, Unavailable):
                 screen = error.screen if isinstance(error, StartFailed) else ""
-                raise _start_failed(name, error, screen) from error
+                raise start_failed(name, error, screen) from error
             raise
 
     async def ask_for_a_machine(self, name: str, agent: AgentFacts, *, by: str) -> None:
@@ -249,6 +291,7 @@ class Starter:
         deadline: StartDeadline,
         room: RoomWait,
         for_other: bool = False,
+        answered: Answered | None = None,
     ) -> ProcessRecord | None:
         """Start a registered launch on this machine and wait until it is ready, or undo it.
 
@@ -281,21 +324,17 @@ class Starter:
                 screen = await self._end_failed(name, nonce, place, backend)
                 with suppress(BullpenError):
                     await self._admission.release(agent)
-                cause, end = _cause_of(error), _end_of(error)
                 with suppress(NotFound):
                     if for_other:
-                        told = without_tokens(f"{cause}\n{_last_lines(screen)}".rstrip())
+                        cause, end = cause_of(error), end_of(error)
+                        told = without_tokens(f"{cause}\n{last_lines(screen)}".rstrip())
                         await stored(
                             lambda: self._agents.end(name, end, by=by, nonce=nonce, cause=told)
                         )
                     else:
-                        await stored(
-                            lambda: self._agents.withdraw(
-                                name, by=by, nonce=nonce, cause=cause, end=end
-                            )
-                        )
+                        await undo(self._agents, name, nonce, error, by=by, answered=answered)
             if isinstance(error, BullpenError | TimeoutError):
-                raise _start_failed(name, error, screen) from error
+                raise start_failed(name, error, screen) from error
             raise
 
     async def _tree(self, name: str, agent: AgentFacts) -> Prepared | None:
@@ -363,12 +402,12 @@ class Starter:
             if agent.phase == "ended":
                 cause = agent.cause or "The agent ended at once."
                 if started is not None:
-                    raise Unavailable(cause, remedy=_SPAWN_AGAIN)
+                    raise Unavailable(cause, remedy=SPAWN_AGAIN)
                 why, _, screen = cause.partition("\n")
-                raise StartFailed(why, screen=screen, remedy=_SPAWN_AGAIN)
+                raise StartFailed(why, screen=screen, remedy=SPAWN_AGAIN)
             if started is not None and not await started[1].alive(started[0]):
                 if gone:
-                    raise Unavailable("The agent ended before it was ready.", remedy=_SPAWN_AGAIN)
+                    raise Unavailable("The agent ended before it was ready.", remedy=SPAWN_AGAIN)
                 # It may have been ready, and have ended, since its record was read.
                 gone = True
                 continue
@@ -392,7 +431,7 @@ class Starter:
         raise Unavailable(
             f"The agent was not ready in time: after {deadline.given_s:.0f} s it was still"
             f" {doing}.",
-            remedy=_SPAWN_AGAIN,
+            remedy=SPAWN_AGAIN,
         )
 
     async def _is_taken(self, name: str, agent: AgentFacts) -> bool:
@@ -449,28 +488,3 @@ def _spawned(name: str, agent: AgentFacts, place: ProcessRecord | None, *, fresh
     spec = agent.spec
     missing = tuple(missing_tools(spec))
     return Spawned(name, fresh, spec.backend, spec.driver, place, spec.worktree_path, missing)
-
-
-def _cause_of(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "It was not ready in time."
-    return error.message if isinstance(error, BullpenError) else "its start was cancelled"
-
-
-def _end_of(error: BaseException) -> End:
-    """Return how a launch ended that was not ready: an agent is not to blame for its store."""
-    return "lost" if isinstance(error, StoreAway) else "failed"
-
-
-def _last_lines(screen: str) -> str:
-    return "\n".join(screen.strip().splitlines()[-_SCREEN_LINES:])
-
-
-def _start_failed(name: str, error: BaseException, screen: str) -> Unavailable:
-    why, remedy = "Its process was not started in time.", ""
-    if isinstance(error, BullpenError):
-        why, remedy = error.message, error.remedy
-    message = f"{name!r} could not be started: {why}"
-    if isinstance(error, StoreAway):
-        return StoreAway(message, remedy=remedy)
-    return StartFailed(message, screen=_last_lines(screen), remedy=remedy or _SPAWN_AGAIN)

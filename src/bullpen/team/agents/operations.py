@@ -149,11 +149,19 @@ class Agents(Turns):
 
     @operation
     async def withdraw(
-        self, name: str, *, by: str, nonce: str, cause: str, end: End = "failed"
+        self,
+        name: str,
+        *,
+        by: str,
+        nonce: str,
+        cause: str,
+        end: End = "failed",
+        tell: str | None = None,
     ) -> None:
         """Undo a registration after a failed start: remove a new member, end an existing one.
 
-        Its mail waits for another agent of its name, and those who wrote it are told.
+        Its mail waits for another agent of its name, and those who wrote it are told. With `tell`,
+        what can be done about it, so is `by`, unless somebody ended the agent meanwhile.
         """
         now = self._clock()
         writers = Writers(self._store, self._team, name, nonce=nonce)
@@ -164,11 +172,15 @@ class Agents(Turns):
             if agent.nonce != nonce:
                 return None, []
             refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
+            if tell is not None and agent.end == "suspended":
+                # It is started again with its team.
+                return None, []
+            spawner = None if tell is None or agent.end == "stopped" else (by, tell)
             # It may have become ready, claimed a task and asked somebody, at the last moment.
             freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
             changes: list[Change] = [PutTask(task) for task in freed]
             changes += map(PutRequest, requests_left(view.requests().values(), name, now_ms=now))
-            changes += writers.told(view.team, cause, end=end, now_ms=now)
+            changes += writers.told(view.team, cause, end=end, now_ms=now, spawner=spawner)
             if agent.launch == 1 and not member.is_lead:
                 return None, [*leaving(view.team, member), *changes]
             ended = agent_rules.ended(agent, end, cause, now)
@@ -280,8 +292,9 @@ class Agents(Turns):
             if how in _ENDED_FOR_NOW:
                 asked = requests_left(view.requests().values(), name, now_ms=now)
                 changes += map(PutRequest, asked)
-            # If it was never ready, the caller of spawn gets the error instead.
-            if (agent.phase == "running" or guest) and not member.is_lead:
+            # If it was never ready, whoever started it is told, unless that process died too.
+            unnoticed = how == "lost" and by != name
+            if (agent.phase == "running" or guest or unnoticed) and not member.is_lead:
                 failed = how in ("failed", "lost") or news
                 told = _failure if failed else farewell
                 changes += told(

@@ -42,10 +42,25 @@ class Writers:
         with suppress(BullpenError):
             self._waiting = (await self._store.mailbox(self._team, self._name)).unread
 
-    def told(self, team: TeamConfig, cause: str, *, end: End, now_ms: int) -> list[Deliver]:
+    def told(
+        self,
+        team: TeamConfig,
+        cause: str,
+        *,
+        end: End,
+        now_ms: int,
+        spawner: tuple[str, str] | None = None,
+    ) -> list[Deliver]:
         """Return the messages that tell them, for the commit that records the end."""
         return not_started_notices(
-            team, self._name, cause, self._waiting, end=end, nonce=self._nonce, now_ms=now_ms
+            team,
+            self._name,
+            cause,
+            self._waiting,
+            end=end,
+            nonce=self._nonce,
+            now_ms=now_ms,
+            spawner=spawner,
         )
 
     async def tell_late(self, cause: str, *, end: End, by: str, now_ms: int) -> None:
@@ -71,10 +86,12 @@ def not_started_notices(
     end: End,
     nonce: str,
     now_ms: int,
+    spawner: tuple[str, str] | None = None,
 ) -> list[Deliver]:
     """Tell everybody whose mail waits for an agent that it did not get ready, and why.
 
-    A launch tells each of them once: whoever records its end again makes the same ids.
+    A launch tells each of them once: whoever records its end again makes the same ids. So is the
+    spawner told, if it was answered before; with its name comes what it can do.
     """
     how = "was stopped before it was ready" if end == "stopped" else "could not be started"
     senders = {
@@ -82,15 +99,14 @@ def not_started_notices(
         for entry in waiting
         if entry.state != "seen" and not isinstance(payload_of(entry.message.text), _NOT_WORDS)
     }
-    text = (
-        f"{name} {how}: {cause.rstrip('.')}. Your message is kept and delivered if {name} is "
-        "started again."
-    )
+    asked, remedy = spawner or ("", "")
+    why = f"{name} {how}: {cause.rstrip('.')}."
+    kept = f" Your message is kept and delivered if {name} is started again."
     return [
         Deliver(
             to,
             new_message(
-                text,
+                why + (kept if to in senders else "") + (f" {remedy}" if to == asked else ""),
                 team=team,
                 sender=name,
                 message_id=str(uuid.uuid5(_KEYED, json.dumps(["not started", nonce, to]))),
@@ -98,6 +114,6 @@ def not_started_notices(
                 summary=f"{name} {how}",
             ),
         )
-        for to in sorted(senders - {name})
+        for to in sorted({*senders, asked} - {name, ""})
         if team.member(to) is not None
     ]

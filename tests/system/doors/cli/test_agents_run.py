@@ -155,7 +155,7 @@ def test_ctrl_c_stops_the_agents_in_order_and_keeps_the_team(
 ) -> None:
     following = follow(*goal(HANGING, "--backend", backend))
     lines = [following.line()]
-    while "All are here" not in lines[-1]:
+    while "bob is ready" not in lines[-1]:
         lines.append(following.line())
     before = {a["name"]: a["place"]["pid"] for a in as_json("ps", "-t", "calc")["agents"]}
     code, said = following.interrupt()
@@ -179,7 +179,7 @@ def test_ctrl_c_stops_the_agents_in_order_and_keeps_the_team(
 
 def test_a_second_ctrl_c_ends_at_once(follow: Callable[..., Any], goal: Words) -> None:
     following = follow(*goal(HANGING, "--backend", "subprocess"))
-    while "All are here" not in following.line():
+    while "bob is ready" not in following.line():
         pass
     # Two signals of one kind might arrive as one.
     following._process.send_signal(signal.SIGTERM)

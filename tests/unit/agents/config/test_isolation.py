@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from bullpen.agents.config.spec import SpawnFiles
@@ -76,9 +77,12 @@ async def test_a_teammate_of_the_role_leaves_the_checkout_that_its_parent_shares
 async def test_a_subagent_cannot_have_a_worktree(place: Place) -> None:
     parent = await spec_of(place, workspace=None)
     await place.team.agents.register(LEAD, parent, by=LEAD, nonce="n")
-    colleagues = TeamColleagues(place.supervisor, place.team, agent=LEAD, files=files(place))
-    with pytest.raises(Refused, match="worktree of its own") as caught:
-        await colleagues.subagent(Wanted(name="", prompt="Go", role="fixer"))
+    async with anyio.create_task_group() as starts:
+        colleagues = TeamColleagues(
+            place.supervisor, place.team, agent=LEAD, files=files(place), starts=starts
+        )
+        with pytest.raises(Refused, match="worktree of its own") as caught:
+            await colleagues.subagent(Wanted(name="", prompt="Go", role="fixer"))
     assert caught.value.reason == "own_limits"
 
 

@@ -258,6 +258,7 @@ async def colleagues(tmp_path: Path) -> Callable[..., Awaitable[TeamColleagues]]
             team,
             agent=name,
             files=files,
+            starts=None,  # type: ignore[arg-type]
             members=members,
         )
 
