@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bullpen.protocol.names import LEAD
-from bullpen.runs.watch.ending import unchanged_cause
 from bullpen.store.memory import MemoryStore
+from bullpen.team.agents.verdict import Verdict, judged
 from bullpen.team.team import Team, Teams
 from bullpen.view.summary import summed_up
 from support.runs.merging_team import hand_in, team_that_merges
@@ -66,8 +66,9 @@ async def test_what_was_completed_without_a_change_is_shown_with_its_report() ->
         f'task #1 {why} ("The README names 3.12. See there."): bullpen task show 1 -t night',
         f"task #2 {why}, and without a report: bullpen task show 2 -t night",
     )
-    said = unchanged_cause(await team.snapshot())
-    assert said == "2 tasks were completed without a change: #1, #2."
+    seen = await team.snapshot()
+    ended = judged(Verdict("done"), seen.team, seen.tasks)
+    assert ended == Verdict("waits", "2 tasks were completed without a change: #1, #2.")
     # A person can send it back, and can vouch for it then.
     await team.tasks.retry("1", by=LEAD)
     assert (await team.tasks.get("1")).status == "pending"
