@@ -150,6 +150,10 @@ async def _finished(scene: Scene, _: Actor) -> None:
     await scene.team.agents.finish(by=LEAD, summary="Done.", override="Enough.")
 
 
+async def _ended(scene: Scene, _: Actor) -> None:
+    await scene.team.agents.end_run("done", None, by=LEAD)
+
+
 async def _dependent(scene: Scene, _: Actor) -> None:
     await scene.team.tasks.depend(scene.free, scene.owned, by=LEAD)
 
@@ -394,6 +398,8 @@ ACTS: Mapping[str, Act] = {
     ),
     "agents.unfinish": Act(lambda s, at, who: at.team.agents.unfinish(by=who.name), _finished),
     "agents.converse": Act(lambda s, at, who: at.team.agents.converse(True, by=who.name)),
+    "agents.begin_run": Act(lambda s, at, who: at.team.agents.begin_run(by=who.name), _ended),
+    "agents.end_run": Act(lambda s, at, who: at.team.agents.end_run("done", None, by=who.name)),
     "merges.configure": Act(
         lambda s, at, who: at.team.merges.configure(
             MergeSettings.new(repository="/r", target="main"), by=who.name, voice=who.voice

@@ -104,6 +104,8 @@ LEAD_ONLY: dict[str, Act] = {
     "agents.finish": lambda team, by: team.agents.finish(by=by, summary="Done", override="Bored"),
     "agents.unfinish": lambda team, by: team.agents.unfinish(by=by),
     "agents.converse": lambda team, by: team.agents.converse(True, by=by),
+    "agents.begin_run": lambda team, by: team.agents.begin_run(by=by),
+    "agents.end_run": lambda team, by: team.agents.end_run("done", None, by=by),
     "merges.configure": lambda team, by: team.merges.configure(GATE, by=by, voice="human"),
     "forge.configure": lambda team, by: team.forge.configure(FORGE, by=by, voice="human"),
     "origins.complete": lambda team, by: team.origins.complete(by=by),

@@ -149,6 +149,8 @@ DOOR: Mapping[str, Right] = {
     "agents.finish": anyone,
     "agents.unfinish": nobody,
     "agents.converse": nobody,
+    "agents.begin_run": nobody,
+    "agents.end_run": nobody,
     "merges.configure": anyone,
     "merges.note": nobody,
     "merges.about_to_land": nobody,
