@@ -71,7 +71,11 @@ def _described(where: str, value: Any, *, tests: bool = False) -> Iterator[str]:
             yield f"  fields {', '.join(sorted(value.model_fields))}"
         if issubclass(value, enum.Enum):
             return
-        for name, member in sorted(vars(value).items()):
+        # What a class has of its own, wherever our code writes it down.
+        ours = [each for each in value.__mro__ if each.__module__.startswith("bullpen.")]
+        parts = reversed(ours) if is_plain else [value]
+        members = {name: member for part in parts for name, member in vars(part).items()}
+        for name, member in sorted(members.items()):
             if name.startswith("_") or name == "model_config":
                 continue
             if isinstance(member, property):
