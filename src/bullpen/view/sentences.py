@@ -28,6 +28,7 @@ _MEMBER = {
     "agent.ending": "is being stopped",
     "agent.end": "ended",
     "agent.withdraw": "was not started",
+    "agent.take_back": "is not started after all",
     "agent.budget": "has another budget",
     "plan.enter": "plans first",
     "plan.settle": "has the answer to its plan",

@@ -136,6 +136,12 @@ async def _about_to_start(scene: Scene, who: Actor) -> None:
     await agents.relaunch(who.name, by=LEAD, nonce=nonce)
 
 
+async def _owner_starts(scene: Scene, _: Actor) -> None:
+    agents, nonce = scene.team.agents, nonce_of(OWNER)
+    await agents.end(OWNER, "stopped", by=LEAD, nonce=nonce)
+    await agents.relaunch(OWNER, by=LEAD, nonce=nonce)
+
+
 async def _mail(scene: Scene, who: Actor) -> None:
     sender = TEAMMATE if who.name == RECEIVER else RECEIVER
     await scene.team.mailbox.send(who.name, "Hello.", sender=sender, key="mail")
@@ -150,7 +156,7 @@ async def _finished(scene: Scene, _: Actor) -> None:
     await scene.team.agents.finish(by=LEAD, summary="Done.", override="Enough.")
 
 
-async def _ended(scene: Scene, _: Actor) -> None:
+async def _run_ended(scene: Scene, _: Actor) -> None:
     await scene.team.agents.end_run("done", None, by=LEAD)
 
 
@@ -335,6 +341,12 @@ ACTS: Mapping[str, Act] = {
             OWNER, by=who.name, nonce=nonce_of(OWNER), cause="-"
         )
     ),
+    "agents.take_back": Act(
+        lambda s, at, who: at.team.agents.take_back(
+            OWNER, by=who.name, nonce=nonce_of(OWNER), instead="n-2"
+        ),
+        _owner_starts,
+    ),
     "agents.waiting": Act(
         lambda s, at, who: at.team.agents.waiting(who.name, nonce=who.nonce),
         _about_to_start,
@@ -398,7 +410,7 @@ ACTS: Mapping[str, Act] = {
     ),
     "agents.unfinish": Act(lambda s, at, who: at.team.agents.unfinish(by=who.name), _finished),
     "agents.converse": Act(lambda s, at, who: at.team.agents.converse(True, by=who.name)),
-    "agents.begin_run": Act(lambda s, at, who: at.team.agents.begin_run(by=who.name), _ended),
+    "agents.begin_run": Act(lambda s, at, who: at.team.agents.begin_run(by=who.name), _run_ended),
     "agents.end_run": Act(lambda s, at, who: at.team.agents.end_run("done", None, by=who.name)),
     "merges.configure": Act(
         lambda s, at, who: at.team.merges.configure(

@@ -103,6 +103,7 @@ OPERATIONS: Mapping[str, Right] = {
     "agents.register: in the place of a member": "lead",
     "agents.relaunch": "parent",
     "agents.withdraw": "parent",
+    "agents.take_back": "parent",
     "agents.waiting": "itself",
     "agents.placed": "itself",
     "agents.ready": "itself",

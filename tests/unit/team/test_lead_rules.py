@@ -121,6 +121,9 @@ MANAGES: dict[str, Act] = {
     "agents.withdraw": lambda team, by: team.agents.withdraw(
         "kid", by=by, nonce="n-kid", cause="x"
     ),
+    "agents.take_back": lambda team, by: team.agents.take_back(
+        "kid", by=by, nonce="n-kid", instead="x"
+    ),
     "agents.ending": lambda team, by: team.agents.ending(
         "kid", "stopped", by=by, nonce="n-kid", cause="x"
     ),

@@ -318,10 +318,15 @@ class Starter:
             return await self._handshake(name, nonce, (place, backend), deadline, step=room.step)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
-                broken_off = not isinstance(error, Exception)
-                if broken_off and await self._is_others(name, nonce, for_other=for_other):
-                    raise
-                screen = await self._end_failed(name, nonce, place, backend)
+                own = nonce
+                shared = for_other or agent.key is not None
+                if shared and not isinstance(error, Exception):
+                    # A process elsewhere asked for it, or another call with its key.
+                    taken = await self._taken_back(name, own, by=by)
+                    if taken is None:
+                        raise
+                    nonce = taken
+                screen = await self._end_failed(name, own, place, backend)
                 with suppress(BullpenError):
                     await self._admission.release(agent)
                 with suppress(NotFound):
@@ -344,17 +349,17 @@ class Starter:
             self._team, name, agent, owner=owner, environ=self._environ, clock=self._clock
         )
 
-    async def _is_others(self, name: str, nonce: str, *, for_other: bool) -> bool:
-        """Whether an agent is ready and someone besides this call may be using it by now.
+    async def _taken_back(self, name: str, nonce: str, *, by: str) -> str | None:
+        """The nonce with which to undo a launch that is not ready and never will be.
 
-        That is a process elsewhere that asked for it, or another call with its key.
+        None if it is ready: somebody may use it by now.
         """
+        instead = self.new_nonce()
         try:
-            _, agent = await self._agents.get(name)
+            taken = await self._agents.take_back(name, by=by, nonce=nonce, instead=instead)
         except BullpenError:
-            return False
-        shared = for_other or agent.key is not None
-        return agent.nonce == nonce and shared and agent.phase == "running"
+            return nonce
+        return instead if taken else None
 
     async def _end_failed(
         self, name: str, nonce: str, place: ProcessRecord | None, backend: Backend

@@ -129,6 +129,7 @@ DOOR: Mapping[str, Right] = {
     "agents.register": new_name,
     "agents.relaunch": another,
     "agents.withdraw": anyone,
+    "agents.take_back": anyone,
     "agents.waiting": nobody,
     "agents.placed": above,
     "agents.ready": itself,

@@ -187,6 +187,24 @@ class Agents(Leading):
         await writers.tell_late(cause, end=end, by=by, now_ms=now)
 
     @operation
+    async def take_back(self, name: str, *, by: str, nonce: str, instead: str) -> bool:
+        """Give a launch that is not ready another nonce, so that it never will be.
+
+        False if it is ready: somebody may use it by now.
+        """
+
+        def decide(view: View) -> tuple[bool, list[Change]]:
+            member, agent = agent_rules.agent_of(view.team, name)
+            refuse_strangers(view.team, name, by, "take back", act="member.stop")
+            if agent.nonce != nonce:
+                return True, []
+            if agent.phase == "running":
+                return False, []
+            return True, [PutMember(member.evolve(bullpen=agent.evolve(nonce=instead).raw))]
+
+        return await self._settle(decide, by=by, op="agent.take_back")
+
+    @operation
     async def waiting(self, name: str, *, nonce: str) -> Registration:
         """Return a launch that is still waiting for a host. Raises Conflict or NotFound."""
 

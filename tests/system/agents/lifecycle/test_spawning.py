@@ -83,6 +83,41 @@ class TestSpawning:
             group.cancel_scope.cancel()
         assert len(place.processes()) == (0 if key is None else 1)
 
+    async def test_a_start_that_is_given_up_is_never_ready_for_others(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Others with its key would get an agent that is killed the next moment."""
+        end_failed, started = Starter._end_failed, anyio.Event()
+
+        async def hangs(self: Starter, *given: Any, **named: Any) -> ProcessRecord | None:
+            started.set()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        async def late(self: Starter, *given: Any) -> str:
+            # Long enough for the process to get ready, if it may.
+            await eventually(over, within_s=60)
+            return await end_failed(self, *given)
+
+        async def over() -> bool:
+            return not place.processes() or "agent.ready" in await operations()
+
+        async def operations() -> list[str]:
+            return [event.op for event in await place.team.events()]
+
+        monkeypatch.setattr(Starter, "_handshake", hangs)
+        monkeypatch.setattr(Starter, "_end_failed", late)
+        spec = await place.spec("[agents.alice]\n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(
+                partial(place.supervisor.spawn, "alice", spec, by=LEAD, key="the-key", ready_s=60)
+            )
+            await started.wait()
+            group.cancel_scope.cancel()
+        assert "agent.ready" not in await operations()
+        assert await place.team.agents.living() == []
+        assert not place.processes()
+
     async def test_the_same_key_from_other_processes_is_the_same_agent(
         self, place: Place, tmp_path: Path
     ) -> None:
