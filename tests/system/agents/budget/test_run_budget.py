@@ -64,11 +64,11 @@ async def pursue(place: Place, **budget: float) -> tuple[Outcome, list[str]]:
     return await run_goal(goal, settings=settings, watch=watch), lines
 
 
-async def test_a_run_that_used_its_budget_is_unfinished_and_says_why(tmp_path: Path) -> None:
+async def test_a_run_that_used_its_budget_says_so_and_why(tmp_path: Path) -> None:
     """R-5.3: at a limit: stop, keep work, tell the human; exit code 2."""
     async with opened(tmp_path) as place:
         outcome, lines = await pursue(place, budget_usd=0.85)
-        assert (outcome.status, outcome.code) == ("unfinished", 2)
+        assert (outcome.status, outcome.code) == ("budget", 2)
         assert outcome.cause is not None
         assert re.search(r"Team 'alpha' has used \$1\.[0-3]0 of \$0\.85", outcome.cause)
         assert "bullpen team limits alpha --usd X" in outcome.cause

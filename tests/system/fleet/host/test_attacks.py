@@ -291,7 +291,12 @@ steps = [
         cat = config.member("cat")
         return cat is not None and cat.agent is not None and cat.agent.end == "stopped"
 
+    async def runs() -> bool:
+        _, dog = await team.agents.get("dog")
+        return dog.phase == "running"
+
     await until(stopped, why="alice has stopped cat")
+    await until(runs, why="dog is ready")
     _, cat = await team.agents.get("cat")
     _, dog = await team.agents.get("dog")
-    assert (cat.parent, dog.parent, dog.phase) == ("alice", "alice", "running")
+    assert (cat.parent, dog.parent) == ("alice", "alice")

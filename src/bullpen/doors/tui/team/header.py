@@ -54,8 +54,8 @@ def _parts(
     if scene.verdict.status != "running":
         ended = terminal.fit(scene.verdict.sentence, 200)
         parts.append((ended, scene.verdict.manner.tone))
-        if scene.result:
-            parts.append((f"result: {terminal.fit(scene.result, 200)}", ""))
+    if scene.result:
+        parts.append((f"result: {terminal.fit(scene.result, 200)}", ""))
     elif scene.description:
         parts.append((terminal.fit(scene.description, 200), "muted"))
     return parts
