@@ -34,6 +34,9 @@ from bullpen.team.operation import operation
 from bullpen.team.roster import farewell, leaving, new_member, requests_left, tasks_left
 from bullpen.team.tasks import rules
 
+_BY_OTHERS: tuple[End, ...] = ("stopped", "suspended")
+"""Ends of an agent that is starting which are not the failure of its start."""
+
 _ENDED_FOR_NOW: tuple[End, ...] = ("stopped", "finished", "failed")
 """Ends after which nothing goes on by itself. A suspended or lost agent can still use an answer."""
 
@@ -168,10 +171,10 @@ class Agents(Leading):
             if agent.nonce != nonce:
                 return None, []
             refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
-            if tell is not None and agent.end == "suspended":
-                # It is started again with its team.
+            if tell is not None and agent.end in _BY_OTHERS:
+                # Whoever ends it records that, and tells those who wait for it.
                 return None, []
-            spawner = None if tell is None or agent.end == "stopped" else (by, tell)
+            spawner = None if tell is None else (by, tell)
             # It may have become ready, claimed a task and asked somebody, at the last moment.
             freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
             changes: list[Change] = [PutTask(task) for task in freed]
