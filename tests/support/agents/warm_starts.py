@@ -40,7 +40,11 @@ def end_warm_parents(mark: str) -> None:
             with suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_text("utf-8").split("\0")
                 os.kill(pid, signal.SIGKILL)
-                _remove_files(next(word for word in words if "/bullpen-warm-" in word))
+                # One that has just ended has no command line any more.
+                for word in words:
+                    if "/bullpen-warm-" in word:
+                        _remove_files(word)
+                        break
         assert time.monotonic() < deadline, found
         time.sleep(0.01)
 
