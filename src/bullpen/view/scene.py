@@ -114,7 +114,7 @@ def scene_of(
         total=total,
         limits=config.facts.limits,
         result=None if result is None else result.summary,
-        verdict=verdict_of(config, tuple(story.tasks.values()), waiting),
+        verdict=verdict_of(config, story.tasks.values(), waiting),
         seq=story.seq,
         at_ms=now_ms,
         began_ms=story.began_ms,

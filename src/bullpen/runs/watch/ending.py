@@ -10,8 +10,8 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import TeamConfig
 from bullpen.runs.watch.restarts import Prospect
-from bullpen.team.agents.verdict import open_tasks
-from bullpen.team.tasks.check_rules import is_done, is_queued
+from bullpen.team.agents.verdict import given_up, open_tasks
+from bullpen.team.tasks.check_rules import is_queued
 from bullpen.team.tasks.rules import ready
 
 HELD_S = 600.0
@@ -41,22 +41,12 @@ def all_done(tasks: Sequence[Task]) -> EndVerdict | None:
     """Return the end of a team whose tasks are all done or given up; None while one is open."""
     if open_tasks(tasks):
         return None
-    given_up = [
-        task
-        for task in tasks
-        if not is_done(task) and task.facts.given_up is not None and not _is_withdrawn(task)
-    ]
-    if not given_up:
+    left = given_up(tasks)
+    if not left:
         return EndVerdict("done")
-    named = ", ".join(f"#{task.id}" for task in given_up[:20])
-    many = f"{len(given_up)} tasks were" if len(given_up) > 1 else "A task was"
+    named = ", ".join(f"#{task.id}" for task in left[:20])
+    many = f"{len(left)} tasks were" if len(left) > 1 else "A task was"
     return EndVerdict("unfinished", f"{many} given up: {named}.")
-
-
-def _is_withdrawn(task: Task) -> bool:
-    """Return whether people do not want it any more: they closed its issue."""
-    work = task.facts.forge
-    return work is not None and work.outcome == "issue_closed"
 
 
 def at_a_standstill(

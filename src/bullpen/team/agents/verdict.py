@@ -5,7 +5,7 @@ The run records how it ended. If it vanished instead, the records of its agents 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ from bullpen.protocol.agent import AgentFacts
 from bullpen.protocol.request import Request
 from bullpen.protocol.task import Task
 from bullpen.protocol.team import RunStatus, TeamConfig
+from bullpen.team.lookup import owner_of
 from bullpen.team.tasks import guarded_rules
 from bullpen.team.tasks.check_rules import is_done
 from bullpen.team.tasks.merge_rules import unchanged
@@ -69,15 +70,18 @@ class Verdict:
         return f"{self.manner.heading}: {self.why}" if self.why else f"{self.manner.heading}."
 
 
-def verdict_of(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Request] = ()) -> Verdict:
+def verdict_of(
+    team: TeamConfig, tasks: Collection[Task], pending: Iterable[Request] = ()
+) -> Verdict:
     """Return how the last run of a team ended, or that it is at work."""
     if any(agent.phase != "ended" for agent in _agents(team)):
         return Verdict("running")
     end = team.facts.run_end
     if end is None:
         return _without_word(team, tasks)
-    if end.status == "done" and open_tasks(tasks):
-        return Verdict("unfinished", left_open(tasks))
+    if end.status == "done":
+        # There may be more to do since.
+        return judged(Verdict("done", end.why), team, tasks, pending)
     if end.status == "waits" and not _waiting(team, tasks, pending):
         left = left_open(tasks)
         return Verdict("unfinished", left) if left else Verdict("done")
@@ -85,7 +89,7 @@ def verdict_of(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Reques
 
 
 def judged(
-    found: Verdict, team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Request] = ()
+    found: Verdict, team: TeamConfig, tasks: Collection[Task], pending: Iterable[Request] = ()
 ) -> Verdict:
     """Return what the end of a run, as it was found, means: who has to do what about it now."""
     if found.status == "ended":
@@ -96,7 +100,7 @@ def judged(
         why = said_of(claimed, "was completed without a change", "were completed without a change")
         return Verdict("waits", f"{why}.")
     waiting = _waiting(team, tasks, pending)
-    rest = {task.id for task in (*open_tasks(tasks), *_given_up(tasks))}
+    rest = {task.id for task in (*open_tasks(tasks), *given_up(tasks))}
     if found.status == "unfinished" and waiting and rest <= waiting:
         return Verdict("waits", found.why)
     if found.status == "unfinished" and any(agent.at_limit is not None for agent in _agents(team)):
@@ -107,15 +111,15 @@ def judged(
     return found
 
 
-def _without_word(team: TeamConfig, tasks: Sequence[Task]) -> Verdict:
+def _without_word(team: TeamConfig, tasks: Collection[Task]) -> Verdict:
     """Return how it ended if no run has said so: it vanished, or there was none."""
     result, agents = team.facts.finished, _agents(team)
     if result is not None:
         found = Verdict("ended" if result.voice == "human" else "done", left_open(tasks))
         return judged(found, team, tasks)
-    over = not open_tasks(tasks) and not _given_up(tasks)
+    over = not open_tasks(tasks) and not given_up(tasks)
     if over and (tasks or all(agent.end not in ("suspended", "lost") for agent in agents)):
-        return Verdict("done")
+        return judged(Verdict("done"), team, tasks)
     if any(agent.end == "lost" for agent in agents):
         return Verdict("lost", _VANISHED)
     return Verdict("unfinished", left_open(tasks))
@@ -135,7 +139,7 @@ def left_open(tasks: Iterable[Task]) -> str | None:
     there = list(tasks)
     said = [
         said_of(open_tasks(there), "is open", "are open"),
-        said_of(_given_up(there), "was given up", "were given up"),
+        said_of(given_up(there), "was given up", "were given up"),
     ]
     words = "; ".join(part for part in said if part)
     return f"{words}." if words else None
@@ -149,11 +153,22 @@ def said_of(tasks: Sequence[Task], one: str, many: str) -> str | None:
     return f"1 task {one}: {named}" if len(tasks) == 1 else f"{len(tasks)} tasks {many}: {named}"
 
 
-def _given_up(tasks: Iterable[Task]) -> list[Task]:
-    return [task for task in tasks if not is_done(task) and task.facts.given_up is not None]
+def given_up(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that were given up, but not those that people do not want any more."""
+    return [
+        task
+        for task in tasks
+        if not is_done(task) and task.facts.given_up is not None and not _is_withdrawn(task)
+    ]
 
 
-def _waiting(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Request]) -> set[str]:
+def _is_withdrawn(task: Task) -> bool:
+    """Return whether people do not want it any more: they closed its issue."""
+    work = task.facts.forge
+    return work is not None and work.outcome == "issue_closed"
+
+
+def _waiting(team: TeamConfig, tasks: Collection[Task], pending: Iterable[Request]) -> set[str]:
     """Return the tasks that wait for a person."""
     asking = {request.sender for request in pending if request.approver == "human"}
     return {task.id for task in unchanged(team, tasks)} | {
@@ -162,7 +177,7 @@ def _waiting(team: TeamConfig, tasks: Sequence[Task], pending: Iterable[Request]
         if not is_done(task)
         and (
             (task.facts.given_up or "").startswith(guarded_rules.WAITS)
-            or (task.status == "in_progress" and (task.owner or "").partition("@")[0] in asking)
+            or (task.status == "in_progress" and owner_of(task, team.name) in asking)
         )
     }
 

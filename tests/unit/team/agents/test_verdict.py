@@ -44,6 +44,11 @@ def finished(by: str = "team-lead", voice: str | None = None) -> dict[str, Any]:
 WAITING = task("3", "pending", given_up=f"{guarded_rules.WAITS}: bullpen approve perm-1")
 GIVEN_UP = task("4", "pending", given_up="3 attempts failed; the last: no")
 
+WITHDRAWN = task(
+    "5", "pending", given_up="issue #5 was closed",
+    forge={"repository": "https://forge.example/o/r", "issue": 5, "outcome": "issue_closed"},
+)  # fmt: skip
+
 JUDGED: dict[str, tuple[Verdict, TeamConfig, list[Task], Verdict]] = {
     "everything is done": (Verdict("done"), team(), [task("1")], Verdict("done")),
     "a lead that finished over open tasks": (
@@ -101,6 +106,13 @@ READ: dict[str, tuple[TeamConfig, list[Task], RunStatus]] = {
         team(run_end={"status": "postponed", "atMs": 1}), [task("1")], "unfinished",
     ),
     "no word, and all is done": (team(agent("ann", end="finished")), [task("1")], "done"),
+    "no word, and nothing was changed": (
+        team(agent("ann", end="lost"), merge={"repository": "/r", "target": "main"}), [task("1")],
+        "waits",
+    ),
+    "no word, and its issue was closed": (
+        team(agent("ann", end="suspended")), [task("1"), WITHDRAWN], "done",
+    ),
     "no word, and a task is open": (
         team(agent("ann", end="suspended")), [task("2", "pending")], "unfinished",
     ),
