@@ -14,12 +14,7 @@ from bullpen.protocol.payloads import IdleNotification
 from bullpen.protocol.presence import Presence
 from bullpen.protocol.request import Voice
 from bullpen.protocol.task import Task
-from bullpen.protocol.team import (
-    Limits,
-    Member,
-    TeamConfig,
-    TeamFacts,
-)
+from bullpen.protocol.team import Limits, Member, TeamConfig, TeamFacts
 from bullpen.store.contract import View
 from bullpen.team.agents import rules as agent_rules
 from bullpen.team.agents.leading import Leading
@@ -166,14 +161,14 @@ class Agents(Leading):
         writers = Writers(self._store, self._team, name, nonce=nonce)
         await writers.look()
 
-        def decide(view: View) -> tuple[None, list[Change]]:
+        def decide(view: View) -> tuple[bool, list[Change]]:
             member, agent = agent_rules.agent_of(view.team, name)
             if agent.nonce != nonce:
-                return None, []
+                return False, []
             refuse_strangers(view.team, name, by, "withdraw", act="member.stop")
             if tell is not None and agent.end in _BY_OTHERS:
                 # Whoever ends it records that, and tells those who wait for it.
-                return None, []
+                return False, []
             spawner = None if tell is None else (by, tell)
             # It may have become ready, claimed a task and asked somebody, at the last moment.
             freed = rules.released_from(view, name, reason=f"{name} failed: {cause}")
@@ -181,13 +176,13 @@ class Agents(Leading):
             changes += map(PutRequest, requests_left(view.requests().values(), name, now_ms=now))
             changes += writers.told(view.team, cause, end=end, now_ms=now, spawner=spawner)
             if agent.launch == 1 and not member.is_lead:
-                return None, [*leaving(view.team, member), *changes]
+                return True, [*leaving(view.team, member), *changes]
             ended = agent_rules.ended(agent, end, cause, now)
             row = agent_rules.in_roster(member, ended, is_active=False)
-            return None, [PutMember(row), *changes]
+            return True, [PutMember(row), *changes]
 
-        await self._settle(decide, by=by, op="agent.withdraw")
-        await writers.tell_late(cause, end=end, by=by, now_ms=now)
+        if await self._settle(decide, by=by, op="agent.withdraw"):
+            await writers.tell_late(cause, end=end, by=by, now_ms=now)
 
     @operation
     async def take_back(self, name: str, *, by: str, nonce: str, instead: str) -> bool:

@@ -126,6 +126,26 @@ async def test_mail_that_comes_in_while_the_failure_is_recorded_is_told_of_too(
     assert await texts(team, "bob") == [("ann", WAITS)]
 
 
+async def test_nobody_is_told_of_the_failure_of_a_start_that_another_one_replaced(
+    team: Team, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begin(team)
+    await team.agents.relaunch("ann", by=LEAD, nonce="ann-2", expect="ann-1")
+    read, late = store.mailbox, ["Late"]
+
+    async def mailbox(
+        of: str, name: str, *, after: str | None = None, history: bool = False
+    ) -> Mailbox:
+        box = await read(of, name, after=after, history=history)
+        if name == "ann" and late:
+            await team.mailbox.send("ann", late.pop(), sender="bob")
+        return box
+
+    monkeypatch.setattr(store, "mailbox", mailbox)
+    await fail(team, nonce="ann-1")
+    assert await texts(team, "bob") == []
+
+
 async def test_a_mailbox_that_cannot_be_read_does_not_keep_a_failed_start(
     team: Team, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
