@@ -33,7 +33,7 @@ class TurnBrake:
         found = self._calls.stopped
         if found is None:
             return None
-        return TurnFailed(found.sentence, remedy=found.remedy, failure=found.failure)
+        return TurnFailed(found.sentence, remedy=found.remedy, failure=found.cause)
 
     def next_request(self) -> None:
         """Count a request. Raises TurnFailed if the turn must end."""

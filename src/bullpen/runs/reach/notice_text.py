@@ -93,7 +93,8 @@ def plain(text: str, length_max: int) -> str:
 def _title(team: str, happening: Happening) -> str:
     name = plain(team, 40)
     if happening.kind == "ended":
-        return f"Bullpen: {name} {MANNERS[happening.status or 'unfinished'].did}"
+        did = "has ended" if happening.status is None else MANNERS[happening.status].did
+        return f"Bullpen: {name} {did}"
     if happening.kind in BLOCKED:
         return f"Bullpen: {name} needs you"
     return f"Bullpen: {name}: {happening.kind.replace('_', ' ')}"[:TITLE_MAX]

@@ -484,7 +484,7 @@ class TeamRun:
         for view in self._agents:
             usage = usage.plus(view.usage)
         tasks = Counter[str](task.status for task in snapshot.tasks)
-        text = f"{verdict.manner.heading}: {verdict.why or summary or 'all tasks are done'}"
+        text = Verdict(verdict.status, verdict.why or summary or None).sentence
         self._happened("ended", text, status=verdict.status)
         await self._send_notices(snapshot, within_s=_SEND_S)
         name, status, why = self._team.name, verdict.status, verdict.why

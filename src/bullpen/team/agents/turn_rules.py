@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from bullpen.protocol.agent import Failure
 from bullpen.team.tasks.stall_rules import steady
 
 SAME_TOLD = 3
@@ -85,11 +84,6 @@ class Stopped:
     cause: Brake
     words: str
     remedy: str
-
-    @property
-    def failure(self) -> Failure:
-        """Return the cause as the agent's record names it."""
-        return self.cause
 
     @property
     def sentence(self) -> str:
