@@ -26,6 +26,7 @@ from bullpen.agents.supervisor.start_end import (
     cause_of,
     end_of,
     last_lines,
+    nonce_to_undo,
     start_failed,
     undo,
 )
@@ -271,7 +272,12 @@ class Starter:
             return await self._handshake(name, nonce, None, deadline, longer_s, step=room.step)
         except BaseException as error:
             with anyio.CancelScope(shield=True), suppress(NotFound):
-                await undo(self._agents, name, nonce, error, by=by, answered=answered)
+                mine = await nonce_to_undo(
+                    self._agents, name, agent, error, by=by, instead=self.new_nonce()
+                )
+                if mine is None:
+                    raise
+                await undo(self._agents, name, mine, error, by=by, answered=answered)
             if isinstance(error, Unavailable):
                 screen = error.screen if isinstance(error, StartFailed) else ""
                 raise start_failed(name, error, screen) from error
@@ -318,15 +324,18 @@ class Starter:
             return await self._handshake(name, nonce, (place, backend), deadline, step=room.step)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
-                own = nonce
-                shared = for_other or agent.key is not None
-                if shared and not isinstance(error, Exception):
-                    # A process elsewhere asked for it, or another call with its key.
-                    taken = await self._taken_back(name, own, by=by)
-                    if taken is None:
-                        raise
-                    nonce = taken
-                screen = await self._end_failed(name, own, place, backend)
+                mine = await nonce_to_undo(
+                    self._agents,
+                    name,
+                    agent,
+                    error,
+                    by=by,
+                    instead=self.new_nonce(),
+                    for_other=for_other,
+                )
+                if mine is None:
+                    raise
+                screen = await self._end_failed(name, nonce, place, backend)
                 with suppress(BullpenError):
                     await self._admission.release(agent)
                 with suppress(NotFound):
@@ -334,10 +343,10 @@ class Starter:
                         cause, end = cause_of(error), end_of(error)
                         told = without_tokens(f"{cause}\n{last_lines(screen)}".rstrip())
                         await stored(
-                            lambda: self._agents.end(name, end, by=by, nonce=nonce, cause=told)
+                            lambda: self._agents.end(name, end, by=by, nonce=mine, cause=told)
                         )
                     else:
-                        await undo(self._agents, name, nonce, error, by=by, answered=answered)
+                        await undo(self._agents, name, mine, error, by=by, answered=answered)
             if isinstance(error, BullpenError | TimeoutError):
                 raise start_failed(name, error, screen) from error
             raise
@@ -348,18 +357,6 @@ class Starter:
         return await made_ready(
             self._team, name, agent, owner=owner, environ=self._environ, clock=self._clock
         )
-
-    async def _taken_back(self, name: str, nonce: str, *, by: str) -> str | None:
-        """The nonce with which to undo a launch that is not ready and never will be.
-
-        None if it is ready: somebody may use it by now.
-        """
-        instead = self.new_nonce()
-        try:
-            taken = await self._agents.take_back(name, by=by, nonce=nonce, instead=instead)
-        except BullpenError:
-            return nonce
-        return instead if taken else None
 
     async def _end_failed(
         self, name: str, nonce: str, place: ProcessRecord | None, backend: Backend

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bullpen.agents.system.token_shapes import without_tokens
 from bullpen.agents.work.until_stored import StoreAway, stored
 from bullpen.errors import BullpenError, StartFailed, Unavailable
-from bullpen.protocol.agent import End
+from bullpen.protocol.agent import AgentFacts, End
 from bullpen.team.agents.operations import Agents
 
 SPAWN_AGAIN = "Fix the cause and spawn the agent again; nothing was left running."
@@ -25,6 +25,31 @@ class Answered:
     """
 
     cut_off: Callable[[], End]
+
+
+async def nonce_to_undo(
+    agents: Agents,
+    name: str,
+    agent: AgentFacts,
+    error: BaseException,
+    *,
+    by: str,
+    instead: str,
+    for_other: bool = False,
+) -> str | None:
+    """Return the nonce with which to undo a start that failed; None if it is to stay.
+
+    A call that is given up takes back what others would get: a process elsewhere that asked for it,
+    or another call with its key. If it is ready, they may use it by now.
+    """
+    shared = for_other or agent.key is not None
+    if isinstance(error, Exception) or not shared:
+        return agent.nonce
+    try:
+        taken = await agents.take_back(name, by=by, nonce=agent.nonce, instead=instead)
+    except BullpenError:
+        return agent.nonce
+    return instead if taken else None
 
 
 async def undo(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -11,10 +12,11 @@ import pytest
 
 from bullpen.agents.backends.subprocess import Detached
 from bullpen.agents.contracts.machines import OneMachine
-from bullpen.agents.supervisor.start import Spawned
+from bullpen.agents.supervisor.start import Spawned, Starter
 from bullpen.agents.supervisor.supervisor import Supervisor
 from bullpen.errors import BullpenError, NotFound, StartFailed
 from bullpen.fleet.servers.server_process import Cluster
+from bullpen.protocol.agent import ProcessRecord
 from bullpen.protocol.names import LEAD
 from support.fleet.host_parts import QUIET, Stage, cell_of, staged, until
 
@@ -61,6 +63,29 @@ async def test_a_full_host_takes_the_next_agent_when_another_has_ended(stage: St
         assert len(host.agents()) == 1
         await stage.app.supervisor("crew").stop("alice", by=LEAD)
     assert await stage.where("bob") == "only"
+
+
+async def test_a_call_that_is_given_up_when_a_host_has_made_it_ready_takes_it_from_nobody(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others with its key may have got it already."""
+    team = await stage.team()
+    host = await stage.host("only")
+    handshake, ready = Starter._handshake, anyio.Event()
+
+    async def slow(self: Starter, *given: Any, **named: Any) -> ProcessRecord | None:
+        place = await handshake(self, *given, **named)
+        ready.set()
+        await anyio.sleep_forever()
+        return place
+
+    monkeypatch.setattr(Starter, "_handshake", slow)
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(stage.spawn, "alice", key="the-key"))
+        await ready.wait()
+        group.cancel_scope.cancel()
+    assert [member.name for member, _ in await team.agents.living()] == ["alice"]
+    assert len(host.agents()) == 1
 
 
 async def test_two_hosts_start_each_of_twenty_requests_once_and_never_more_than_they_may(
